@@ -1,0 +1,84 @@
+"""Sessions and their checkpoints."""
+
+from django.db import models
+
+from console.users.models import Project, new_id
+
+
+def new_session_id() -> str:
+    return new_id("ses")
+
+
+def new_checkpoint_id() -> str:
+    return new_id("ckp")
+
+
+class Session(models.Model):
+    """One training session: what was asked, where it stands, who holds its lease.
+
+    ``state`` moves only through ``states.session_move``; ``desired`` is what the user or a budget wants
+    ("run", "stop" or "suspend") and the reconciler brings the one to the other.
+    """
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_session_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="training_sessions")
+    name = models.CharField(max_length=120, blank=True)
+    base_model = models.CharField(max_length=400)
+    config = models.JSONField(default=dict)
+
+    state = models.CharField(max_length=14, default="queued")
+    desired = models.CharField(max_length=8, default="run")
+    phase = models.CharField(max_length=200, blank=True)
+    failure = models.JSONField(null=True)
+    restarts = models.PositiveIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    state_since = models.DateTimeField(auto_now_add=True)
+
+    # Lease: the hash of the token that the current runtime holds. A new launch replaces it, which fences the old one.
+    lease_sha256 = models.CharField(max_length=64, blank=True)
+    lease_expires_at = models.DateTimeField(null=True)
+    launcher = models.CharField(max_length=20, blank=True)
+    launch_handle = models.JSONField(null=True)  # what the launcher needs to find the runtime again
+
+    # As of the last heartbeat.
+    address = models.CharField(max_length=200, blank=True)
+    progress = models.BigIntegerField(default=0)
+    progress_at = models.DateTimeField(null=True)
+    last_activity_at = models.DateTimeField(null=True)
+    policy_version = models.PositiveIntegerField(default=0)
+    reward_mean = models.FloatField(null=True)
+    accounting = models.JSONField(default=dict)
+
+    # The last copy of the runtime's journal: {"path", "size_bytes", "sha256"}.
+    journal = models.JSONField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["state", "created_at"], name="session_queue"),
+            models.Index(fields=["project", "-created_at"], name="session_list"),
+        ]
+
+
+class Checkpoint(models.Model):
+    """A checkpoint. Rows are readable to users in every state; bytes only once committed."""
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_checkpoint_id, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints")
+    kind = models.CharField(max_length=8)
+    state = models.CharField(max_length=10, default="requested")
+    step = models.PositiveIntegerField(null=True)
+    files = models.JSONField(default=list)  # [{"path", "size_bytes", "sha256"}]
+    failure = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    committed_at = models.DateTimeField(null=True)
+
+
+class Upload(models.Model):
+    """An upload in flight: the plan that a runtime was given, so that its commit can be checked against it."""
+
+    id = models.CharField(primary_key=True, max_length=40, editable=False)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="uploads")
+    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, null=True)
+    files = models.JSONField()  # [{"path", "size_bytes", "sha256", "key", "upload_id"}]
+    created_at = models.DateTimeField(auto_now_add=True)

@@ -1,0 +1,50 @@
+"""The states of a session and the one table of allowed moves.
+
+    queued -> provisioning -> loading -> ready <-> suspended -> stopping -> stopped
+       |           |            |         |           |            |
+       +-----------+------------+---------+-----------+------------+--> failed | cancelled
+"""
+
+from enum import StrEnum
+
+from tinkerscript.wire.sessions import SessionState as S
+
+
+class Actor(StrEnum):
+    """Who may make a move."""
+
+    USER = "user"
+    RUNTIME = "runtime"  # under a live lease
+    RECONCILER = "reconciler"
+
+
+MOVES: dict[tuple[S, S], set[Actor]] = {
+    (S.QUEUED, S.PROVISIONING): {Actor.RECONCILER},
+    (S.PROVISIONING, S.LOADING): {Actor.RUNTIME},
+    (S.LOADING, S.READY): {Actor.RUNTIME},
+    # A runtime that died is launched again from its last committed state.
+    (S.PROVISIONING, S.QUEUED): {Actor.RECONCILER},
+    (S.LOADING, S.QUEUED): {Actor.RECONCILER},
+    (S.READY, S.QUEUED): {Actor.RECONCILER},
+    # Scale to zero and back.
+    (S.READY, S.SUSPENDED): {Actor.RECONCILER},
+    (S.SUSPENDED, S.QUEUED): {Actor.USER, Actor.RECONCILER},
+    # The end that was asked for. A session with no runtime skips `stopping`.
+    (S.PROVISIONING, S.STOPPING): {Actor.RECONCILER},
+    (S.LOADING, S.STOPPING): {Actor.RECONCILER},
+    (S.READY, S.STOPPING): {Actor.RECONCILER},
+    (S.STOPPING, S.STOPPED): {Actor.RECONCILER},
+    (S.SUSPENDED, S.STOPPED): {Actor.USER, Actor.RECONCILER},
+    (S.QUEUED, S.CANCELLED): {Actor.USER, Actor.RECONCILER},
+    # The end that was not.
+    (S.QUEUED, S.FAILED): {Actor.RECONCILER},
+    (S.PROVISIONING, S.FAILED): {Actor.RECONCILER, Actor.RUNTIME},
+    (S.LOADING, S.FAILED): {Actor.RECONCILER, Actor.RUNTIME},
+    (S.READY, S.FAILED): {Actor.RECONCILER, Actor.RUNTIME},
+    (S.STOPPING, S.FAILED): {Actor.RECONCILER, Actor.RUNTIME},
+}
+
+
+def is_allowed(source: S, target: S, actor: Actor) -> bool:
+    """Whether ``actor`` may move a session from ``source`` to ``target``."""
+    return actor in MOVES.get((source, target), set())

@@ -1,0 +1,61 @@
+"""Who owns things: users, projects, memberships, API keys."""
+
+import secrets
+
+from django.contrib.auth.models import AbstractUser, UserManager
+from django.db import models
+
+
+def new_id(prefix: str) -> str:
+    """A readable random id, e.g. ``ses_9f2c41d07ab3e85f``: 64 random bits after the prefix."""
+    return f"{prefix}_{secrets.token_hex(8)}"
+
+
+def new_project_id() -> str:
+    return new_id("prj")
+
+
+def new_key_id() -> str:
+    return new_id("key")
+
+
+class User(AbstractUser):
+    """A person. The e-mail address is the name; ``username`` stays only because libraries ask for it."""
+
+    email = models.EmailField(unique=True)
+    objects = UserManager()
+
+
+class Project(models.Model):
+    """Every row that matters belongs to one."""
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_project_id, editable=False)
+    name = models.CharField(max_length=120)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
+class Membership(models.Model):
+    """A user's role in a project: owner, member or viewer (tinkerscript.wire.account.Role)."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=10)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="one_role_per_member")]
+
+
+class ApiKey(models.Model):
+    """A key of a project. The secret is 256 random bits, shown once; only its SHA-256 is kept."""
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_key_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="keys")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="keys")
+    name = models.CharField(max_length=120, blank=True)
+    prefix = models.CharField(max_length=16)
+    sha256 = models.CharField(max_length=64, unique=True)
+    scopes = models.JSONField(default=list)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
+    last_used_at = models.DateTimeField(null=True)
+    revoked_at = models.DateTimeField(null=True)

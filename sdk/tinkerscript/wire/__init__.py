@@ -1,0 +1,1 @@
+"""Every JSON shape that crosses a process. Imports pydantic and nothing else."""

@@ -1,0 +1,15 @@
+"""The two kinds of message: what we are sent is checked strictly, what we are answered may grow."""
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Request(BaseModel):
+    """A message to a server. An unknown field is refused, so that no option is ever silently ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Response(BaseModel):
+    """A message from a server. Unknown fields are ignored, so that an old client survives a new server."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)

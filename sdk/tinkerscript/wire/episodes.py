@@ -1,0 +1,102 @@
+"""Episodes: begin, end, abandon, and what became of them."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, FiniteFloat
+
+from .base import Request, Response
+
+
+class EpisodeState(StrEnum):
+    """``open`` until the agent or a clock ends it; ``completed`` ones wait, then are trained, eval or stale."""
+
+    OPEN = "open"
+    COMPLETED = "completed"
+    ABANDONED = "abandoned"
+    EXPIRED = "expired"
+
+
+class SampleFate(StrEnum):
+    """What became of a completed episode."""
+
+    ACCEPTED = "accepted"  # durable, waiting for its group
+    TRAINED = "trained"
+    EVAL = "eval"
+    STALE = "stale"  # too many versions old to be trained
+
+
+class EpisodeBegin(Request):
+    """``POST /v1/sessions/{id}/episodes``. Without ``task`` the group is found by the first call's prompt."""
+
+    task: str | None = Field(None, min_length=1, max_length=512)
+    eval: bool = Field(False, description="Served and counted, never trained.")
+    timeout_s: float | None = Field(None, ge=1, le=604_800, description="Total deadline; the session's own if absent.")
+    supersedes: str | None = Field(None, max_length=64, description="An open episode of this caller to abandon first.")
+
+
+class EpisodeBegun(Response):
+    """The key is good for this episode alone and answers 410 once it is over."""
+
+    episode_id: str
+    api_key: str
+    base_url: str = Field(description="Constant for a server; give it to any OpenAI client.")
+    model: str
+    policy_version: int
+    idle_timeout_s: float
+    deadline_s: float = Field(description="Seconds from now until the episode expires, whatever it does.")
+
+
+class WorkflowOutput(Request):
+    """What an agent reports of one run. A reward is a finite number; NaN and infinity are refused.
+
+    Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3})``
+    """
+
+    reward: FiniteFloat
+    is_success: bool | None = None
+    metrics: dict[str, FiniteFloat] = {}
+    metadata: dict[str, Any] = {}
+    rewards_by_agent: dict[str, FiniteFloat] | None = None
+
+
+class EpisodeEnd(Request):
+    """``POST /v1/sessions/{id}/episodes/{episode_id}/end``: idempotent, acknowledged once it is on disk."""
+
+    output: WorkflowOutput
+
+
+class EpisodeAbandon(Request):
+    """``POST .../abandon``: the episode counts as abandoned for ``reason`` and is never trained."""
+
+    reason: str = Field("abandoned", min_length=1, max_length=200)
+
+
+class EpisodeView(Response):
+    """One episode as the session's journal has it."""
+
+    episode_id: str
+    task: str | None
+    group_key: str | None
+    state: EpisodeState
+    fate: SampleFate | None = None
+    reason: str | None = Field(None, description="Why it was abandoned or expired.")
+    eval: bool = False
+    reward: float | None = None
+    is_success: bool | None = None
+    metrics: dict[str, float] = {}
+    calls: int = 0
+    sampled_tokens: int = 0
+    timelines: int | None = Field(None, description="Token sequences its calls merged into, once completed.")
+    policy_version_first: int | None = None
+    policy_version_last: int | None = None
+    trained_step: int | None = None
+    begun_at: float = Field(description="Unix time in seconds.")
+    ended_at: float | None = None
+
+
+class EpisodeList(Response):
+    """One page, newest first."""
+
+    items: list[EpisodeView]
+    next_cursor: str | None = None

@@ -1,0 +1,58 @@
+"""The session's record: one numbered stream of state changes, metrics, events and logs."""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from .base import Response
+
+
+class EventKind(StrEnum):
+    """What an entry of the record is about; ``data`` has a fixed shape per kind."""
+
+    STATE = "state"  # {"from", "to", "phase", "reason"}
+    METRIC = "metric"  # StepMetrics
+    EVENT = "event"  # {"name", ...}: something worth a line in the console
+    LOG = "log"  # {"line"}
+
+
+class Event(Response):
+    """One entry. ``cursor`` grows within a session; ask for those after the last one seen."""
+
+    cursor: int
+    kind: EventKind
+    at: datetime
+    data: dict[str, Any]
+
+
+class EventPage(Response):
+    """Entries in order; ``next_cursor`` is what to pass as ``after`` next time."""
+
+    items: list[Event]
+    next_cursor: int
+
+
+class StepMetrics(Response):
+    """One optimizer step, as measured. Times are seconds, norms are L2."""
+
+    step: int
+    reward_mean: float
+    reward_std: float
+    loss: float
+    grad_norm: float
+    learning_rate: float
+    kl_engine: float = Field(description="Mean k3 KL from the engine's to the trainer's log-probabilities.")
+    entropy: float = Field(description="Mean negative log-probability of the sampled tokens.")
+    clip_fraction: float
+    episodes: int
+    groups: int
+    groups_skipped: int = Field(description="Groups whose rewards were all equal: no gradient in them.")
+    tokens_trained: int
+    tokens_computed: int
+    staleness_max: int
+    completion_length_mean: float
+    rollout_s: float
+    train_s: float
+    handover_s: float

@@ -1,0 +1,106 @@
+"""Sessions: what a client sends to make one and what it is told of it."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from .base import Request, Response
+from .config import SessionConfig
+
+
+class SessionState(StrEnum):
+    """Where a session stands. The allowed moves are one table: console/sessions/states.py."""
+
+    QUEUED = "queued"
+    PROVISIONING = "provisioning"
+    LOADING = "loading"
+    READY = "ready"
+    SUSPENDED = "suspended"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """No move leads out of a terminal state."""
+        return self in {SessionState.STOPPED, SessionState.FAILED, SessionState.CANCELLED}
+
+
+class SessionCreate(Request):
+    """``POST /v1/sessions``."""
+
+    base_model: str = Field(min_length=1, max_length=400, description="A name in the catalogue: GET /v1/base-models.")
+    name: str = Field("", max_length=120, description="What the console calls it; the id when empty.")
+    config: SessionConfig = SessionConfig()
+
+
+class Failure(Response):
+    """Why a session failed: a stable code, what happened, what to do."""
+
+    code: str
+    cause: str
+    hint: str = ""
+
+
+class Accounting(Response):
+    """Where every begun episode went. ``begun`` equals the sum of all the others; ``abandoned`` is split by reason."""
+
+    begun: int = 0
+    open: int = 0
+    waiting: int = 0
+    trained: int = 0
+    eval: int = 0
+    abandoned: int = 0
+    expired: int = 0
+    stale: int = 0
+    abandoned_by_reason: dict[str, int] = {}
+
+    @property
+    def balances(self) -> bool:
+        """The invariant of the episode ledger."""
+        parts = self.open + self.waiting + self.trained + self.eval + self.abandoned + self.expired + self.stale
+        return self.begun == parts
+
+
+class SessionView(Response):
+    """What a client may know of a session. ``policy_version`` counts the steps whose weights the engine serves."""
+
+    id: str
+    project_id: str
+    name: str
+    base_model: str
+    state: SessionState
+    phase: str = Field("", description="What it is doing inside its state, in words.")
+    queue_position: int | None = Field(None, description="1 is next; only while queued.")
+    failure: Failure | None = None
+    config: SessionConfig
+    policy_version: int = 0
+    reward_mean: float | None = Field(None, description="Mean reward of the latest trained batch.")
+    accounting: Accounting = Accounting()
+    restarts: int = 0
+    created_at: datetime
+    updated_at: datetime
+
+
+class SessionList(Response):
+    """One page, newest first."""
+
+    items: list[SessionView]
+    next_cursor: str | None = None
+
+
+class BaseModelView(Response):
+    """A model that a session can start from."""
+
+    name: str
+    parameters: int | None = Field(None, description="Number of weights, where known.")
+    context_length: int | None = Field(None, description="Longest context in tokens, where known.")
+    license: str = ""
+
+
+class BaseModelList(Response):
+    """The catalogue."""
+
+    items: list[BaseModelView]
