@@ -16,7 +16,7 @@ def new_checkpoint_id() -> str:
 class Session(models.Model):
     """One training session: what was asked, where it stands, who holds its lease.
 
-    ``state`` moves only through ``states.session_move``; ``desired`` is what the user or a budget wants
+    ``state`` moves only through ``moves.session_move``; ``desired`` is what the user or a budget wants
     ("run", "stop" or "suspend") and the reconciler brings the one to the other.
     """
 
@@ -47,6 +47,7 @@ class Session(models.Model):
     progress_at = models.DateTimeField(null=True)
     last_activity_at = models.DateTimeField(null=True)
     policy_version = models.PositiveIntegerField(default=0)
+    policy_version_high = models.PositiveIntegerField(default=0)  # the highest ever: a replayed step is no progress
     reward_mean = models.FloatField(null=True)
     accounting = models.JSONField(default=dict)
 
@@ -55,7 +56,7 @@ class Session(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["state", "created_at"], name="session_queue"),
+            models.Index(fields=["state", "state_since"], name="session_queue"),
             models.Index(fields=["project", "-created_at"], name="session_list"),
         ]
 
@@ -67,6 +68,7 @@ class Checkpoint(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints")
     kind = models.CharField(max_length=8)
     state = models.CharField(max_length=10, default="requested")
+    ordered = models.BooleanField(default=False)  # somebody asked for it: it is asked of each runtime until it is there
     step = models.PositiveIntegerField(null=True)
     files = models.JSONField(default=list)  # [{"path", "size_bytes", "sha256"}]
     failure = models.TextField(blank=True)

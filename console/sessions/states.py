@@ -1,8 +1,8 @@
 """The states of a session and the one table of allowed moves.
 
-    queued -> provisioning -> loading -> ready <-> suspended -> stopping -> stopped
-       |           |            |         |           |            |
-       +-----------+------------+---------+-----------+------------+--> failed | cancelled
+queued -> provisioning -> loading -> ready <-> suspended -> stopping -> stopped
+   |           |            |         |           |            |
+   +-----------+------------+---------+-----------+------------+--> failed | cancelled
 """
 
 from enum import StrEnum

@@ -1,0 +1,10 @@
+"""The one Django app."""
+
+from django.apps import AppConfig
+
+
+class ConsoleConfig(AppConfig):
+    """Domain folders instead of apps: their labels would collide with Django's and Channels' own."""
+
+    name = "console"
+    label = "console"

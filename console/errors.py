@@ -1,0 +1,84 @@
+"""What a service may refuse, and how it travels: every error has a wire code, an HTTP status and a way on.
+
+DomainError
+  InvalidRequest        400  a field is missing, malformed or out of bounds
+    UnknownBaseModel    400  details.known lists the catalogue
+  Unauthenticated       401  no key, or a wrong, revoked or expired one
+  Forbidden             403  known, but not allowed to do this
+  NotFound              404  no such row, or another tenant's: the answer is the same
+  Conflict              409  the row is not in a state that allows this
+    StaleLease          409  another runtime holds the session now
+    SessionFailed       409  details carry the failure's code, cause and hint
+  SessionNotReady       503  ask again in a moment
+  StorageUnavailable    503  the object store does not answer
+  DiskFull              507  refused before anything was written
+"""
+
+from typing import Any
+
+from tinkerscript.wire.errors import ErrorCode
+
+
+class DomainError(Exception):
+    """Base of all. ``message`` says what is wrong, ``hint`` what to do next, ``details`` are for programs."""
+
+    code = ErrorCode.INTERNAL
+    status = 500
+
+    def __init__(self, message: str, *, hint: str = "", details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details or {}
+
+
+class InvalidRequest(DomainError):
+    code = ErrorCode.INVALID_REQUEST
+    status = 400
+
+
+class UnknownBaseModel(InvalidRequest):
+    code = ErrorCode.UNKNOWN_BASE_MODEL
+
+
+class Unauthenticated(DomainError):
+    code = ErrorCode.UNAUTHENTICATED
+    status = 401
+
+
+class Forbidden(DomainError):
+    code = ErrorCode.FORBIDDEN
+    status = 403
+
+
+class NotFound(DomainError):
+    code = ErrorCode.NOT_FOUND
+    status = 404
+
+
+class Conflict(DomainError):
+    code = ErrorCode.CONFLICT
+    status = 409
+
+
+class StaleLease(Conflict):
+    code = ErrorCode.STALE_LEASE
+
+
+class SessionFailed(Conflict):
+    code = ErrorCode.SESSION_FAILED
+
+
+class SessionNotReady(DomainError):
+    code = ErrorCode.SESSION_NOT_READY
+    status = 503
+
+
+class StorageUnavailable(DomainError):
+    code = ErrorCode.STORAGE_UNAVAILABLE
+    status = 503
+
+
+class DiskFull(DomainError):
+    code = ErrorCode.DISK_FULL
+    status = 507

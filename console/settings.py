@@ -1,0 +1,218 @@
+"""Settings. Everything comes from the environment; a malformed value stops start-up and says which.
+
+variable                default                    meaning
+TINKERSCRIPT_DATA       ./.data                    one folder for all state of a one-machine server
+TINKERSCRIPT_HOST       127.0.0.1                  address that `manage.py up` listens on
+TINKERSCRIPT_PORT       8000                       port that `manage.py up` listens on
+TINKERSCRIPT_PUBLIC_URL http://127.0.0.1:PORT      origin that browsers and clients use
+TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
+TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
+TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
+TINKERSCRIPT_DEBUG      0                          1: error pages with tracebacks, any folder is a base model
+TINKERSCRIPT_EMAIL_VERIFICATION none               none, optional or mandatory
+DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
+REDIS_URL               (in memory)                channel layer for more than one server process
+S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+from console.private_files import read_or_create
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+
+def read_text(name: str, default: str, *, among: tuple[str, ...] = ()) -> str:
+    """A variable's text, one of ``among`` where that is given. An empty variable counts as absent."""
+    value = os.environ.get(name, "").strip() or default
+    if among and value not in among:
+        raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(among)}.")
+    return value
+
+
+def read_int(name: str, default: int, *, low: int, high: int) -> int:
+    """A whole number between ``low`` and ``high``."""
+    value = read_text(name, str(default))
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        raise ImproperlyConfigured(f"{name}={value!r} is not a whole number from {low} to {high}.")
+    return int(value)
+
+
+def read_url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
+    """A URL with one of ``schemes``, without its last slash."""
+    value = read_text(name, default).rstrip("/")
+    scheme, separator, rest = value.partition("://")
+    if value and (scheme not in schemes or not separator or not rest):
+        raise ImproperlyConfigured(f"{name}={value!r} is not a URL that starts with {' or '.join(schemes)}://.")
+    return value
+
+
+def read_models(name: str) -> dict[str, str]:
+    """``name=/folder,name=/folder`` as a dict."""
+    models = {}
+    for entry in filter(None, read_text(name, "").split(",")):
+        model, separator, folder = entry.partition("=")
+        if not (separator and model.strip() and Path(folder.strip()).is_absolute()):
+            raise ImproperlyConfigured(f"{name}: {entry!r} does not read name=/absolute/folder.")
+        models[model.strip()] = folder.strip()
+    return models
+
+
+# -- This server --------------------------------------------------------------------------------------------------
+DATA = Path(read_text("TINKERSCRIPT_DATA", ".data")).expanduser().resolve()
+DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
+HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
+PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
+PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", schemes=("http", "https"))
+DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
+SECRET_KEY = read_text("TINKERSCRIPT_SECRET_KEY", "") or read_or_create(
+    DATA / "secret_key", lambda: secrets.token_urlsafe(64)
+)
+# The relay hands requests to any host name that reaches it; cookies and CSRF are bound to PUBLIC_URL below.
+ALLOWED_HOSTS = ["*"]
+
+EXTRA_MODELS = read_models("TINKERSCRIPT_MODELS")
+MAX_RUNTIMES = read_int("TINKERSCRIPT_MAX_RUNTIMES", 1, low=1, high=1024)
+
+# -- Scheduling: times in seconds ---------------------------------------------------------------------------------
+LEASE_S = 15.0
+# A runtime that is alive but silent is left this long beyond its lease: a restarting server must not cost a session.
+SILENCE_GRACE_S = 30.0
+# Longest time without progress in each state. Loading reads weights and compiles; a step on a CPU takes minutes.
+PROGRESS_DEADLINES_S = {"provisioning": 120.0, "loading": 900.0, "ready": 900.0}
+STOP_GRACE_S = 60.0
+MAX_RESTARTS = 5
+DISK_FLOOR_BYTES = 1 << 30
+
+# -- Storage ------------------------------------------------------------------------------------------------------
+S3_ENDPOINT_URL = read_url("S3_ENDPOINT_URL", "", schemes=("http", "https"))  # empty: the embedded server
+S3_ACCESS_KEY = read_text("S3_ACCESS_KEY", "")
+S3_SECRET_KEY = read_text("S3_SECRET_KEY", "")
+S3_BUCKET = read_text("S3_BUCKET", "tinkerscript")
+S3_REGION = read_text("S3_REGION", "us-east-1")
+if S3_ENDPOINT_URL and not (S3_ACCESS_KEY and S3_SECRET_KEY):
+    raise ImproperlyConfigured("S3_ENDPOINT_URL needs S3_ACCESS_KEY and S3_SECRET_KEY beside it.")
+if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
+    raise ImproperlyConfigured("S3_ACCESS_KEY and S3_SECRET_KEY do nothing without S3_ENDPOINT_URL.")
+PRESIGNED_URL_S = 900
+
+try:
+    DATABASES = {"default": dj_database_url.parse(read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"))}
+except (ValueError, KeyError) as error:
+    raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when another writes.
+    # FULL: what was acknowledged survives a power cut.
+    DATABASES["default"]["OPTIONS"] = {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+        "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))
+if REDIS_URL:
+    CHANNEL_LAYERS = {
+        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}},
+    }
+else:
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+# -- Django -------------------------------------------------------------------------------------------------------
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "channels",
+    "allauth",
+    "allauth.account",
+    "allauth.headless",
+    "console",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+ROOT_URLCONF = "console.urls"
+ASGI_APPLICATION = "console.asgi.application"
+USE_TZ = True
+TIME_ZONE = "UTC"
+APPEND_SLASH = False
+
+# The console's built page. The folder is absent in a checkout whose front end was not built: the API works all the same.
+FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
+STATIC_URL = "/static/"
+WHITENOISE_ROOT = FRONTEND_DIST if FRONTEND_DIST.is_dir() else None
+WHITENOISE_USE_FINDERS = True
+
+# -- Who is calling -----------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "console.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 8}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+ACCOUNT_ADAPTER = "console.users.adapter.AccountAdapter"
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_EMAIL_VERIFICATION = read_text(
+    "TINKERSCRIPT_EMAIL_VERIFICATION", "none", among=("none", "optional", "mandatory")
+)
+EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+HEADLESS_ONLY = True
+HEADLESS_CLIENTS = ("browser",)
+HEADLESS_FRONTEND_URLS = {
+    "account_confirm_email": f"{PUBLIC_URL}/verify-email/{{key}}",
+    "account_reset_password": f"{PUBLIC_URL}/reset-password",
+    "account_reset_password_from_key": f"{PUBLIC_URL}/reset-password/{{key}}",
+    "account_signup": f"{PUBLIC_URL}/signup",
+}
+CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.startswith("https://")
+
+# -- Logs ---------------------------------------------------------------------------------------------------------
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "console.logs.JsonFormatter"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        "django": {"handlers": [], "propagate": True},
+        "daphne": {"level": "WARNING"},
+        "botocore": {"level": "WARNING"},
+        "boto3": {"level": "WARNING"},
+    },
+}
