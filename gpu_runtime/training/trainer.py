@@ -1,0 +1,190 @@
+"""What one rank does: DeepSpeed around the policy, forward/backward over packed rows, step, save, load, hand out.
+
+Every rank runs the same calls in the same order with the same samples; each computes its share of the rows. Runs inside
+the processes that ``ranks.py`` starts; the rest of the runtime talks to that file's ``TrainerRanks``.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import deepspeed
+import torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers import AutoTokenizer, GenerationConfig
+
+from gpu_runtime.errors import StepRefused
+from gpu_runtime.interfaces import Sample
+
+from .losses import kl_k3, policy_loss, token_scales
+from .optimizer import GuardedAdamW, learning_rate
+from .packing import TreeRow, pack, pack_row
+from .policy import Policy, RowTensors
+from .ranks import RankSpec
+
+
+class RankTrainer:
+    """One rank of the trainer."""
+
+    def __init__(self, spec: RankSpec) -> None:
+        self.spec, self.config = spec, spec.config
+        torch.manual_seed(self.config.seed)
+        self.device = torch.device(spec.device, spec.rank) if spec.device == "cuda" else torch.device("cpu")
+        self.dtype = resolve_dtype(self.config.dtype, spec.device)
+        policy = Policy.load(
+            spec.base_model_path, self.dtype, gradient_checkpointing=self.config.gradient_checkpointing
+        ).to(self.device)
+        self.tied = bool(policy.model.config.tie_word_embeddings)
+        optimizer = GuardedAdamW(policy.parameters(), lr=0.0, weight_decay=self.config.weight_decay)
+        self.engine, *_ = deepspeed.initialize(model=policy, optimizer=optimizer, config=self._deepspeed_config())
+        self.optimizer = optimizer
+        self.reference: Policy | None = None
+        if self.config.kl_coef > 0:
+            self.reference = Policy.load(spec.base_model_path, self.dtype).to(self.device).eval().requires_grad_(False)
+
+    def _deepspeed_config(self) -> dict[str, object]:
+        # managed_gradient_accumulation off: the caller says when to step, as the primitives need it. The batch
+        # sizes only satisfy DeepSpeed's arithmetic; losses are scaled by our own normalisers.
+        return {
+            "train_micro_batch_size_per_gpu": 1,
+            "gradient_accumulation_steps": 1,
+            "managed_gradient_accumulation": False,
+            "gradient_clipping": self.config.grad_clip,
+            "zero_optimization": {"stage": self.config.zero_stage},
+            "zero_allow_untested_optimizer": True,
+            "zero_force_ds_cpu_optimizer": False,
+            "bf16": {"enabled": self.dtype == torch.bfloat16},
+            "steps_per_print": 2**31,
+        }
+
+    def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
+        """Accumulate the gradient of the session's loss; metrics are sums over the whole batch, equal on all ranks."""
+        lengths_S = [sum(sample.mask_T) for sample in samples]
+        scales_S = token_scales(
+            self.config.loss, lengths_S, [sample.weight for sample in samples], self.config.max_tokens
+        )
+        rows = pack(samples, self.config.micro_batch_tokens)
+        totals = torch.zeros(5, device=self.device)
+        # Each rank takes every world_size-th row; a rank with none left repeats its last one at weight zero, because
+        # a sharded model's backward is a meeting that all ranks must attend.
+        for first in range(0, len(rows), self.spec.world_size):
+            mine = first + self.spec.rank
+            live = mine < len(rows)
+            row = pack_row(samples, rows[mine if live else first])
+            totals += self._row(row, samples, scales_S, live=live)
+        if self.spec.world_size > 1:
+            dist.all_reduce(totals)
+        loss, kl, entropy, clipped, tokens = totals.tolist()
+        trained = max(1.0, tokens)
+        computed = sum(len(pack_row(samples, row).tokens_N) for row in rows)
+        return {
+            "loss": loss,
+            "kl_engine": kl / trained,
+            "entropy": entropy / trained,
+            "clip_fraction": clipped / trained,
+            "tokens_trained": tokens,
+            "tokens_computed": float(computed),
+        }
+
+    def _row(self, tree: TreeRow, samples: Sequence[Sample], scales_S: list[float], *, live: bool) -> Tensor:
+        """One forward and backward; answers [loss, kl, entropy, clipped, tokens] of the row (zeros unless live)."""
+        row = RowTensors.of(tree, self.device)
+        advantages_S = torch.tensor([sample.advantage for sample in samples], device=self.device)
+        scale_K = torch.tensor(scales_S, device=self.device)[row.sample_K] * float(live)
+        config = self.config
+        logprobs_K = self.engine(row)
+        advantages_K = advantages_S[row.sample_K]
+        loss_K = policy_loss(
+            config.loss, logprobs_K, row.old_K, advantages_K, row.sample_K, config.clip_low, config.clip_high
+        )
+        if self.reference is not None:
+            with torch.no_grad():
+                reference_K = self.reference(row)
+            loss_K = loss_K + config.kl_coef * kl_k3(logprobs_K, reference_K)
+        loss = (loss_K * scale_K).sum()
+        # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
+        self.engine.backward(loss * self.spec.world_size)
+        with torch.no_grad():
+            ratio_K = torch.exp(logprobs_K - row.old_K)
+            outside_K = (ratio_K < 1 - config.clip_low) | (ratio_K > 1 + config.clip_high)
+            # KL from the engine to the trainer, by k3 on tokens that the engine sampled.
+            kl = kl_k3(row.old_K, logprobs_K).sum()
+            stats = torch.stack([loss.detach(), kl, -logprobs_K.sum(), outside_K.sum(), logprobs_K.new_tensor(len(loss_K))])
+        return stats if live else torch.zeros_like(stats)
+
+    def optim_step(self, step: int) -> dict[str, float]:
+        """Apply the accumulated gradient as step ``step``. Raises StepRefused, weights unchanged, if it is not finite."""
+        rate = learning_rate(self.config, step)
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = rate
+        self.engine.step()
+        norm = float(self.engine.get_global_grad_norm() or 0.0)
+        if self.optimizer.refused:
+            raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
+        return {"grad_norm": norm, "learning_rate": rate}
+
+    def publish(self, folder: Path) -> None:
+        """Rank 0 writes ``folder/weights.safetensors``, Hugging Face names, the engine's dtype."""
+        weights = self._full_weights()
+        if self.spec.rank == 0:
+            folder.mkdir(parents=True, exist_ok=True)
+            partial = folder / "weights.partial"
+            save_file(weights, partial)
+            partial.rename(folder / "weights.safetensors")
+        self._meet()
+
+    def export_model(self, folder: Path) -> None:
+        """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it is."""
+        weights = self._full_weights()
+        if self.spec.rank == 0:
+            model = self.engine.module.model
+            model.config.use_cache = True
+            model.save_pretrained(folder, state_dict=weights, max_shard_size="4GB")
+            model.config.use_cache = False
+            AutoTokenizer.from_pretrained(self.spec.base_model_path).save_pretrained(folder)
+            if model.can_generate():
+                GenerationConfig.from_model_config(model.config).save_pretrained(folder)
+                _copy_if_there(Path(self.spec.base_model_path), folder, "generation_config.json")
+        self._meet()
+
+    def save_state(self, folder: Path) -> None:
+        """Weights, optimizer moments and step of every rank."""
+        self.engine.save_checkpoint(str(folder), tag="state")
+        if self.spec.rank == 0:
+            (folder / "trainer.json").write_text(json.dumps({"world_size": self.spec.world_size}))
+        self._meet()
+
+    def load_state(self, folder: Path) -> None:
+        """Become what ``save_state`` wrote. Raises ValueError for a state of another number of ranks."""
+        saved = json.loads((folder / "trainer.json").read_text())["world_size"]
+        if saved != self.spec.world_size:
+            raise ValueError(f"this state was saved by {saved} ranks; start the session with trainer_ranks={saved}")
+        self.engine.load_checkpoint(str(folder), tag="state")
+
+    def _full_weights(self) -> dict[str, Tensor]:
+        """All weights on rank 0 (empty elsewhere): gathered one by one where ZeRO 3 has scattered them."""
+        weights: dict[str, Tensor] = {}
+        for name, parameter in self.engine.module.model.named_parameters():
+            with deepspeed.zero.GatheredParameters([parameter], enabled=self.config.zero_stage == 3):
+                if self.spec.rank == 0:
+                    weights[name] = parameter.detach().to("cpu", self.dtype).clone().contiguous()
+        return weights
+
+    def _meet(self) -> None:
+        if self.spec.world_size > 1:
+            dist.barrier()
+
+
+def resolve_dtype(name: str, device: str) -> torch.dtype:
+    """``auto`` is fp32 on a CPU, where bf16 is slower and less exact, and bf16 on a GPU."""
+    if name == "auto":
+        return torch.bfloat16 if device == "cuda" else torch.float32
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+
+
+def _copy_if_there(source: Path, target: Path, name: str) -> None:
+    if (source / name).exists():
+        shutil.copy2(source / name, target / name)
