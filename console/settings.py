@@ -99,7 +99,8 @@ if S3_ENDPOINT_URL and not (S3_ACCESS_KEY and S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ENDPOINT_URL needs S3_ACCESS_KEY and S3_SECRET_KEY beside it.")
 if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ACCESS_KEY and S3_SECRET_KEY do nothing without S3_ENDPOINT_URL.")
-PRESIGNED_URL_S = 900
+PRESIGNED_URL_S = 900  # for users: they ask again
+TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 
 try:
     DATABASES = {"default": dj_database_url.parse(read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"))}
@@ -167,7 +168,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 APPEND_SLASH = False
 
-# The console's built page. The folder is absent in a checkout whose front end was not built: the API works all the same.
+# The built page of the console. Where the front end was not built there is no such folder: the API works all the same.
 FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
 STATIC_URL = "/static/"
 WHITENOISE_ROOT = FRONTEND_DIST if FRONTEND_DIST.is_dir() else None

@@ -1,10 +1,10 @@
 """Reads about users, their projects and their API keys."""
 
 from django.db.models import QuerySet
-from tinkerscript.wire.account import Role
 
 from console.errors import NotFound
 from console.users.models import ApiKey, Membership, Project, User
+from tinkerscript.wire.account import Role
 
 
 def project_list(*, user: User) -> QuerySet[Membership]:

@@ -9,11 +9,11 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
-from tinkerscript.wire.account import Role, Scope
 
 from console.errors import Conflict, Forbidden, InvalidRequest, NotFound, Unauthenticated
 from console.users.models import ApiKey, Membership, Project, User, new_id
 from console.users.selectors import role_get
+from tinkerscript.wire.account import Role, Scope
 
 KEY_PREFIX = "tml-ts_"
 SHOWN_CHARACTERS = 12

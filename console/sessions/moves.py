@@ -1,0 +1,72 @@
+"""The one way in which a session's state changes."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from console.errors import Conflict
+from console.live.services import event_record
+from console.sessions.models import Checkpoint, Session
+from console.sessions.states import Actor, is_allowed
+from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.sessions import SessionState
+
+# A session that ended has no runtime to listen to.
+NO_LEASE = {"lease_sha256": "", "lease_expires_at": None, "address": ""}
+
+
+def session_move(
+    *,
+    session_id: str,
+    source: SessionState,
+    target: SessionState,
+    actor: Actor,
+    phase: str = "",
+    reason: str = "",
+    lease_sha256: str | None = None,
+    **fields: Any,
+) -> None:
+    """Move a session from ``source`` to ``target``, set ``fields`` with it and record the event: all or nothing.
+
+    ``lease_sha256`` makes it hold only while that lease is the session's. Raises Conflict when the table does not
+    allow the move, or when the session is not (or no longer) as expected.
+    """
+    if not is_allowed(source, target, actor):
+        raise Conflict(f"The {actor} may not move a session from {source} to {target}.")
+    expected = {"id": session_id, "state": source}
+    if lease_sha256 is not None:
+        expected["lease_sha256"] = lease_sha256
+    now = timezone.now()
+    if target.is_terminal:
+        fields = NO_LEASE | fields
+    with transaction.atomic():
+        moved = Session.objects.filter(**expected).update(
+            state=target, phase=phase, state_since=now, updated_at=now, **fields
+        )
+        if moved != 1:
+            raise Conflict(f"The session is no longer {source}.", hint="Read it again and decide anew.")
+        event_record(
+            session_id=session_id,
+            kind=EventKind.STATE,
+            data={"from": source, "to": target, "phase": phase, "reason": reason},
+        )
+        if target.is_terminal:
+            checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
+
+
+def checkpoints_fail(*, session_id: str, reason: str, ordered: bool = True) -> None:
+    """Give up the checkpoints that are not written yet; with ``ordered=False`` only those that nobody asked for."""
+    pending = Checkpoint.objects.filter(
+        session_id=session_id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
+    )
+    if not ordered:
+        pending = pending.filter(ordered=False)
+    for checkpoint in pending:
+        Checkpoint.objects.filter(id=checkpoint.id).update(state=CheckpointState.FAILED, failure=reason)
+        event_record(
+            session_id=session_id,
+            kind=EventKind.EVENT,
+            data={"name": "checkpoint_failed", "checkpoint_id": checkpoint.id, "reason": reason},
+        )

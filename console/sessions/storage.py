@@ -1,0 +1,180 @@
+"""The object store: S3 and nothing else, one bucket, one way (boto3), presigned URLs for everybody else.
+
+Every object of a runtime is written as a multipart upload, even in one part: it appears only when the control plane
+completes it, so that a presigned URL in the wrong hands, or in those of a runtime that lost its lease, changes nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+from django.conf import settings
+
+from console.errors import StorageUnavailable
+from console.sessions import embedded_s3
+
+GONE = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
+
+
+@dataclass(frozen=True)
+class Store:
+    """Where the bucket is and who we are there."""
+
+    endpoint_url: str
+    access_key: str
+    secret_key: str
+    bucket: str
+    region: str
+
+
+def put(key: str, body: bytes) -> None:
+    """Write a small object. Raises StorageUnavailable."""
+    with _errors():
+        _client().put_object(Bucket=settings.S3_BUCKET, Key=key, Body=body)
+
+
+def get(key: str) -> bytes | None:
+    """A small object, or None when there is none. Raises StorageUnavailable."""
+    with _errors():
+        try:
+            return _client().get_object(Bucket=settings.S3_BUCKET, Key=key)["Body"].read()
+        except ClientError as error:
+            if _code(error) in GONE:
+                return None
+            raise
+
+
+def size_bytes(key: str) -> int | None:
+    """The size of an object, or None when there is none. Raises StorageUnavailable."""
+    with _errors():
+        try:
+            return _client().head_object(Bucket=settings.S3_BUCKET, Key=key)["ContentLength"]
+        except ClientError as error:
+            if _code(error) in GONE:
+                return None
+            raise
+
+
+def delete(keys: Sequence[str]) -> None:
+    """Remove objects; those that are not there are no error. Raises StorageUnavailable."""
+    with _errors():
+        for key in keys:
+            _client().delete_object(Bucket=settings.S3_BUCKET, Key=key)
+
+
+def multipart_open(key: str) -> str:
+    """Begin an upload; its id. Raises StorageUnavailable."""
+    with _errors():
+        return _client().create_multipart_upload(Bucket=settings.S3_BUCKET, Key=key)["UploadId"]
+
+
+def multipart_complete(key: str, upload_id: str, etags: Sequence[str]) -> bool:
+    """Make the object appear. False when the upload is not there: completed before, or aborted.
+
+    Raises StorageUnavailable, also when a part is missing or its ETag is not what the store has.
+    """
+    parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, start=1)]
+    with _errors():
+        try:
+            _client().complete_multipart_upload(
+                Bucket=settings.S3_BUCKET, Key=key, UploadId=upload_id, MultipartUpload={"Parts": parts}
+            )
+        except ClientError as error:
+            if _code(error) in GONE:
+                return False
+            raise
+    return True
+
+
+def multipart_abort(key: str, upload_id: str) -> None:
+    """Drop an upload and its parts; one that is not there is no error. Raises StorageUnavailable."""
+    with _errors():
+        try:
+            _client().abort_multipart_upload(Bucket=settings.S3_BUCKET, Key=key, UploadId=upload_id)
+        except ClientError as error:
+            if _code(error) not in GONE:
+                raise
+
+
+def part_url(key: str, upload_id: str, number: int, *, expires_s: int) -> str:
+    """A URL that takes a PUT of one part (numbers begin at 1). Signed here, the store is not asked."""
+    return _presign("upload_part", {"Key": key, "UploadId": upload_id, "PartNumber": number}, expires_s)
+
+
+def read_url(key: str, *, expires_s: int) -> str:
+    """A URL that serves an object, ranges too. Signed here, the store is not asked."""
+    return _presign("get_object", {"Key": key}, expires_s)
+
+
+def bucket_ensure() -> None:
+    """Make the bucket if it is not there. Raises StorageUnavailable."""
+    with _errors():
+        try:
+            _client().head_bucket(Bucket=settings.S3_BUCKET)
+        except ClientError as error:
+            if _code(error) not in GONE | {"NoSuchBucket"}:
+                raise
+            _client().create_bucket(Bucket=settings.S3_BUCKET)
+
+
+def store_get() -> Store:
+    """The store that the settings name, or the embedded one."""
+    if settings.S3_ENDPOINT_URL:
+        endpoint_url, access, secret = settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY
+    else:
+        credentials = embedded_s3.credentials_get(settings.DATA)
+        endpoint_url = f"http://127.0.0.1:{embedded_s3.ports_get(settings.DATA)['s3']}"
+        access, secret = credentials["access_key"], credentials["secret_key"]
+    return Store(endpoint_url, access, secret, settings.S3_BUCKET, settings.S3_REGION)
+
+
+def _client() -> Any:
+    return _client_of(store_get())
+
+
+@lru_cache(maxsize=4)
+def _client_of(store: Store) -> Any:
+    """One client per store: making one costs 100 ms, using one from many threads is safe."""
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=store.endpoint_url,
+        aws_access_key_id=store.access_key,
+        aws_secret_access_key=store.secret_key,
+        region_name=store.region,
+        config=Config(
+            signature_version="s3v4",
+            s3={"addressing_style": "path"},
+            connect_timeout=5,
+            read_timeout=60,
+            retries={"mode": "standard", "max_attempts": 4},
+            # Presigned URLs must not ask their users for checksum headers; a manifest has the sha256 of every file.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+    )
+
+
+def _presign(method: str, parameters: dict[str, Any], expires_s: int) -> str:
+    return _client().generate_presigned_url(
+        method, Params={"Bucket": settings.S3_BUCKET, **parameters}, ExpiresIn=expires_s
+    )
+
+
+def _code(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise StorageUnavailable(
+            f"The object store did not do what it was asked: {error}",
+            hint="Check that it runs, has room, and that the S3_* settings are right; then try again.",
+        ) from error
