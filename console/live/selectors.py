@@ -1,0 +1,21 @@
+"""Reads of the record."""
+
+from console.live.models import EventRecord
+from tinkerscript.wire.events import Event, EventKind
+
+
+def event_list(*, session_id: str, after: int, limit: int, kind: EventKind | None = None) -> list[Event]:
+    """At most ``limit`` entries of a session that follow the cursor ``after``, oldest first.
+
+    The caller has checked that the session is the reader's (console.sessions.selectors.session_get).
+    """
+    records = EventRecord.objects.filter(session_id=session_id, id__gt=after).order_by("id")
+    if kind is not None:
+        records = records.filter(kind=kind)
+    return [Event(cursor=record.id, kind=record.kind, at=record.at, data=record.data) for record in records[:limit]]
+
+
+def event_cursor_latest(*, session_id: str) -> int:
+    """The cursor of the newest entry, 0 when there is none."""
+    newest = EventRecord.objects.filter(session_id=session_id).order_by("-id").values_list("id", flat=True).first()
+    return newest or 0
