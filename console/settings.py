@@ -69,6 +69,8 @@ DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
 PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", schemes=("http", "https"))
+# Where runtimes on this machine find the server: an address that listens everywhere listens on loopback too.
+INTERNAL_URL = f"http://{'127.0.0.1' if HOST in ('0.0.0.0', '::') else HOST}:{PORT}"
 DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
 SECRET_KEY = read_text("TINKERSCRIPT_SECRET_KEY", "") or read_or_create(
     DATA / "secret_key", lambda: secrets.token_urlsafe(64)
@@ -85,7 +87,9 @@ LEASE_S = 15.0
 SILENCE_GRACE_S = 30.0
 # Longest time without progress in each state. Loading reads weights and compiles; a step on a CPU takes minutes.
 PROGRESS_DEADLINES_S = {"provisioning": 120.0, "loading": 900.0, "ready": 900.0}
+# An end that was asked for: longest time without progress, and longest in all (a last checkpoint may be large).
 STOP_GRACE_S = 60.0
+STOP_DEADLINE_S = 1800.0
 MAX_RESTARTS = 5
 DISK_FLOOR_BYTES = 1 << 30
 

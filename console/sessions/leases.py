@@ -186,7 +186,7 @@ def _observed(row: Session, body: RuntimeState) -> dict:
     fields = {"accounting": body.accounting.model_dump(), "address": body.address, "progress": body.progress}
     if row.state != SessionState.STOPPING:
         fields["phase"] = body.phase
-    if body.progress != row.progress:
+    if body.progress != row.progress or body.phase != row.phase:
         fields["progress_at"] = timezone.now()
     if body.last_activity_at is not None:
         fields["last_activity_at"] = datetime.fromtimestamp(body.last_activity_at, UTC)

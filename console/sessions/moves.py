@@ -39,12 +39,11 @@ def session_move(
     if lease_sha256 is not None:
         expected["lease_sha256"] = lease_sha256
     now = timezone.now()
+    changes = {"state": target, "phase": phase, "state_since": now, "updated_at": now}
     if target.is_terminal:
-        fields = NO_LEASE | fields
+        changes |= NO_LEASE
     with transaction.atomic():
-        moved = Session.objects.filter(**expected).update(
-            state=target, phase=phase, state_since=now, updated_at=now, **fields
-        )
+        moved = Session.objects.filter(**expected).update(**(changes | fields))
         if moved != 1:
             raise Conflict(f"The session is no longer {source}.", hint="Read it again and decide anew.")
         event_record(

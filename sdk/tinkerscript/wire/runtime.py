@@ -54,7 +54,9 @@ class RuntimeState(Request):
     """One heartbeat. ``progress`` grows whenever real work advances; the control plane watches that it does."""
 
     state: str = Field(pattern="^(loading|ready|stopping)$")
-    phase: str = Field("", max_length=200)
+    phase: str = Field(
+        "", max_length=200, description="What it is doing; empty while ready and waiting. Only then progress may rest."
+    )
     progress: int = Field(ge=0)
     address: str = Field("", max_length=200, description="host:port of the gateway, once it listens.")
     policy_version: int = Field(0, ge=0)

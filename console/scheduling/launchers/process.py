@@ -1,0 +1,114 @@
+"""Runtimes as processes of this machine. They outlive the reconciler, whose successor finds them by their handles.
+
+A handle is {"launch", "folder"} before the start and {"launch", "folder", "pid", "start_time"} after it. Every process
+of a runtime carries the launch in its environment, which finds those that left the runtime's process group too.
+"""
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from django.conf import settings
+
+from console.scheduling import processes
+from console.scheduling.launchers.protocol import Handle, Sight
+from console.scheduling.processes import ProcessStat
+
+MARK = "TINKERSCRIPT_LAUNCH"
+LOG = "runtime.log"
+TAIL_BYTES = 256 << 10
+KILL_WAIT_S = 5.0
+# What the server knows and a runtime must not: secrets of the database, the store and the signing of keys.
+PRIVATE = ("TINKERSCRIPT_", "S3_", "AWS_", "WEED_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
+
+
+class ProcessLauncher:
+    """Starts ``python -m gpu_runtime`` in a session (process group) of its own."""
+
+    name = "process"
+
+    def __init__(self, command: Sequence[str] = (sys.executable, "-m", "gpu_runtime")) -> None:
+        self._command = list(command)
+        self._children: dict[int, subprocess.Popen[bytes]] = {}  # by pid: ours to collect
+
+    def plan(self, *, session_id: str, folder: Path) -> Handle:
+        return {"launch": f"{session_id}-{secrets.token_hex(4)}", "folder": str(folder)}
+
+    def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
+        folder = Path(handle["folder"])
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
+        path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
+        own = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", MARK: handle["launch"]}
+        with (folder / LOG).open("ab") as log:
+            child = subprocess.Popen(
+                self._command,
+                cwd=folder,
+                env=inherited | own | dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._children[child.pid] = child
+        stat = processes.stat_read(child.pid)  # there for certain: even an ended child stays until we collect it
+        return handle | {"pid": child.pid, "start_time": stat.start_time}
+
+    def inspect(self, handle: Handle) -> Sight:
+        child = self._children.get(handle.get("pid", 0))
+        if child is not None and _is_leader(processes.stat_read(child.pid), handle):
+            # Looked at, not collected: while it is not, its pid and group belong to it and `stop` can clear them.
+            ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return Sight("running")
+            return Sight("exited", ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
+        if "pid" in handle:
+            return Sight("running" if processes.is_running(handle["pid"], handle["start_time"]) else "gone")
+        return Sight("running" if self._members(handle) else "gone")
+
+    def stop(self, handle: Handle, *, grace_s: float) -> None:
+        if grace_s > 0 and self.inspect(handle).state == "running":
+            # The leader alone: it ends its engine and ranks in the right order, if it can.
+            leaders = [m for m in self._members(handle) if "pid" not in handle or m.pid == handle["pid"]]
+            for leader in leaders:
+                processes.signal_send(leader.pid, leader.start_time, signal.SIGTERM)
+            processes.wait_until(lambda: self.inspect(handle).state != "running", timeout_s=grace_s)
+        processes.wait_until(lambda: not self._kill_members(handle), timeout_s=KILL_WAIT_S)
+        child = self._children.get(handle.get("pid", 0))
+        if child is not None and _is_leader(processes.stat_read(child.pid), handle):
+            child.wait(timeout=KILL_WAIT_S)
+            del self._children[child.pid]
+
+    def logs(self, handle: Handle, *, lines: int) -> list[str]:
+        try:
+            with (Path(handle["folder"]) / LOG).open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+                return [line.decode(errors="replace").rstrip() for line in deque(file, lines)]
+        except FileNotFoundError:
+            return []
+
+    def _members(self, handle: Handle) -> list[ProcessStat]:
+        """The living processes of a launch: those of its session while its leader is known, and the marked ones."""
+        leader = processes.stat_read(handle["pid"]) if "pid" in handle else None
+        session = handle["pid"] if _is_leader(leader, handle) else None
+        mark = f"{MARK}={handle['launch']}"
+        return [
+            process
+            for process in processes.processes_list()
+            if process.state not in "ZX" and (process.sid == session or processes.has_environment(process.pid, mark))
+        ]
+
+    def _kill_members(self, handle: Handle) -> bool:
+        members = self._members(handle)
+        for process in members:
+            processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
+        return bool(members)
+
+
+def _is_leader(stat: ProcessStat | None, handle: Handle) -> bool:
+    return stat is not None and stat.start_time == handle.get("start_time")

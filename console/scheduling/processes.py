@@ -1,0 +1,82 @@
+"""Processes told apart for certain: a pid alone may have been given to somebody else since.
+
+A process is its pid together with its start time (field 22 of /proc/PID/stat, in clock ticks since boot). Signals go
+through a pidfd, so that nothing can change between looking and sending.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ProcessStat:
+    """What /proc says: ``state`` is a letter (Z: ended, not collected by its parent), ``sid`` its session."""
+
+    pid: int
+    state: str
+    sid: int
+    start_time: int
+
+
+def stat_read(pid: int) -> ProcessStat | None:
+    """The process, or None when there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name in parentheses may hold spaces and parentheses itself.
+    fields = text.rpartition(")")[2].split()
+    return ProcessStat(pid=pid, state=fields[0], sid=int(fields[3]), start_time=int(fields[19]))
+
+
+def is_running(pid: int, start_time: int) -> bool:
+    """Whether this very process runs."""
+    stat = stat_read(pid)
+    return stat is not None and stat.start_time == start_time and stat.state not in "ZX"
+
+
+def signal_send(pid: int, start_time: int, number: signal.Signals) -> bool:
+    """Signal this very process; False when it is not there."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        stat = stat_read(pid)
+        if stat is None or stat.start_time != start_time:
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def processes_list() -> Iterable[ProcessStat]:
+    """Every process of the machine."""
+    for name in os.listdir("/proc"):
+        if name.isdigit() and (stat := stat_read(int(name))) is not None:
+            yield stat
+
+
+def has_environment(pid: int, entry: str) -> bool:
+    """Whether a process was started with ``NAME=value`` in its environment (False where we may not look)."""
+    try:
+        return entry.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float, poll_s: float = 0.02) -> bool:
+    """Whether ``condition`` became true in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(poll_s)
+    return True

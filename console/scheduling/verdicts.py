@@ -1,0 +1,60 @@
+"""Judgements about one session at one time: pure, so that every deadline can be tested with a made-up clock."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+
+from console.sessions.models import Session
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import SessionState
+
+RESTART_WAIT_MAX_S = 30.0
+
+
+def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> str | None:
+    """Why a runtime whose process is alive must be replaced all the same, or None.
+
+    ``judging_since`` is when we began to listen: earlier silence is ours.
+    """
+    state = SessionState(session.state)
+    if state != SessionState.PROVISIONING:
+        silent_since = max(session.lease_expires_at or session.state_since, judging_since)
+        if now - silent_since > timedelta(seconds=settings.SILENCE_GRACE_S):
+            return f"the runtime's heartbeat stayed away: its lease ended {_ago(session.lease_expires_at, now)}"
+    if state == SessionState.READY and not session.phase:
+        return None  # it waits for its clients
+    still_since = max(session.progress_at or session.state_since, session.state_since, judging_since)
+    deadline_s = settings.PROGRESS_DEADLINES_S[state]
+    if now - still_since <= timedelta(seconds=deadline_s):
+        return None
+    doing = f" ({session.phase})" if session.phase else ""
+    return f"the runtime made no progress for {deadline_s:.0f} s while {state}{doing}"
+
+
+def is_idle(session: Session, *, now: datetime) -> bool:
+    """Whether a ready session has been without work for as long as its configuration allows."""
+    if session.state != SessionState.READY or session.desired != "run" or session.phase:
+        return False
+    if session.accounting.get("open", 0) or session.checkpoints.filter(state__in=["requested", "uploading"]).exists():
+        return False
+    idle_s = SessionConfig.model_validate(session.config).idle_suspend_s
+    since = max(session.last_activity_at or session.state_since, session.state_since)
+    return now - since > timedelta(seconds=idle_s)
+
+
+def is_overdue(session: Session, *, since: datetime, now: datetime) -> bool:
+    """Whether a runtime that was told to end ``since`` then neither did nor makes progress towards it."""
+    moved_at = max(session.progress_at or since, since)
+    return now - moved_at > timedelta(seconds=settings.STOP_GRACE_S) or now - since > timedelta(
+        seconds=settings.STOP_DEADLINE_S
+    )
+
+
+def restart_not_before(session: Session) -> datetime:
+    """When a queued session may start: at once, or after 1, 3, 7, 15... s when its runtime keeps dying."""
+    wait_s = min(2 ** max(0, session.restarts - 1) - 1, RESTART_WAIT_MAX_S)
+    return session.state_since + timedelta(seconds=wait_s)
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    return "before it began" if moment is None else f"{(now - moment).total_seconds():.0f} s ago"
