@@ -1,0 +1,133 @@
+"""vLLM behind interfaces.Engine: token ids in, token ids out, weights replaced in place between calls."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from gpu_runtime.errors import EngineDead
+from gpu_runtime.interfaces import Delta, SamplingOptions
+from tinkerscript.wire.config import SessionConfig
+
+# Seconds. Start covers loading a large model; a hand-over waits for calls in flight, whose own length bounds it.
+START_S, HANDOVER_S = 900.0, 600.0
+
+
+class VllmEngine:
+    """One vLLM engine in a child process. Build it with ``start``."""
+
+    def __init__(self, llm, context_length: int) -> None:
+        self._llm = llm
+        self.context_length = context_length
+        self.version = 0
+
+    @classmethod
+    async def start(cls, model_path: str, config: SessionConfig, device: str) -> "VllmEngine":
+        """Load ``model_path`` and wait until it can serve. Raises EngineDead."""
+        _environment(device)
+        # Here and not above: vLLM reads its environment when it is imported.
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        arguments = AsyncEngineArgs(
+            model=model_path,
+            dtype=_dtype(config, device),
+            max_model_len=config.max_context_length,
+            seed=config.seed,
+            # On a CPU, and at the sizes that a CPU can train, compiling costs a minute and gains nothing.
+            enforce_eager=device == "cpu",
+            distributed_executor_backend="uni" if device == "cpu" else None,
+            max_num_seqs=256,
+            worker_extension_cls="gpu_runtime.weights.sync.WeightReceiver",
+            generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
+            logprobs_mode="raw_logprobs",
+            max_logprobs=20,
+            disable_log_stats=True,
+        )
+        try:
+            llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
+        except (RuntimeError, TimeoutError) as error:
+            raise EngineDead(f"the engine did not start: {error}") from error
+        return cls(llm, config.max_context_length)
+
+    async def generate(
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+    ) -> AsyncIterator[Delta]:
+        """Stream one completion; closing the iterator aborts it inside vLLM. Raises EngineDead."""
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        version = self.version
+        stream = self._llm.generate({"prompt_token_ids": list(prompt_ids)}, _parameters(options), request_id)
+        try:
+            async for output in stream:
+                yield _delta(output.outputs[0], version, options.top_logprobs)
+        except (EngineDeadError, EngineGenerateError) as error:
+            raise EngineDead(f"the engine failed while generating: {error}") from error
+        finally:
+            await stream.aclose()
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        """Let calls in flight finish, take the weights, forget the cached prefixes, go on. Raises EngineDead."""
+        try:
+            async with asyncio.timeout(HANDOVER_S):
+                await self._llm.pause_generation(mode="wait", clear_cache=True)
+                await self._llm.collective_rpc("take_weights", args=(str(folder),))
+                self.version = version
+                await self._llm.resume_generation()
+        except TimeoutError as error:
+            raise EngineDead("the engine did not take the new weights before its deadline") from error
+
+    async def close(self) -> None:
+        """End vLLM's processes; it gives them a grace and then kills them."""
+        await asyncio.to_thread(self._llm.shutdown)
+
+
+def _environment(device: str) -> None:
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    if device == "cpu":
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+        # The trainer uses the same cores between the engine's turns: nothing may be bound to one.
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+
+
+def _dtype(config: SessionConfig, device: str) -> str:
+    return ("bfloat16" if device == "cuda" else "float32") if config.dtype == "auto" else config.dtype
+
+
+def _parameters(options: SamplingOptions):
+    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+    structured = None
+    if options.json_schema is not None:
+        json_object = options.json_schema == "{}"
+        structured = StructuredOutputsParams(
+            json_object=json_object or None, json=None if json_object else options.json_schema
+        )
+    return SamplingParams(
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        stop=list(options.stop) or None,
+        seed=options.seed,
+        logprobs=options.top_logprobs,  # 0 asks for the sampled token's alone
+        structured_outputs=structured,
+        output_kind=RequestOutputKind.DELTA,
+        skip_special_tokens=True,
+    )
+
+
+def _delta(completion, version: int, top: int) -> Delta:
+    ids = tuple(completion.token_ids)
+    by_token = completion.logprobs or []
+    return Delta(
+        text=completion.text,
+        token_ids_T=ids,
+        logprobs_T=tuple(entry[token].logprob for token, entry in zip(ids, by_token, strict=True)),
+        version=version,
+        finish_reason=completion.finish_reason,
+        top_logprobs_T=tuple({t: lp.logprob for t, lp in entry.items()} for entry in by_token) if top else (),
+        stop_reason=completion.stop_reason if isinstance(completion.stop_reason, str) else None,
+    )

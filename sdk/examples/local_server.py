@@ -1,0 +1,93 @@
+"""Runs the whole service on this machine for the length of a ``with`` block: ``manage.py up`` and a demo user's key."""
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO_EMAIL = "demo@example.com"
+START_S, STOP_S = 180, 120
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server to talk to. ``folder`` is where results may be written; ``sign_in`` says how to enter the console."""
+
+    base_url: str
+    api_key: str
+    folder: Path
+    log: Path | None
+    sign_in: str
+
+
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """The server named by the environment, or one of our own that ends with the block, Ctrl-C included."""
+    if os.environ.get("TINKERSCRIPT_API_KEY"):
+        base_url = os.environ.get("TINKERSCRIPT_BASE_URL", "http://127.0.0.1:8000")
+        yield Server(base_url, os.environ["TINKERSCRIPT_API_KEY"], Path.cwd(), None, "yourself")
+        return
+    data = Path(os.environ.get("TINKERSCRIPT_DATA", ROOT / ".data")).resolve()
+    data.mkdir(parents=True, exist_ok=True)
+    log = data / "server.log"
+    with log.open("ab") as output:
+        # A session of its own: Ctrl-C reaches this process alone, which then ends the server in order.
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "up"],
+            cwd=ROOT, env={**os.environ, "TINKERSCRIPT_DATA": str(data)},
+            stdout=subprocess.PIPE, stderr=output, text=True, start_new_session=True,
+        )  # fmt: skip
+        try:
+            base_url = _wait_ready(process, log)
+            key, sign_in = _demo_user(data)
+            yield Server(base_url, key, data, log, sign_in)
+        finally:
+            _stop(process)
+
+
+def _wait_ready(process: subprocess.Popen[str], log: Path) -> str:
+    """The address in the line "ready http://..."; everything else that the server says goes on to the log."""
+    addresses: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        with log.open("a") as output:
+            for line in process.stdout:
+                output.write(line)
+                output.flush()
+                if line.startswith("ready "):
+                    addresses.put(line.split()[1])
+        addresses.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        address = addresses.get(timeout=START_S)
+    except queue.Empty:
+        address = None
+    if address is None:
+        tail = "".join(log.read_text(errors="replace").splitlines(keepends=True)[-20:])
+        raise SystemExit(f"The server did not start. The end of {log}:\n{tail}")
+    return address
+
+
+def _demo_user(data: Path) -> tuple[str, str]:
+    command = [sys.executable, "manage.py", "create_api_key", DEMO_EMAIL]
+    environment = {**os.environ, "TINKERSCRIPT_DATA": str(data)}
+    made = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=60)
+    return made.stdout.strip(), DEMO_EMAIL
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_S)
+    except KeyboardInterrupt:  # a second Ctrl-C hurries the server, as it does on a terminal of its own
+        process.send_signal(signal.SIGINT)
+        process.wait(STOP_S)

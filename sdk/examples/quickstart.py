@@ -1,0 +1,127 @@
+"""A language model gets better at a task because this loop rewards it, on a machine without a GPU.
+
+The task: is a short review positive or negative? The reward is 1.0 when the first label in the answer is the right one, so
+that neither form nor length earns anything, and reviews that were never trained on show that it generalises.
+
+Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
+"""
+
+import json
+import os
+import random
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from local_server import running_server
+from openai import OpenAI
+from progress import RewardProgress
+from reviews import HELD_OUT, TRAINING
+from scoring import score_folder
+from tinkerscript import TinkerScript, WorkflowOutput
+
+BASE_MODEL = "SmolLM2-135M-Instruct"
+NUM_EPOCH, GRPO_N, TASKS_PER_BATCH = 1, 8, 4
+SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
+QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
+
+
+def question(review: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": QUESTION.format(review)}]
+
+
+def is_right(answer: str, label: str) -> bool:
+    """Whether the first label that the answer names is ``label``."""
+    named = re.search(r"\b(positive|negative)\b", answer.lower())
+    return named is not None and named[1] == label
+
+
+def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> WorkflowOutput:
+    """The agent: any code that calls an OpenAI client. This one asks a single question."""
+    review, label = task
+    base_url, api_key = api_baseurl_key
+    with OpenAI(base_url=base_url, api_key=api_key) as client:
+        reply = client.chat.completions.create(model=BASE_MODEL, messages=question(review), max_tokens=8, **sampling)
+    right = is_right(reply.choices[0].message.content or "", label)
+    return WorkflowOutput(reward=float(right), is_success=right)
+
+
+def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
+    """The loop of the README, on one thread."""
+
+    def rollout(task):
+        try:
+            api_baseurl_key = tinkerjet_remote.begin_episode()
+            workflow_output = execute_agent(task, api_baseurl_key)  # any OpenAI-compatible agent code
+            tinkerjet_remote.end_episode(workflow_output)
+            return workflow_output.reward
+        except Exception as error:
+            print(f"Episode abandoned: {error}")
+            return 0.0
+
+    tasks = random.Random(SEED).sample(TRAINING, len(TRAINING))
+    for _epoch in range(NUM_EPOCH):
+        for task in tasks:
+            for _run in range(GRPO_N):
+                progress.advance(rollout(task))
+
+
+def held_out_score(tinkerjet_remote: TinkerScript) -> float:
+    """Share of right greedy answers on reviews outside the training set, by episodes that are never trained."""
+
+    def ask(task):
+        with tinkerjet_remote.begin_episode(eval=True) as episode:
+            output = execute_agent(task, episode, temperature=0.0)
+            episode.end(output)
+            return output.reward
+
+    with ThreadPoolExecutor(16) as pool:
+        return sum(pool.map(ask, HELD_OUT)) / len(HELD_OUT)
+
+
+def main() -> None:
+    started = time.monotonic()
+    with running_server() as server:
+        print(f"Console: {server.base_url}   (the server's log: {server.log})")
+        print(f"Starting a session on {BASE_MODEL}: engine and trainer load now, about half a minute.")
+        tinkerjet_remote = TinkerScript(
+            base_model=BASE_MODEL,
+            base_url=server.base_url,
+            api_key=server.api_key,
+            name="quickstart",
+            seed=SEED,
+            grpo_n=GRPO_N,
+            tasks_per_batch=TASKS_PER_BATCH,
+            learning_rate=2e-5,
+            max_context_length=256,
+            checkpoint_every_steps=8,
+        )
+        before = held_out_score(tinkerjet_remote)
+        print(f"Held-out score before training: {before:.2f}")
+        with RewardProgress(total=NUM_EPOCH * len(TRAINING) * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N) as progress:
+            train(tinkerjet_remote, progress)
+        tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
+        rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
+        tinkerjet_remote.close()
+    after = score_folder(tuned_model_checkpoint.path, [(question(text), label) for text, label in HELD_OUT], is_right)
+    third = max(1, len(rewards) // 3)
+    result = {
+        "reward_first_third": round(sum(rewards[:third]) / third, 4),
+        "reward_last_third": round(sum(rewards[-third:]) / third, 4),
+        "held_out_before": round(before, 4),
+        "held_out_after": round(after, 4),
+        "steps": len(rewards),
+        "seconds": round(time.monotonic() - started, 1),
+        "model_path": str(tuned_model_checkpoint.path),
+    }
+    print(f"Held-out score: {before:.2f} before, {after:.2f} after (the downloaded folder, loaded with transformers)")
+    print(f"The tuned model lies in {tuned_model_checkpoint.path}")
+    print(f"To look at the run in the console: `make up`, then {server.base_url} as {server.sign_in}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        raise SystemExit("\nStopped; no process is left behind.") from None
