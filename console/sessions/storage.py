@@ -4,7 +4,8 @@ Every object of a runtime is written as a multipart upload, even in one part: it
 completes it, so that a presigned URL in the wrong hands, or in those of a runtime that lost its lease, changes nothing.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -120,6 +121,23 @@ def bucket_ensure() -> None:
             if _code(error) not in GONE | {"NoSuchBucket"}:
                 raise
             _client().create_bucket(Bucket=settings.S3_BUCKET)
+
+
+def ready_wait(*, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Return once an object can be written: an open port says nothing yet, a restarted store may need 20 s.
+
+    Raises StorageUnavailable after ``timeout_s``, or as soon as ``stopped()``.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            bucket_ensure()
+            put("health", b"")
+            return
+        except StorageUnavailable:
+            if time.monotonic() > deadline or stopped():
+                raise
+        time.sleep(0.1)
 
 
 def store_get() -> Store:

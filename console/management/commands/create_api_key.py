@@ -1,0 +1,48 @@
+"""``manage.py create_api_key EMAIL``: a key on stdout, for scripts and for the first minute with a server."""
+
+import argparse
+
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError
+from django.core.validators import validate_email
+from django.db import transaction
+
+from console.errors import DomainError
+from console.users.models import Project, User
+from console.users.selectors import project_get
+from console.users.services import key_create, project_create, user_create
+from tinkerscript.wire.account import KeyCreate, Scope
+
+
+class Command(BaseCommand):
+    help = "Print a new API key, and nothing else. The user and the project are created if absent."
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("email")
+        parser.add_argument("--project", help="Name or id of the project; the user's first one if not given.")
+        parser.add_argument("--scopes", help=f"Comma-separated: {', '.join(Scope)}. Default: all but admin.")
+
+    def handle(self, *, email: str, project: str | None, scopes: str | None, **options: object) -> None:
+        try:
+            validate_email(email)
+            chosen = [Scope(scope.strip()) for scope in scopes.split(",")] if scopes else KeyCreate().scopes
+            with transaction.atomic():
+                user = User.objects.filter(email=email.lower()).first() or user_create(email=email)
+                _key, secret = key_create(
+                    project=_project(user, project), user=user, name="create_api_key", scopes=chosen
+                )
+        except ValidationError:
+            raise CommandError(f"{email!r} is not an e-mail address.") from None
+        except ValueError as error:
+            raise CommandError(f"{error}. Known scopes: {', '.join(Scope)}.") from None
+        except DomainError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        self.stdout.write(secret)
+
+
+def _project(user: User, name: str | None) -> Project:
+    """The user's project of this name or id, made if there is none."""
+    if name is None:
+        return project_get(user=user)
+    mine = Project.objects.filter(memberships__user=user).order_by("created_at")
+    return mine.filter(id=name).first() or mine.filter(name=name).first() or project_create(user=user, name=name)

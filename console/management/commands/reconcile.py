@@ -1,0 +1,33 @@
+"""``manage.py reconcile``: the loop that brings sessions to where they should be."""
+
+import logging
+import signal
+import threading
+
+from django.core.management.base import BaseCommand
+from django.db import close_old_connections
+
+from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.reconcile import Reconciler
+
+log = logging.getLogger(__name__)
+
+TICK_S = 0.5
+
+
+class Command(BaseCommand):
+    help = "Start, watch, restart and end the runtimes of sessions. One leads; others stand by."
+
+    def handle(self, **options: object) -> None:
+        stop = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        reconciler = Reconciler(ProcessLauncher())
+        while not stop.is_set():
+            try:
+                close_old_connections()
+                reconciler.reconcile_once()
+            except Exception:
+                log.exception("a tick of the reconciler failed; the next one looks at everything anew")
+            stop.wait(TICK_S)
+        reconciler.close()

@@ -1,0 +1,82 @@
+"""People, keys and a real object store for every test that asks for them."""
+
+import subprocess
+from collections.abc import Callable, Iterator
+
+import factories
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from console.sessions import embedded_s3 as server
+from console.sessions import storage
+from console.users.models import Project, User
+from tinkerscript.wire.account import Role
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bundled_model() -> None:
+    """The catalogue looks for a folder; what is in it matters to runtimes only."""
+    (settings.DATA / "models" / factories.BASE_MODEL).mkdir(parents=True, exist_ok=True)
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    """The owner of ``project``."""
+    return factories.user_make("alice")
+
+
+@pytest.fixture
+def bob(db: None) -> User:
+    """An outsider: he has a project of his own and no part in alice's."""
+    return factories.user_make("bob")
+
+
+@pytest.fixture
+def project(alice: User) -> Project:
+    """Alice's project."""
+    return Project.objects.get(memberships__user=alice)
+
+
+@pytest.fixture
+def member(project: Project) -> User:
+    """Somebody who works in alice's project."""
+    return factories.member_make(project, "mia", Role.MEMBER)
+
+
+@pytest.fixture
+def api_key(project: Project, alice: User) -> str:
+    """The secret of a key of alice's, for everything but admin."""
+    return factories.key_make(project, alice)
+
+
+@pytest.fixture
+def outsider_key(bob: User) -> str:
+    """The secret of a key of bob's, for his own project."""
+    return factories.key_make(Project.objects.get(memberships__user=bob), bob)
+
+
+@pytest.fixture
+def client_for() -> Callable[[str], Client]:
+    """``client_for(secret)``: an HTTP client that sends the key (or lease) with every request."""
+    return lambda secret: Client(headers={"Authorization": f"Bearer {secret}"})
+
+
+@pytest.fixture(scope="session")
+def embedded_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real SeaweedFS with an empty bucket; its address."""
+    with (tmp_path_factory.mktemp("s3") / "weed.log").open("wb") as log:
+        try:
+            process = server.start(settings.DATA, log=log.fileno())
+        except server.WeedMissing as error:
+            pytest.skip(str(error))
+        try:
+            storage.ready_wait(timeout_s=60, stopped=lambda: process.poll() is not None)
+            yield storage.store_get().endpoint_url
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
