@@ -24,7 +24,9 @@ class SessionConfig(Request):
         0, ge=0, le=16, description="How many versions old an episode may be when trained; 0 is strictly on-policy."
     )
 
-    learning_rate: float = Field(2e-5, gt=0, le=1e-2, description="AdamW peak learning rate (full weights: 1e-6 to 5e-5).")
+    learning_rate: float = Field(
+        2e-5, gt=0, le=1e-2, description="AdamW peak learning rate (full weights: 1e-6 to 5e-5)."
+    )
     warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
     weight_decay: float = Field(0.0, ge=0, le=1.0)
     grad_clip: float = Field(1.0, gt=0, description="Maximum global gradient norm.")
@@ -45,7 +47,15 @@ class SessionConfig(Request):
     gradient_checkpointing: bool = Field(False, description="Recompute activations in the backward pass.")
 
     checkpoint_every_steps: int = Field(10, ge=1, description="Steps between `state` checkpoints.")
-    journal_interval_s: float = Field(60.0, ge=1, le=3600, description="Seconds between copies of the journal to the store.")
-    episode_idle_timeout_s: float = Field(600.0, ge=1, le=86_400, description="An episode with no call or heartbeat expires.")
-    episode_timeout_s: float = Field(3600.0, ge=1, le=604_800, description="An episode expires after this, whatever it does.")
-    idle_suspend_s: float = Field(3600.0, ge=10, le=604_800, description="A session with no episode suspends after this.")
+    journal_interval_s: float = Field(
+        60.0, ge=1, le=3600, description="Seconds between copies of the journal to the store."
+    )
+    episode_idle_timeout_s: float = Field(
+        600.0, ge=1, le=86_400, description="An episode with no call or heartbeat expires."
+    )
+    episode_timeout_s: float = Field(
+        3600.0, ge=1, le=604_800, description="An episode expires after this, whatever it does."
+    )
+    idle_suspend_s: float = Field(
+        3600.0, ge=10, le=604_800, description="A session with no episode suspends after this."
+    )

@@ -47,7 +47,9 @@ class Assignment(Response):
     relay_key: str = Field(description="What the control plane sends in X-Relay-Key on internal calls.")
     lease_seconds: float
     resume_from: ResumePoint | None = None
-    journal: StoredFile | None = Field(None, description="The last copy of the journal, for a volume that lost its own.")
+    journal: StoredFile | None = Field(
+        None, description="The last copy of the journal, for a volume that lost its own."
+    )
 
 
 class RuntimeState(Request):

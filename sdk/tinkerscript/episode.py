@@ -1,0 +1,132 @@
+"""One run of an agent on one task: where its LLM calls go, and how it ends."""
+
+import logging
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from .errors import EpisodeClosed, NotFound, TinkerScriptError
+from .outputs import workflow_output
+from .transport import is_loopback
+from .wire.episodes import EpisodeBegun, EpisodeState, EpisodeView, WorkflowOutput
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI
+
+    from .client import TinkerScript
+
+log = logging.getLogger("tinkerscript")
+
+
+class Episode:
+    """An open episode. Unpacks as ``base_url, api_key``; also a context manager that abandons what was not ended.
+
+    Example::
+
+        with session.begin_episode(task="3+4") as episode:
+            answer = my_agent(episode.openai(), episode.model)
+            episode.end(1.0 if answer == "7" else 0.0)
+    """
+
+    def __init__(self, session: "TinkerScript", begun: EpisodeBegun, *, task: str | None) -> None:
+        self._session = session
+        self._ended: tuple[WorkflowOutput, EpisodeView] | None = None
+        self._closed_because: str | None = None
+        self.id = begun.episode_id
+        self.task = task
+        self.base_url = begun.base_url
+        self.api_key = begun.api_key
+        self.model = begun.model
+        self.policy_version = begun.policy_version
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.base_url, self.api_key))
+
+    def __repr__(self) -> str:
+        return f"<Episode {self.id} task={self.task!r} {self._closed_because or 'open'}>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be ended, as far as this process knows."""
+        return self._closed_because is None
+
+    def can_end_with(self, output: Any) -> bool:
+        """Whether end(output) has an answer: it is open, or was ended with the same output. Raises InvalidReward."""
+        return self.is_open or (self._ended is not None and self._ended[0] == workflow_output(output))
+
+    def openai(self, **options: Any) -> "OpenAI":
+        """An ``openai.OpenAI`` client for this episode; ``options`` go to its constructor. Needs the openai package."""
+        import openai
+
+        if "http_client" not in options and is_loopback(self.base_url):
+            options["http_client"] = openai.DefaultHttpxClient(trust_env=False)
+        return openai.OpenAI(base_url=self.base_url, api_key=self.api_key, **options)
+
+    def async_openai(self, **options: Any) -> "AsyncOpenAI":
+        """An ``openai.AsyncOpenAI`` client for this episode, as openai()."""
+        import openai
+
+        if "http_client" not in options and is_loopback(self.base_url):
+            options["http_client"] = openai.DefaultAsyncHttpxClient(trust_env=False)
+        return openai.AsyncOpenAI(base_url=self.base_url, api_key=self.api_key, **options)
+
+    def end(self, output: Any) -> EpisodeView:
+        """Hand in the result and return what the server made of it, once it is on the server's disk.
+
+        ``output``: a WorkflowOutput, an object or dict with the same fields, or a number. Ending twice with the same
+        output answers the same view. Raises InvalidReward (before anything is sent), EmptyEpisode when no call was
+        captured (the episode stays open), EpisodeClosed when it is over, with another result or by a clock.
+        """
+        output = workflow_output(output)
+        if self._ended is not None and self._ended[0] == output:
+            return self._ended[1]
+        if self._closed_because is not None:
+            raise EpisodeClosed(f"Episode {self.id} is over already: {self._closed_because}.")
+        try:
+            view = self._session.episode_end(self.id, output)
+        except (EpisodeClosed, NotFound):
+            self.mark_closed("closed on the server")
+            raise
+        self._ended = (output, view)
+        self.mark_closed("ended" if view.state == EpisodeState.COMPLETED else view.state.value)
+        return view
+
+    def abandon(self, reason: str = "abandoned") -> EpisodeView:
+        """Give it up: it is counted under ``reason`` (1 to 200 characters) and never trained.
+
+        Raises EpisodeClosed when it has been ended.
+        """
+        if self._closed_because is not None:
+            raise EpisodeClosed(f"Episode {self.id} is over already: {self._closed_because}.")
+        try:
+            view = self._session.episode_abandon(self.id, reason)
+        except (EpisodeClosed, NotFound):
+            self.mark_closed("closed on the server")
+            raise
+        self.mark_closed(f"abandoned ({reason})")
+        return view
+
+    def heartbeat(self) -> EpisodeView:
+        """Say now that the agent is alive. The session does so by itself in the background."""
+        return self._session.episode_heartbeat(self.id)
+
+    def mark_closed(self, because: str) -> None:
+        """Note that it is over, without asking the server."""
+        self._closed_because = because
+        self._session.heartbeats.discard(self.id)
+
+    def __enter__(self) -> "Episode":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self.is_open:
+            return
+        try:
+            self.abandon(kind.__name__ if kind is not None else "not_ended")
+        except TinkerScriptError as problem:
+            if kind is None:
+                raise
+            # The agent's own exception matters more; the server expires the episode.
+            log.warning("Episode %s could not be abandoned: %s", self.id, problem)

@@ -1,0 +1,89 @@
+"""What an agent hands to end_episode(), made into a WorkflowOutput or refused before anything is sent."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from .errors import InvalidRequest, InvalidReward
+from .wire.episodes import WorkflowOutput
+
+FIELDS = tuple(WorkflowOutput.model_fields)
+
+
+def workflow_output(said: Any) -> WorkflowOutput:
+    """A WorkflowOutput from one, from a dict or object with the same fields, or from a plain number (the reward).
+
+    Raises InvalidReward when a reward is missing, not a number or not finite, InvalidRequest when another field is
+    wrong.
+
+    Example: ``workflow_output(1.0)``, ``workflow_output({"reward": 0.5, "is_success": False})``
+    """
+    fields = _fields_of(said)
+    if "reward" not in fields:
+        raise InvalidReward(f"{type(said).__name__} has no reward.")
+    fields["reward"] = _finite(fields["reward"], "reward")
+    if fields.get("rewards_by_agent") is not None:
+        by_agent = _mapping(fields, "rewards_by_agent")
+        fields["rewards_by_agent"] = {k: _finite(v, f"rewards_by_agent[{k!r}]") for k, v in by_agent.items()}
+    if fields.get("is_success") is not None:
+        fields["is_success"] = bool(fields["is_success"])
+    for name in ("metrics", "metadata"):
+        if fields.get(name) is None:
+            fields.pop(name, None)
+    try:
+        output = WorkflowOutput(**fields)
+        output.model_dump_json()
+    except ValidationError as failure:
+        raise InvalidRequest(f"The workflow output is not valid: {sentences(failure)}") from failure
+    except PydanticSerializationError as failure:
+        raise InvalidRequest(
+            f"The workflow output cannot be sent as JSON: {failure}",
+            hint="Use strings, numbers, booleans, lists and dicts only in metadata.",
+        ) from failure
+    return output
+
+
+def sentences(failure: ValidationError) -> str:
+    """What pydantic found wrong, as ``field: reason`` for each field."""
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'value'}: {e['msg']}" for e in failure.errors())
+
+
+def _fields_of(said: Any) -> dict[str, Any]:
+    if isinstance(said, Mapping):
+        unknown = [str(name) for name in said if name not in FIELDS]
+        if unknown:
+            raise InvalidRequest(
+                f"A workflow output has no field {', '.join(unknown)}.",
+                hint=f"Known fields: {', '.join(FIELDS)}. Put anything else into metadata.",
+            )
+        return dict(said)
+    if hasattr(said, "reward"):
+        return {name: getattr(said, name) for name in FIELDS if hasattr(said, name)}
+    if said is None or isinstance(said, str | bytes) or not hasattr(said, "__float__"):
+        raise InvalidReward(
+            f"{type(said).__name__} is no workflow output.",
+            hint="Give a WorkflowOutput, an object or dict with a `reward`, or a number.",
+        )
+    return {"reward": said}
+
+
+def _finite(value: Any, name: str) -> float:
+    """A float from any number: Python's, NumPy's or a tensor's with one element. Text is not a number."""
+    if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
+        raise InvalidReward(f"{name} must be a number, not {type(value).__name__} ({value!r:.80}).")
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as failure:
+        raise InvalidReward(f"{name} must be one finite number: {failure}") from failure
+    if not math.isfinite(number):
+        raise InvalidReward(f"{name} must be finite, not {number}.")
+    return number
+
+
+def _mapping(fields: dict[str, Any], name: str) -> Mapping[str, Any]:
+    if not isinstance(fields[name], Mapping):
+        raise InvalidRequest(f"{name} must be a dict, not {type(fields[name]).__name__}.")
+    return fields[name]
