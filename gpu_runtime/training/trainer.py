@@ -122,7 +122,8 @@ class RankTrainer:
             group["lr"] = rate
         self.engine.step()
         norm = float(self.engine.get_global_grad_norm() or 0.0)
-        if self.optimizer.refused:
+        # ZeRO 1 and 2 look at the gradient before the optimizer does; ZeRO 3 leaves it to the optimizer.
+        if self.optimizer.refused or not self.engine.was_step_applied():
             raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
         return {"grad_norm": norm, "learning_rate": rate}
 

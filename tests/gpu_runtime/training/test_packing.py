@@ -1,0 +1,92 @@
+"""A packed tree computes what its samples compute alone: same loss, same gradients, each trained token once."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tiny_model import tiny_model_make
+
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.losses import clipped_ratio
+from gpu_runtime.training.packing import pack, pack_row
+from gpu_runtime.training.policy import Policy, RowTensors
+
+# Few token ids and short lists, so that shared prefixes, forks and equal samples are common.
+token_lists = st.lists(st.integers(2, 5), min_size=2, max_size=9)
+
+
+@st.composite
+def sample_lists(draw):
+    samples = []
+    for ids in draw(st.lists(token_lists, min_size=1, max_size=6)):
+        mask = draw(st.lists(st.integers(0, 1), min_size=len(ids), max_size=len(ids)))
+        logprobs = tuple(-1.3 * m for m in mask)
+        samples.append(
+            Sample(tuple(ids), tuple(mask), logprobs, draw(st.floats(-2, 2, width=32)), group=draw(st.integers(0, 2)))
+        )
+    return samples
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory):
+    return Policy.load(str(tiny_model_make(tmp_path_factory.mktemp("tiny"))), torch.float32)
+
+
+@given(sample_lists(), st.integers(4, 40))
+def test_every_trained_token_is_packed_exactly_once(samples, budget):
+    rows = pack(samples, budget)
+    assert sorted(index for row in rows for index in row) == list(range(len(samples)))
+    expected = sorted(
+        (index, sample.token_ids_T[t])
+        for index, sample in enumerate(samples)
+        for t in range(1, len(sample.token_ids_T))
+        if sample.mask_T[t]
+    )
+    packed = [pack_row(samples, row) for row in rows]
+    assert sorted((i, t) for row in packed for i, t in zip(row.sample_K, row.target_K, strict=True)) == expected
+
+
+@given(sample_lists())
+def test_a_node_sees_exactly_its_own_prefix(samples):
+    row = pack_row(samples, range(len(samples)))
+    visible = RowTensors.of(row, torch.device("cpu")).visible_NN
+    prefixes = {s.token_ids_T[:n] for s in samples for n in range(1, len(s.token_ids_T))}
+    seen = [tuple(row.tokens_N[j] for j in range(len(row.tokens_N)) if visible[i, j]) for i in range(len(row.tokens_N))]
+    assert sorted(seen) == sorted(prefixes)  # each distinct prefix is one node, computed once
+    assert all(len(prefix) == depth + 1 for prefix, depth in zip(seen, row.depth_N, strict=True))
+
+
+@given(sample_lists())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_loss_and_gradients_equal_the_unpacked_computation(policy, samples):
+    packed = _loss_and_gradient(policy, samples, [range(len(samples))])
+    alone = _loss_and_gradient(policy, samples, [[i] for i in range(len(samples))])
+    if packed is None:
+        assert alone is None
+        return
+    assert packed[0] == pytest.approx(alone[0], rel=1e-5, abs=1e-6)
+    error = (packed[1] - alone[1]).norm() / alone[1].norm().clamp(min=1e-6)
+    assert error < 1e-5
+
+
+def test_the_budget_bounds_a_row_unless_one_sample_is_larger():
+    samples = [Sample(tuple(range(g * 100, g * 100 + 20)), (0,) * 20, (0.0,) * 20, 0.0, group=g) for g in range(5)]
+    sizes = [len(pack_row(samples, row).tokens_N) for row in pack(samples, 40)]
+    assert sizes == [38, 38, 19]
+    assert len(pack(samples, 5)) == 5
+
+
+def _loss_and_gradient(policy, samples, rows):
+    policy.zero_grad()
+    total = 0.0
+    for indices in rows:
+        row = pack_row(samples, indices)
+        if not row.target_K:
+            continue
+        tensors = RowTensors.of(row, torch.device("cpu"))
+        advantages = torch.tensor([s.advantage for s in samples])[tensors.sample_K]
+        loss = clipped_ratio(policy(tensors), tensors.old_K, advantages, 0.2, 0.2).sum()
+        loss.backward()
+        total += loss.item()
+    gradients = [p.grad.flatten() for p in policy.parameters() if p.grad is not None]
+    return (total, torch.cat(gradients)) if gradients else None

@@ -1,0 +1,149 @@
+"""The real trainer: DeepSpeed on a CPU with gloo, one rank and two, every ZeRO stage."""
+
+import dataclasses
+import math
+import random
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from tiny_model import tiny_model_make
+
+from gpu_runtime.errors import StepRefused, TrainerFailed
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.ranks import TrainerRanks
+from tinkerscript.wire.config import SessionConfig
+
+pytestmark = pytest.mark.engine
+
+
+def batch(seed: int) -> list[Sample]:
+    rng = random.Random(seed)
+    samples = []
+    for group in range(3):
+        prompt = [rng.randrange(2, 90) for _ in range(12)]
+        for _ in range(4):
+            answer = [rng.randrange(2, 90) for _ in range(4)]
+            samples.append(
+                Sample(
+                    tuple(prompt + answer), (0,) * 12 + (1,) * 4, (0.0,) * 12 + (-4.5,) * 4, rng.uniform(-1, 1),
+                    group=group,
+                )  # fmt: skip
+            )
+    return samples
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return str(tiny_model_make(tmp_path_factory.mktemp("tiny")))
+
+
+def config(**changes) -> SessionConfig:
+    return SessionConfig(**{"learning_rate": 1e-3, "micro_batch_tokens": 64, **changes})
+
+
+async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float]:
+    metrics = {}
+    for step in range(first, last + 1):
+        metrics = await trainer.forward_backward(batch(step))
+        metrics |= await trainer.optim_step(step)
+    return metrics
+
+
+async def weights(trainer: TrainerRanks, folder):
+    await trainer.publish(folder)
+    return load_file(folder / "weights.safetensors")
+
+
+@pytest.fixture(scope="module")
+def reference(model, tmp_path_factory):
+    """Metrics and weights after two steps of one rank under ZeRO 2."""
+    import asyncio
+
+    async def run():
+        trainer = TrainerRanks(model, config(), "cpu")
+        try:
+            return await steps(trainer, 1, 2), await weights(trainer, tmp_path_factory.mktemp("reference"))
+        finally:
+            await trainer.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(("ranks", "stage"), [(1, 1), (1, 3), (2, 2), (2, 3)])
+async def test_ranks_and_stages_take_the_same_step(model, reference, tmp_path, ranks, stage):
+    trainer = TrainerRanks(model, config(trainer_ranks=ranks, zero_stage=stage), "cpu")
+    try:
+        metrics = await steps(trainer, 1, 2)
+        measured = await weights(trainer, tmp_path)
+        await trainer.export_model(tmp_path / "model")
+    finally:
+        await trainer.close()
+    expected_metrics, expected = reference
+    for name in ("loss", "grad_norm", "tokens_trained", "tokens_computed", "kl_engine"):
+        assert metrics[name] == pytest.approx(expected_metrics[name], rel=1e-4, abs=1e-6), name
+    for name, tensor in expected.items():
+        # Two Adam steps move a weight by at most 2e-3; rounding may differ between splits of the sum.
+        torch.testing.assert_close(measured[name], tensor, rtol=0, atol=2e-5)
+    exported = load_file(tmp_path / "model" / "model.safetensors")
+    assert all(torch.equal(exported[name], measured[name]) for name in measured)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+async def test_a_resumed_run_ends_with_the_same_bits(model, tmp_path, ranks):
+    trainer = TrainerRanks(model, config(trainer_ranks=ranks), "cpu")
+    try:
+        await steps(trainer, 1, 2)
+        await trainer.save_state(tmp_path / "state")
+        await steps(trainer, 3, 4)
+        unkilled = await weights(trainer, tmp_path / "a")
+    finally:
+        await trainer.close()
+    resumed = TrainerRanks(model, config(trainer_ranks=ranks), "cpu")
+    try:
+        await resumed.load_state(tmp_path / "state")
+        await steps(resumed, 3, 4)
+        again = await weights(resumed, tmp_path / "b")
+    finally:
+        await resumed.close()
+    assert all(torch.equal(unkilled[name], again[name]) for name in unkilled)
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+async def test_a_gradient_that_is_not_finite_is_refused_and_the_weights_stand(model, tmp_path, stage):
+    trainer = TrainerRanks(model, config(zero_stage=stage), "cpu")
+    try:
+        await steps(trainer, 1, 1)
+        before = await weights(trainer, tmp_path / "before")
+        poisoned = [dataclasses.replace(sample, advantage=math.nan) for sample in batch(2)]
+        await trainer.forward_backward(poisoned)
+        with pytest.raises(StepRefused, match="not finite"):
+            await trainer.optim_step(2)
+        after = await weights(trainer, tmp_path / "after")
+        assert all(torch.equal(before[name], after[name]) for name in before)
+        await steps(trainer, 2, 2)  # the next batch trains as if the refused one had never been
+        assert all(torch.isfinite(tensor).all() for tensor in (await weights(trainer, tmp_path / "next")).values())
+    finally:
+        await trainer.close()
+
+
+async def test_a_state_of_another_number_of_ranks_is_refused_with_advice(model, tmp_path):
+    trainer = TrainerRanks(model, config(), "cpu")
+    try:
+        await trainer.save_state(tmp_path / "state")
+        (tmp_path / "state" / "trainer.json").write_text('{"world_size": 2}')
+        with pytest.raises(TrainerFailed, match="trainer_ranks=2"):
+            await trainer.load_state(tmp_path / "state")
+    finally:
+        await trainer.close()
+
+
+async def test_a_killed_rank_is_a_named_failure_not_a_hang(model):
+    trainer = TrainerRanks(model, config(), "cpu")
+    try:
+        await trainer.ready()
+        trainer._processes[0].kill()
+        with pytest.raises(TrainerFailed, match="ended"):
+            await trainer.forward_backward(batch(1))
+    finally:
+        await trainer.close()
