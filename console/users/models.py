@@ -59,3 +59,19 @@ class ApiKey(models.Model):
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)
     revoked_at = models.DateTimeField(null=True)
+
+
+class KeptAnswer(models.Model):
+    """What a request with an Idempotency-Key was answered; a repetition gets the same again for a day."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    key = models.CharField(max_length=200)
+    request = models.CharField(max_length=300)
+    body_sha256 = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField(null=True)  # None: the answer held a secret and was not kept
+    body = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "key"], name="one_answer_per_idempotency_key")]
+        indexes = [models.Index(fields=["project", "created_at"], name="answer_age")]

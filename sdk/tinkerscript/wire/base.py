@@ -10,6 +10,9 @@ class Request(BaseModel):
 
 
 class Response(BaseModel):
-    """A message from a server. Unknown fields are ignored, so that an old client survives a new server."""
+    """A message from a server. Unknown fields are ignored, so that an old client survives a new server.
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    A server always sends every field, so the OpenAPI document calls those with a default required too.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, json_schema_serialization_defaults_required=True)

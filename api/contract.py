@@ -1,0 +1,123 @@
+"""How a route is declared: method, path, view, who may, what it answers. The rest is the same for all."""
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from pydantic import BaseModel
+
+from api.auth import Door, LeaseDoor
+from api.errors import (
+    UNKNOWN,
+    MethodNotAllowed,
+    error_response,
+    fields_error,
+    internal_error_response,
+    parse_error,
+    validation_error,
+)
+from api.idempotency import idempotent
+from api.parsing import StrictParser
+from console.errors import DomainError
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+class Api(NinjaAPI):
+    """Ninja with our error body, our parser, and one way to declare a route."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            title="TinkerScript",
+            version="1",
+            description="Full-weight reinforcement learning of language models, as a service.",
+            urls_namespace="v1",
+            parser=StrictParser(),
+            docs_url=None,
+            openapi_url=None,
+        )
+        self._methods: dict[str, set[str]] = {}
+        self.add_exception_handler(DomainError, error_response)
+        self.add_exception_handler(ValidationError, lambda request, e: error_response(request, validation_error(e)))
+        self.add_exception_handler(HttpError, lambda request, e: error_response(request, parse_error(e)))
+        self.add_exception_handler(Exception, internal_error_response)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        view: Callable[..., Any],
+        door: Door | LeaseDoor,
+        answer: type[BaseModel] | None,
+        *,
+        status: int = 200,
+        once: bool = False,
+        secret: bool = False,
+    ) -> None:
+        """Declare one route. ``answer`` None has no body.
+
+        ``once`` keeps the answer under the request's Idempotency-Key, unless it is ``secret``.
+        """
+        self.default_router.add_api_operation(
+            path,
+            [method],
+            _refuse_unknown_query(idempotent(view, status=status, secret=secret) if once else view),
+            auth=door,
+            response={status: answer},
+            operation_id=view.__name__,
+            summary=(view.__doc__ or view.__name__).strip().splitlines()[0],
+            include_in_schema=not isinstance(door, LeaseDoor),
+        )
+        self._methods.setdefault(path, set()).add(method)
+
+    def close(self) -> None:
+        """After the last route: every other method of each path answers 405 with our body."""
+        for path, methods in self._methods.items():
+            others = [method for method in METHODS if method not in methods]
+            self.default_router.add_api_operation(
+                path, others, _method_not_allowed(path, sorted(methods)), auth=None, include_in_schema=False
+            )
+
+
+def _method_not_allowed(path: str, methods: list[str]) -> Callable[..., HttpResponse]:
+    def method_not_allowed(request: HttpRequest, **ids: str) -> HttpResponse:
+        allowed = ", ".join(methods)
+        error = MethodNotAllowed(f"{request.method} is not allowed here.", hint=f"This path takes {allowed}.")
+        response = error_response(request, error)
+        response["Allow"] = allowed
+        return response
+
+    names = ["request", *re.findall(r"{(\w+)}", path)]  # Ninja wants to see the ids of the path in the signature
+    parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    method_not_allowed.__signature__ = inspect.Signature(parameters)
+    return method_not_allowed
+
+
+def _refuse_unknown_query(view: Callable[..., Any]) -> Callable[..., Any]:
+    """A query parameter that the view does not take is refused, as an unknown field of a body is."""
+    known = set(inspect.signature(view).parameters)
+
+    def check(request: HttpRequest) -> None:
+        if unknown := sorted(set(request.GET) - known):
+            raise fields_error([{"field": name, "problem": UNKNOWN} for name in unknown])
+
+    if inspect.iscoroutinefunction(view):
+
+        @functools.wraps(view)
+        async def checked(request: HttpRequest, **values: Any) -> Any:
+            check(request)
+            return await view(request, **values)
+
+    else:
+
+        @functools.wraps(view)
+        def checked(request: HttpRequest, **values: Any) -> Any:
+            check(request)
+            return view(request, **values)
+
+    return checked

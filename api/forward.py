@@ -1,0 +1,102 @@
+"""Episode calls: found to be the caller's here, answered by the gateway of the session's runtime, passed on as is."""
+
+import asyncio
+import time
+
+import aiohttp
+from asgiref.sync import sync_to_async
+from django.http import HttpRequest, HttpResponse
+from pydantic import BaseModel
+
+from api.idempotency import idempotency_key_of
+from api.request_id import request_id_of
+from api.upstream import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
+from console.errors import Conflict, SessionFailed, SessionNotReady
+from console.sessions.leases import relay_key
+from console.sessions.models import Session
+from console.sessions.selectors import queue_position, session_get
+from console.sessions.services import session_wake
+from tinkerscript.wire.sessions import SessionState
+
+READY_TIMEOUT_S = 20.0
+# A gateway holds a begin for up to 20 s (strict on-policy admission) before it says 503.
+ANSWER_TIMEOUT_S = 30.0
+LOOK_AGAIN_S = 0.25
+PASSED_ON = ("Content-Type", "Retry-After")
+
+
+async def forward(request: HttpRequest, session_id: str, path: str, body: BaseModel | None = None) -> HttpResponse:
+    """The gateway's answer to ``path``, as it is.
+
+    A session that is on its way up, or whose runtime is being restarted, is waited for. Raises NotFound,
+    SessionFailed, Conflict when it has ended, SessionNotReady when the wait was too short: ask again.
+    """
+    idempotency_key_of(request)  # refused here as everywhere when malformed; the gateway acts on it
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        session = await sync_to_async(_session_for)(request, session_id)
+        if session.state == SessionState.READY and session.address:
+            try:
+                return await _ask(request, session, path, body)
+            except CONNECTION_ERRORS:
+                pass  # the runtime is going or gone: its row says so soon
+        if time.monotonic() >= deadline:
+            raise await sync_to_async(_not_ready)(session)
+        await asyncio.sleep(LOOK_AGAIN_S)
+
+
+def _session_for(request: HttpRequest, session_id: str) -> Session:
+    session = session_get(project=request.auth.project, session_id=session_id)
+    state = SessionState(session.state)
+    if state is SessionState.FAILED:
+        raise SessionFailed(
+            f"The session has failed: {session.failure['cause']}",
+            hint=session.failure.get("hint") or "Start a new session.",
+            details=session.failure,
+        )
+    if state.is_terminal or state is SessionState.STOPPING:
+        raise Conflict(
+            f"The session is {state}: it takes no more episodes.",
+            hint="Start a new session; committed checkpoints of this one can still be downloaded.",
+            details={"state": state},
+        )
+    if request.method == "GET":
+        if state is SessionState.SUSPENDED:
+            raise Conflict(
+                "The session is suspended.",
+                hint="Begin an episode to wake it: reading alone does not.",
+                details={"state": state},
+            )
+        return session
+    return session_wake(session=session)
+
+
+async def _ask(request: HttpRequest, session: Session, path: str, body: BaseModel | None) -> HttpResponse:
+    headers = {"X-Relay-Key": relay_key(session_id=session.id), "X-Request-Id": request_id_of(request)}
+    if key := request.headers.get("Idempotency-Key"):
+        headers["Idempotency-Key"] = key
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    async with client().request(
+        request.method,
+        f"http://{session.address}{path}",
+        params=request.GET.dict(),
+        data=body.model_dump_json() if body is not None else None,
+        headers=headers,
+        timeout=aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S),
+        allow_redirects=False,
+    ) as answer:
+        response = HttpResponse(await answer.read(), status=answer.status)
+        del response["Content-Type"]
+        for name in PASSED_ON:
+            if name in answer.headers:
+                response[name] = answer.headers[name]
+        return response
+
+
+def _not_ready(session: Session) -> SessionNotReady:
+    return SessionNotReady(
+        f"The session is {session.state}{': ' if session.phase else ''}{session.phase}.",
+        hint="Ask again in a moment.",
+        details={"state": session.state, "queue_position": queue_position(session=session)},
+    )

@@ -1,0 +1,34 @@
+"""Checkpoints of a session."""
+
+from django.http import HttpRequest
+
+from api.presenters import checkpoint_view
+from console.sessions import checkpoints
+from tinkerscript.wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointList, CheckpointView
+
+
+def checkpoint_create(request: HttpRequest, session_id: str, body: CheckpointCreate) -> CheckpointView:
+    """Ask the session's runtime to write a checkpoint; read it again until it is committed."""
+    return checkpoint_view(
+        checkpoints.checkpoint_request(project=request.auth.project, session_id=session_id, kind=body.kind)
+    )
+
+
+def checkpoint_list(request: HttpRequest, session_id: str) -> CheckpointList:
+    """The session's checkpoints, newest first."""
+    rows = checkpoints.checkpoint_list(project=request.auth.project, session_id=session_id)
+    return CheckpointList(items=[checkpoint_view(row) for row in rows])
+
+
+def checkpoint_get(request: HttpRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
+    """One checkpoint."""
+    return checkpoint_view(
+        checkpoints.checkpoint_get(project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id)
+    )
+
+
+def checkpoint_download(request: HttpRequest, session_id: str, checkpoint_id: str) -> CheckpointDownload:
+    """Presigned URLs of a committed checkpoint's files."""
+    return checkpoints.checkpoint_download(
+        project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
+    )

@@ -1,0 +1,62 @@
+"""The live channel: ``/ws/v1/sessions/{id}?after=cursor`` sends the record from there on, each message an EventPage."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from urllib.parse import parse_qs
+
+from channels.generic.websocket import AsyncWebsocketConsumer
+
+from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, Unauthenticated
+from console.live.hub import follow
+from tinkerscript.wire.events import EventPage
+
+PAGE = 200
+CURSOR_DIGITS = 18
+CLOSE_CODES = {InvalidRequest: 4400, Unauthenticated: 4401, Forbidden: 4403, NotFound: 4404}
+
+
+class LiveConsumer(AsyncWebsocketConsumer):
+    """One watcher. ``allow(scope, session_id)`` raises a DomainError when this client may not watch that session.
+
+    A refusal is sent after the handshake, as a close code that a browser shows to its page: 4400, 4401, 4403 or 4404.
+    """
+
+    def __init__(self, *, allow: Callable[[dict, str], Awaitable[None]]) -> None:
+        super().__init__()
+        self.allow = allow
+        self.sender: asyncio.Task[None] | None = None
+
+    async def connect(self) -> None:
+        await self.accept()
+        session_id = self.scope["url_route"]["kwargs"]["session_id"]
+        try:
+            after = _after(self.scope["query_string"])
+            await self.allow(self.scope, session_id)
+        except DomainError as error:
+            await self.close(code=CLOSE_CODES.get(type(error), 4400), reason=error.message[:100])
+            return
+        self.sender = asyncio.create_task(self._send_all(session_id, after))
+
+    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
+        """Clients have nothing to say here; what they say is dropped."""
+
+    async def disconnect(self, code: int) -> None:
+        if self.sender is not None:
+            self.sender.cancel()
+            await asyncio.wait([self.sender])
+
+    async def _send_all(self, session_id: str, after: int) -> None:
+        async with follow(session_id=session_id, after=after) as follower:
+            while events := await follower.next(limit=PAGE):
+                page = EventPage(items=events, next_cursor=events[-1].cursor)
+                await self.send(text_data=page.model_dump_json())
+
+
+def _after(query_string: bytes) -> int:
+    given = parse_qs(query_string.decode("ascii", "replace"), keep_blank_values=True)
+    after = given.pop("after", ["0"])[-1]
+    if given:
+        raise InvalidRequest(f"Unknown parameter: {', '.join(given)}")
+    if not (after.isascii() and after.isdigit() and len(after) <= CURSOR_DIGITS):
+        raise InvalidRequest("after must be a cursor: a whole number.")
+    return int(after)

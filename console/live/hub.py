@@ -1,0 +1,140 @@
+"""Following the record of a session: one reader per session and process, however many watch.
+
+    writer --(commit)--> rows --(wake-up by the channel layer, or every half second)--> Feed --> Follower, Follower...
+
+Rows are the record and followers have cursors, so nothing can be lost: a follower that is too slow for the feed's short
+memory reads on from the table, in pages as large as it asks for.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from asgiref.sync import sync_to_async
+from channels.layers import get_channel_layer
+
+from console.live.selectors import event_cursor_latest, event_list
+from console.live.services import group_name
+from tinkerscript.wire.events import Event, EventKind, EventPage
+
+LOOK_AGAIN_S = 0.5  # for writers in another process when the layer is in memory, and for wake-ups that were lost
+MEMORY = 1000  # entries that a feed keeps for its followers
+PAGE = 500  # rows per read
+
+logger = logging.getLogger(__name__)
+
+_feeds: dict[str, "Feed"] = {}
+
+
+class Feed:
+    """What is new in one session. ``recent`` holds every entry after ``since``."""
+
+    def __init__(self, session_id: str, since: int) -> None:
+        self.session_id, self.since = session_id, since
+        self.recent: deque[Event] = deque()
+        self.followers: set[Follower] = set()
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def head(self) -> int:
+        """The cursor of the newest entry seen."""
+        return self.recent[-1].cursor if self.recent else self.since
+
+    async def run(self) -> None:
+        """Read when woken or when it is time to look; end when cancelled."""
+        layer, woken = get_channel_layer(), asyncio.Event()
+        channel = await layer.new_channel("live")
+        await layer.group_add(group_name(self.session_id), channel)
+        ears = asyncio.create_task(_listen(layer, channel, woken))
+        try:
+            while True:
+                try:
+                    await self.read()
+                except Exception:
+                    logger.exception("The record could not be read", extra={"session_id": self.session_id})
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_AGAIN_S):
+                        await woken.wait()
+                woken.clear()
+        finally:
+            ears.cancel()
+            await layer.group_discard(group_name(self.session_id), channel)
+
+    async def read(self) -> None:
+        """Take every new row and wake the followers."""
+        while events := await sync_to_async(event_list)(session_id=self.session_id, after=self.head, limit=PAGE):
+            self.recent.extend(events)
+            while len(self.recent) > MEMORY:
+                self.since = self.recent.popleft().cursor
+            for follower in self.followers:
+                follower.news.set()
+
+
+class Follower:
+    """One client's place in the record."""
+
+    def __init__(self, feed: Feed, after: int) -> None:
+        self.feed, self.cursor, self.news = feed, after, asyncio.Event()
+
+    async def next(self, *, limit: int, timeout_s: float | None = None) -> list[Event]:
+        """The entries after the last one given, as soon as there are any; none once the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    self.news.clear()  # before looking, so that what comes while we look is not missed
+                    if events := await self._after_cursor(limit):
+                        self.cursor = events[-1].cursor
+                        return events
+                    await self.news.wait()
+        return []
+
+    async def _after_cursor(self, limit: int) -> list[Event]:
+        if self.cursor < self.feed.since:
+            return await sync_to_async(event_list)(session_id=self.feed.session_id, after=self.cursor, limit=limit)
+        return [event for event in self.feed.recent if event.cursor > self.cursor][:limit]
+
+
+@asynccontextmanager
+async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
+    """Follow a session's record from the cursor ``after``. The last follower to leave ends the session's reader."""
+    latest = await sync_to_async(event_cursor_latest)(session_id=session_id)
+    feed = _feeds.get(session_id)
+    if feed is None:
+        feed = _feeds[session_id] = Feed(session_id, latest)
+        feed.task = asyncio.create_task(feed.run())
+    follower = Follower(feed, after)
+    feed.followers.add(follower)
+    try:
+        yield follower
+    finally:
+        feed.followers.discard(follower)
+        if not feed.followers:
+            del _feeds[session_id]
+            feed.task.cancel()
+            with suppress(asyncio.CancelledError):
+                await feed.task
+
+
+async def event_page(
+    *, session_id: str, after: int, limit: int, kind: EventKind | None = None, wait_s: float = 0
+) -> EventPage:
+    """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of that kind)."""
+    items = await sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kind=kind)
+    deadline = time.monotonic() + wait_s
+    if not items and wait_s > 0:
+        async with follow(session_id=session_id, after=after) as follower:
+            while not items and (left_s := deadline - time.monotonic()) > 0:
+                events = await follower.next(limit=limit, timeout_s=left_s)
+                items = [event for event in events if kind is None or event.kind is kind]
+                after = follower.cursor
+    return EventPage(items=items, next_cursor=items[-1].cursor if items else after)
+
+
+async def _listen(layer, channel: str, woken: asyncio.Event) -> None:
+    """Turn the layer's messages, however many, into one wake-up."""
+    while True:
+        await layer.receive(channel)
+        woken.set()

@@ -1,0 +1,15 @@
+"""Every address of the server that is HTTP and not the relay's."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("_allauth/", include("allauth.headless.urls")),
+    path("", include("api.urls")),
+]
+
+handler400 = "api.errors.bad_request"
+handler403 = "api.errors.forbidden"
+handler404 = "api.errors.not_found"
+handler500 = "api.errors.internal"
