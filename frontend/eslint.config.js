@@ -1,0 +1,40 @@
+// Lint rules, and the two rules of structure: features do not import each other, and files stay short.
+import js from "@eslint/js";
+import reactHooks from "eslint-plugin-react-hooks";
+import tseslint from "typescript-eslint";
+
+const features = ["account", "keys", "sessions"];
+
+const featureWalls = features.map((name) => ({
+  files: [`src/features/${name}/**`],
+  rules: {
+    "no-restricted-imports": [
+      "error",
+      {
+        patterns: features
+          .filter((other) => other !== name)
+          .map((other) => ({ group: [`../${other}/**`, `**/features/${other}/**`], message: "Features do not import each other." })),
+      },
+    ],
+  },
+}));
+
+const lowerLayers = {
+  files: ["src/api/**", "src/live/**", "src/ui/**"],
+  rules: {
+    "no-restricted-imports": ["error", { patterns: [{ group: ["**/features/**"], message: "Nothing below imports a feature." }] }],
+  },
+};
+
+export default tseslint.config(
+  { ignores: ["dist", "src/api/schema.ts"] },
+  js.configs.recommended,
+  tseslint.configs.strict,
+  reactHooks.configs.flat.recommended,
+  {
+    languageOptions: { globals: { console: "readonly", process: "readonly", URL: "readonly" } },
+    rules: { "max-lines": ["error", 200] },
+  },
+  lowerLayers,
+  ...featureWalls,
+);

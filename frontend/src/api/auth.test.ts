@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { authError } from "./auth";
+import { apiError } from "./client";
+
+test("a refused field is named", () => {
+  const error = authError(400, { errors: [{ param: "password", message: "This password is too short." }] });
+  expect(error.fields).toEqual({ password: "This password is too short." });
+  expect(error.message).toBe("");
+});
+
+test("an unconfirmed address is asked to be confirmed, not called a failure", () => {
+  const error = authError(401, { data: { flows: [{ id: "login" }, { id: "verify_email", is_pending: true }] } });
+  expect(error.code).toBe("verify_email");
+  expect(error.hint).toContain("link");
+});
+
+test("the API's error body keeps its hint and its fields", () => {
+  const error = apiError(400, {
+    error: { code: "invalid_request", message: "Not valid.", hint: "See the fields.", details: { fields: [{ field: "config.grpo_n", problem: "too small" }] } },
+    request_id: "r1",
+  });
+  expect(error).toMatchObject({ code: "invalid_request", hint: "See the fields.", requestId: "r1", fields: { "config.grpo_n": "too small" } });
+});
+
+test("an answer that is no error body still says something", () => {
+  expect(apiError(502, null)).toMatchObject({ code: "unexpected", message: "The server answered 502." });
+});

@@ -1,0 +1,54 @@
+// Sign-up, sign-in and sign-out: the browser client of django-allauth's headless API, whose error body is its own.
+import { ApiError, request } from "./client";
+
+const BASE = "/_allauth/browser/v1/auth";
+
+interface Answer {
+  data?: { flows?: { id: string; is_pending?: boolean }[] };
+  errors?: { message: string; param?: string }[];
+}
+
+export interface Credentials {
+  email: string;
+  password: string;
+}
+
+export function signUp(credentials: Credentials): Promise<void> {
+  return authenticate("signup", credentials);
+}
+
+export function signIn(credentials: Credentials): Promise<void> {
+  return authenticate("login", credentials);
+}
+
+export async function signOut(): Promise<void> {
+  const response = await request("DELETE", `${BASE}/session`);
+  if (response.status !== 401) throw new ApiError(response.status, "unexpected", "Signing out did not work.", "Try again.");
+}
+
+/** The link of a confirmation mail carries the key. The answer may still ask for a sign-in: that is no failure. */
+export async function verifyEmail(key: string): Promise<void> {
+  const response = await request("POST", `${BASE}/email/verify`, { key });
+  if (response.ok || response.status === 401) return;
+  throw new ApiError(response.status, "invalid_request", "This link is not valid any more.", "Sign in to be sent a new one.");
+}
+
+async function authenticate(action: string, credentials: Credentials): Promise<void> {
+  const response = await request("POST", `${BASE}/${action}`, credentials);
+  if (response.ok) return;
+  if (response.status === 409) return; // Signed in already, in another tab.
+  throw authError(response.status, (await response.json().catch(() => ({}))) as Answer);
+}
+
+/** allauth's answer as our error: 400 names fields, 401 with a pending flow asks for one more step. */
+export function authError(status: number, answer: Answer): ApiError {
+  if (status === 429) return new ApiError(status, "rate_limited", "Too many attempts.", "Wait a minute, then try again.");
+  if (status === 403) return new ApiError(status, "forbidden", "This server does not take new accounts.", "Ask its administrator for one.");
+  if (answer.data?.flows?.some((flow) => flow.id === "verify_email" && flow.is_pending)) {
+    return new ApiError(status, "verify_email", "Confirm your e-mail address.", "Open the link that was sent to it, then sign in.");
+  }
+  const errors = answer.errors ?? [];
+  const fields = Object.fromEntries(errors.flatMap((error) => (error.param ? [[error.param, error.message]] : [])));
+  const general = errors.find((error) => !error.param)?.message ?? (errors.length ? "" : `The server answered ${String(status)}.`);
+  return new ApiError(status, "invalid_request", general, "", fields);
+}

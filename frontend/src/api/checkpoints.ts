@@ -1,0 +1,33 @@
+// Checkpoints of a session and the presigned URLs of their files.
+import { queryOptions } from "@tanstack/react-query";
+import { get, post } from "./client";
+import type { Checkpoint, CheckpointDownload, CheckpointKind, Items } from "./types";
+
+export function isPending(checkpoint: Checkpoint): boolean {
+  return checkpoint.state === "requested" || checkpoint.state === "uploading";
+}
+
+export function checkpointsQuery(sessionId: string) {
+  return queryOptions({
+    queryKey: ["session", sessionId, "checkpoints"],
+    queryFn: () => get<Items<Checkpoint>>(`/v1/sessions/${sessionId}/checkpoints`),
+    refetchInterval: (query) => (query.state.data?.items.some(isPending) ? 2_000 : 15_000),
+  });
+}
+
+/** URLs expire: they are asked for when shown and not kept. */
+export function downloadQuery(sessionId: string, checkpointId: string) {
+  return queryOptions({
+    queryKey: ["download", sessionId, checkpointId],
+    queryFn: () => get<CheckpointDownload>(`/v1/sessions/${sessionId}/checkpoints/${checkpointId}/download`),
+    gcTime: 0,
+    refetchInterval: (query) => {
+      const expiresAt = query.state.data?.expires_at;
+      return expiresAt ? Math.max(10_000, Date.parse(expiresAt) - Date.now() - 30_000) : false;
+    },
+  });
+}
+
+export function createCheckpoint(sessionId: string, kind: CheckpointKind): Promise<Checkpoint> {
+  return post(`/v1/sessions/${sessionId}/checkpoints`, { kind });
+}

@@ -1,0 +1,74 @@
+// One fetch for the whole console: session cookie, CSRF token, deadline, and the API's error body as an exception.
+import type { ErrorBody } from "./types";
+
+const DEADLINE_MS = 30_000;
+
+/** What the API, or the way to it, answered instead of a result. `fields` maps a field's path to what is wrong with it. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint = "",
+    readonly fields: Record<string, string> = {},
+    readonly requestId = "",
+  ) {
+    super(message);
+  }
+}
+
+export function get<T>(path: string): Promise<T> {
+  return send("GET", path);
+}
+
+export function post<T>(path: string, body: unknown = {}): Promise<T> {
+  return send("POST", path, body);
+}
+
+export function remove<T>(path: string): Promise<T> {
+  return send("DELETE", path);
+}
+
+async function send<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await request(method, path, body);
+  if (!response.ok) throw apiError(response.status, await response.json().catch(() => null));
+  return (response.status === 204 ? undefined : await response.json()) as T;
+}
+
+/** A request as this browser's user. Raises ApiError only when no answer came at all. */
+export async function request(method: string, path: string, body?: unknown): Promise<Response> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (method !== "GET") headers["X-CSRFToken"] = await csrfToken();
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  try {
+    return await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      credentials: "same-origin",
+      signal: AbortSignal.timeout(DEADLINE_MS),
+    });
+  } catch {
+    throw new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
+  }
+}
+
+/** The error of an answer. A body that is not the API's own (a proxy's page, say) still gives a message. */
+export function apiError(status: number, body: unknown): ApiError {
+  const error = (body as ErrorBody | null)?.error;
+  if (!error) return new ApiError(status, "unexpected", `The server answered ${String(status)}.`, "Try again in a moment.");
+  return new ApiError(status, error.code, error.message, error.hint, fieldErrors(error.details.fields), (body as ErrorBody).request_id);
+}
+
+/** `details.fields` is a list of {field, problem}. */
+function fieldErrors(fields: unknown): Record<string, string> {
+  if (!Array.isArray(fields)) return {};
+  return Object.fromEntries((fields as { field: string; problem: string }[]).map(({ field, problem }) => [field, problem]));
+}
+
+/** Django's token for writes; the first answer of the sign-in API sets its cookie. */
+async function csrfToken(): Promise<string> {
+  const read = () => /(?:^|; )csrftoken=([^;]+)/.exec(document.cookie)?.[1] ?? "";
+  if (!read()) await request("GET", "/_allauth/browser/v1/auth/session");
+  return read();
+}

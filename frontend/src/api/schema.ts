@@ -1,0 +1,2000 @@
+// Generated from openapi.json by `npm run gen`. Do not edit.
+export interface paths {
+    "/v1/account": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who is calling, and their projects; a key knows only its own.
+         * @description Who is calling, and their projects; a key knows only its own.
+         */
+        get: operations["account_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/base-models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The models that a session can start from.
+         * @description The models that a session can start from.
+         */
+        get: operations["base_model_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The project's API keys.
+         * @description The project's API keys.
+         */
+        get: operations["key_list"];
+        put?: never;
+        /**
+         * Make an API key; its secret is in this answer and nowhere else.
+         * @description Make an API key; its secret is in this answer and nowhere else.
+         */
+        post: operations["key_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/keys/{key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End an API key.
+         * @description End an API key.
+         */
+        delete: operations["key_revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The project's sessions, newest first.
+         * @description The project's sessions, newest first.
+         */
+        get: operations["session_list"];
+        put?: never;
+        /**
+         * Start a training session.
+         * @description Start a training session.
+         */
+        post: operations["session_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One session.
+         * @description One session.
+         */
+        get: operations["session_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/accounting": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where every begun episode went.
+         * @description Where every begun episode went.
+         */
+        get: operations["accounting_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/checkpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The session's checkpoints, newest first.
+         * @description The session's checkpoints, newest first.
+         */
+        get: operations["checkpoint_list"];
+        put?: never;
+        /**
+         * Ask the session's runtime to write a checkpoint; read it again until it is committed.
+         * @description Ask the session's runtime to write a checkpoint; read it again until it is committed.
+         */
+        post: operations["checkpoint_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One checkpoint.
+         * @description One checkpoint.
+         */
+        get: operations["checkpoint_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/download": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Presigned URLs of a committed checkpoint's files.
+         * @description Presigned URLs of a committed checkpoint's files.
+         */
+        get: operations["checkpoint_download"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/episodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The session's episodes, newest first.
+         * @description The session's episodes, newest first.
+         */
+        get: operations["episode_list"];
+        put?: never;
+        /**
+         * Begin an episode: a base_url and a key for any OpenAI client.
+         * @description Begin an episode: a base_url and a key for any OpenAI client.
+         */
+        post: operations["episode_begin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/episodes/{episode_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One episode.
+         * @description One episode.
+         */
+        get: operations["episode_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/episodes/{episode_id}/abandon": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Abandon an episode; it is counted and never trained.
+         * @description Abandon an episode; it is counted and never trained.
+         */
+        post: operations["episode_abandon"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/episodes/{episode_id}/end": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * End an episode with its reward; acknowledged once it is on disk.
+         * @description End an episode with its reward; acknowledged once it is on disk.
+         */
+        post: operations["episode_end"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/episodes/{episode_id}/heartbeat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep a quiet episode from expiring.
+         * @description Keep a quiet episode from expiring.
+         */
+        post: operations["episode_heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The session's record after a cursor; waits for the next entry if asked to.
+         * @description The session's record after a cursor; waits for the next entry if asked to.
+         */
+        get: operations["event_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Ask for the end of a session; asking again changes nothing.
+         * @description Ask for the end of a session; asking again changes nothing.
+         */
+        post: operations["session_stop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        /**
+         * AccountView
+         * @description ``GET /v1/account``.
+         */
+        AccountView: {
+            /** Email */
+            email: string;
+            /** Projects */
+            projects: components["schemas"]["ProjectView"][];
+        };
+        /**
+         * Accounting
+         * @description Where every begun episode went. ``begun`` equals the sum of all the others; ``abandoned`` is split by reason.
+         */
+        Accounting: {
+            /**
+             * Abandoned
+             * @default 0
+             */
+            abandoned: number;
+            /**
+             * Abandoned By Reason
+             * @default {}
+             */
+            abandoned_by_reason: {
+                [key: string]: number;
+            };
+            /**
+             * Begun
+             * @default 0
+             */
+            begun: number;
+            /**
+             * Eval
+             * @default 0
+             */
+            eval: number;
+            /**
+             * Expired
+             * @default 0
+             */
+            expired: number;
+            /**
+             * Open
+             * @default 0
+             */
+            open: number;
+            /**
+             * Stale
+             * @default 0
+             */
+            stale: number;
+            /**
+             * Trained
+             * @default 0
+             */
+            trained: number;
+            /**
+             * Waiting
+             * @default 0
+             */
+            waiting: number;
+        };
+        /**
+         * BaseModelList
+         * @description The catalogue.
+         */
+        BaseModelList: {
+            /** Items */
+            items: components["schemas"]["BaseModelView"][];
+        };
+        /**
+         * BaseModelView
+         * @description A model that a session can start from.
+         */
+        BaseModelView: {
+            /**
+             * Context Length
+             * @description Longest context in tokens, where known.
+             */
+            context_length: number | null;
+            /**
+             * License
+             * @default
+             */
+            license: string;
+            /** Name */
+            name: string;
+            /**
+             * Parameters
+             * @description Number of weights, where known.
+             */
+            parameters: number | null;
+        };
+        /**
+         * CheckpointCreate
+         * @description ``POST /v1/sessions/{id}/checkpoints``: ask the runtime for one.
+         */
+        CheckpointCreate: {
+            /**
+             * Kind
+             * @default model
+             * @enum {string}
+             */
+            kind?: "state" | "model";
+        };
+        /**
+         * CheckpointDownload
+         * @description ``GET .../download``: ask again when ``expires_at`` has passed.
+         */
+        CheckpointDownload: {
+            /** Checkpoint Id */
+            checkpoint_id: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Files */
+            files: components["schemas"]["DownloadFile"][];
+            /** Step */
+            step: number;
+        };
+        /**
+         * CheckpointKind
+         * @description ``state`` resumes (weights and optimizer); ``model`` is a Hugging Face folder.
+         * @enum {string}
+         */
+        CheckpointKind: "state" | "model";
+        /**
+         * CheckpointList
+         * @description Newest first.
+         */
+        CheckpointList: {
+            /** Items */
+            items: components["schemas"]["CheckpointView"][];
+        };
+        /**
+         * CheckpointState
+         * @description A checkpoint is readable only when committed: its manifest is written last.
+         * @enum {string}
+         */
+        CheckpointState: "requested" | "uploading" | "committed" | "failed";
+        /**
+         * CheckpointView
+         * @description A checkpoint as a row: what it is and whether it can be read yet.
+         */
+        CheckpointView: {
+            /** Committed At */
+            committed_at: string | null;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Failure
+             * @default
+             */
+            failure: string;
+            /** Id */
+            id: string;
+            kind: components["schemas"]["CheckpointKind"];
+            /** Session Id */
+            session_id: string;
+            /** Size Bytes */
+            size_bytes: number | null;
+            state: components["schemas"]["CheckpointState"];
+            /** Step */
+            step: number | null;
+        };
+        /**
+         * DownloadFile
+         * @description A file with the presigned URL that serves it (range requests allowed).
+         */
+        DownloadFile: {
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Url */
+            url: string;
+        };
+        /**
+         * EpisodeAbandon
+         * @description ``POST .../abandon``: the episode counts as abandoned for ``reason`` and is never trained.
+         */
+        EpisodeAbandon: {
+            /**
+             * Reason
+             * @default abandoned
+             */
+            reason?: string;
+        };
+        /**
+         * EpisodeBegin
+         * @description ``POST /v1/sessions/{id}/episodes``. Without ``task`` the group is found by the first call's prompt.
+         */
+        EpisodeBegin: {
+            /**
+             * Eval
+             * @description Served and counted, never trained.
+             * @default false
+             */
+            eval?: boolean;
+            /**
+             * Supersedes
+             * @description An open episode of this caller to abandon first.
+             */
+            supersedes?: string | null;
+            /** Task */
+            task?: string | null;
+            /**
+             * Timeout S
+             * @description Total deadline; the session's own if absent.
+             */
+            timeout_s?: number | null;
+        };
+        /**
+         * EpisodeBegun
+         * @description The key is good for this episode alone and answers 410 once it is over.
+         */
+        EpisodeBegun: {
+            /** Api Key */
+            api_key: string;
+            /**
+             * Base Url
+             * @description Constant for a server; give it to any OpenAI client.
+             */
+            base_url: string;
+            /**
+             * Deadline S
+             * @description Seconds from now until the episode expires, whatever it does.
+             */
+            deadline_s: number;
+            /** Episode Id */
+            episode_id: string;
+            /** Idle Timeout S */
+            idle_timeout_s: number;
+            /** Model */
+            model: string;
+            /** Policy Version */
+            policy_version: number;
+        };
+        /**
+         * EpisodeEnd
+         * @description ``POST /v1/sessions/{id}/episodes/{episode_id}/end``: idempotent, acknowledged once it is on disk.
+         */
+        EpisodeEnd: {
+            output: components["schemas"]["WorkflowOutput"];
+        };
+        /**
+         * EpisodeList
+         * @description One page, newest first.
+         */
+        EpisodeList: {
+            /** Items */
+            items: components["schemas"]["EpisodeView"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+        };
+        /**
+         * EpisodeState
+         * @description ``open`` until the agent or a clock ends it; ``completed`` ones wait, then are trained, eval or stale.
+         * @enum {string}
+         */
+        EpisodeState: "open" | "completed" | "abandoned" | "expired";
+        /**
+         * EpisodeView
+         * @description One episode as the session's journal has it.
+         */
+        EpisodeView: {
+            /**
+             * Begun At
+             * @description Unix time in seconds.
+             */
+            begun_at: number;
+            /**
+             * Calls
+             * @default 0
+             */
+            calls: number;
+            /** Ended At */
+            ended_at: number | null;
+            /** Episode Id */
+            episode_id: string;
+            /**
+             * Eval
+             * @default false
+             */
+            eval: boolean;
+            fate: components["schemas"]["SampleFate"] | null;
+            /** Group Key */
+            group_key: string | null;
+            /** Is Success */
+            is_success: boolean | null;
+            /**
+             * Metrics
+             * @default {}
+             */
+            metrics: {
+                [key: string]: number;
+            };
+            /** Policy Version First */
+            policy_version_first: number | null;
+            /** Policy Version Last */
+            policy_version_last: number | null;
+            /**
+             * Reason
+             * @description Why it was abandoned or expired.
+             */
+            reason: string | null;
+            /** Reward */
+            reward: number | null;
+            /**
+             * Sampled Tokens
+             * @default 0
+             */
+            sampled_tokens: number;
+            state: components["schemas"]["EpisodeState"];
+            /** Task */
+            task: string | null;
+            /**
+             * Timelines
+             * @description Token sequences its calls merged into, once completed.
+             */
+            timelines: number | null;
+            /** Trained Step */
+            trained_step: number | null;
+        };
+        /**
+         * ErrorBody
+         * @description The body of every answer with a status of 400 and up.
+         */
+        ErrorBody: {
+            error: components["schemas"]["ErrorDetail"];
+            /**
+             * Request Id
+             * @default
+             */
+            request_id: string;
+        };
+        /**
+         * ErrorCode
+         * @description What went wrong, for programs. A code keeps its meaning for ever; the message beside it may change.
+         * @enum {string}
+         */
+        ErrorCode: "invalid_request" | "unknown_base_model" | "invalid_reward" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
+        /**
+         * ErrorDetail
+         * @description ``hint`` says what to do next, in words for people.
+         */
+        ErrorDetail: {
+            code: components["schemas"]["ErrorCode"];
+            /**
+             * Details
+             * @default {}
+             */
+            details: {
+                [key: string]: unknown;
+            };
+            /**
+             * Hint
+             * @default
+             */
+            hint: string;
+            /** Message */
+            message: string;
+        };
+        /**
+         * Event
+         * @description One entry. ``cursor`` grows within a session; ask for those after the last one seen.
+         */
+        Event: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Cursor */
+            cursor: number;
+            /** Data */
+            data: {
+                [key: string]: unknown;
+            };
+            kind: components["schemas"]["EventKind"];
+        };
+        /**
+         * EventKind
+         * @description What an entry of the record is about; ``data`` has a fixed shape per kind.
+         * @enum {string}
+         */
+        EventKind: "state" | "metric" | "event" | "log";
+        /**
+         * EventPage
+         * @description Entries in order; ``next_cursor`` is what to pass as ``after`` next time.
+         */
+        EventPage: {
+            /** Items */
+            items: components["schemas"]["Event"][];
+            /** Next Cursor */
+            next_cursor: number;
+        };
+        /**
+         * Failure
+         * @description Why a session failed: a stable code, what happened, what to do.
+         */
+        Failure: {
+            /** Cause */
+            cause: string;
+            /** Code */
+            code: string;
+            /**
+             * Hint
+             * @default
+             */
+            hint: string;
+        };
+        /**
+         * KeyCreate
+         * @description ``POST /v1/keys``.
+         */
+        KeyCreate: {
+            /** Expires In Days */
+            expires_in_days?: number | null;
+            /**
+             * Name
+             * @default
+             */
+            name?: string;
+            /**
+             * Scopes
+             * @default [
+             *       "sessions:read",
+             *       "sessions:write",
+             *       "episodes",
+             *       "checkpoints:read"
+             *     ]
+             */
+            scopes?: components["schemas"]["Scope"][];
+        };
+        /**
+         * KeyCreated
+         * @description The only answer that carries the secret.
+         */
+        KeyCreated: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Id */
+            id: string;
+            /** Last Used At */
+            last_used_at: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Prefix
+             * @description The first characters, to tell keys apart.
+             */
+            prefix: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /** Scopes */
+            scopes: components["schemas"]["Scope"][];
+            /** Secret */
+            secret: string;
+        };
+        /**
+         * KeyList
+         * @description Newest first, revoked ones included.
+         */
+        KeyList: {
+            /** Items */
+            items: components["schemas"]["KeyView"][];
+        };
+        /**
+         * KeyView
+         * @description A key without its secret, which is stored only as a hash.
+         */
+        KeyView: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Expires At */
+            expires_at: string | null;
+            /** Id */
+            id: string;
+            /** Last Used At */
+            last_used_at: string | null;
+            /** Name */
+            name: string;
+            /**
+             * Prefix
+             * @description The first characters, to tell keys apart.
+             */
+            prefix: string;
+            /** Revoked At */
+            revoked_at: string | null;
+            /** Scopes */
+            scopes: components["schemas"]["Scope"][];
+        };
+        /**
+         * ProjectView
+         * @description A project and the caller's role in it.
+         */
+        ProjectView: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            role: components["schemas"]["Role"];
+        };
+        /**
+         * Role
+         * @description What a member may do in a project.
+         * @enum {string}
+         */
+        Role: "owner" | "member" | "viewer";
+        /**
+         * SampleFate
+         * @description What became of a completed episode.
+         * @enum {string}
+         */
+        SampleFate: "accepted" | "trained" | "eval" | "stale";
+        /**
+         * Scope
+         * @description What a key may do. ``admin`` includes all the others.
+         * @enum {string}
+         */
+        Scope: "sessions:read" | "sessions:write" | "episodes" | "checkpoints:read" | "admin";
+        /**
+         * SessionConfig
+         * @description The options of a training session. Bounds are checked when the session is created.
+         *
+         *     Lengths are in tokens, times in seconds, sizes in episodes or groups as named.
+         */
+        SessionConfig: {
+            /**
+             * Checkpoint Every Steps
+             * @description Steps between `state` checkpoints.
+             * @default 10
+             */
+            checkpoint_every_steps?: number;
+            /**
+             * Clip High
+             * @description Ratio clip above 1 (DAPO clip-higher: 0.28).
+             * @default 0.2
+             */
+            clip_high?: number;
+            /**
+             * Clip Low
+             * @description Ratio clip below 1 (PPO: 0.2).
+             * @default 0.2
+             */
+            clip_low?: number;
+            /**
+             * Dtype
+             * @description auto: float32 on CPU, bfloat16 on GPU.
+             * @default auto
+             * @enum {string}
+             */
+            dtype?: "auto" | "float32" | "bfloat16";
+            /**
+             * Episode Idle Timeout S
+             * @description An episode with no call or heartbeat expires.
+             * @default 600
+             */
+            episode_idle_timeout_s?: number;
+            /**
+             * Episode Timeout S
+             * @description An episode expires after this, whatever it does.
+             * @default 3600
+             */
+            episode_timeout_s?: number;
+            /**
+             * Grad Clip
+             * @description Maximum global gradient norm.
+             * @default 1
+             */
+            grad_clip?: number;
+            /**
+             * Gradient Checkpointing
+             * @description Recompute activations in the backward pass.
+             * @default false
+             */
+            gradient_checkpointing?: boolean;
+            /**
+             * Grpo N
+             * @description Episodes per group: attempts at one task that share a baseline.
+             * @default 8
+             */
+            grpo_n?: number;
+            /**
+             * Idle Suspend S
+             * @description A session with no episode suspends after this.
+             * @default 3600
+             */
+            idle_suspend_s?: number;
+            /**
+             * Journal Interval S
+             * @description Seconds between copies of the journal to the store.
+             * @default 60
+             */
+            journal_interval_s?: number;
+            /**
+             * Kl Coef
+             * @description Weight of the k3 KL to the base model; 0 loads no reference.
+             * @default 0
+             */
+            kl_coef?: number;
+            /**
+             * Learning Rate
+             * @description AdamW peak learning rate (full weights: 1e-6 to 5e-5).
+             * @default 0.00002
+             */
+            learning_rate?: number;
+            /**
+             * Loss
+             * @description Policy loss.
+             * @default grpo
+             * @enum {string}
+             */
+            loss?: "grpo" | "dr_grpo" | "dapo" | "gspo" | "cispo" | "ppo" | "importance_sampling";
+            /**
+             * Max Context Length
+             * @description Prompt plus answer of one call, in tokens.
+             * @default 2048
+             */
+            max_context_length?: number;
+            /**
+             * Max Staleness
+             * @description How many versions old an episode may be when trained; 0 is strictly on-policy.
+             * @default 0
+             */
+            max_staleness?: number;
+            /**
+             * Max Steps
+             * @description Stop training after this many steps; none means no limit.
+             */
+            max_steps?: number | null;
+            /**
+             * Max Tokens
+             * @description Answer length when a call does not say.
+             * @default 256
+             */
+            max_tokens?: number;
+            /**
+             * Micro Batch Tokens
+             * @description Tokens per forward/backward pass; bounds memory.
+             * @default 4096
+             */
+            micro_batch_tokens?: number;
+            /**
+             * Normalize Advantage
+             * @description Divide group advantages by their standard deviation.
+             * @default true
+             */
+            normalize_advantage?: boolean;
+            /**
+             * Seed
+             * @description One seed for sampling order, batches and initial noise.
+             * @default 0
+             */
+            seed?: number;
+            /**
+             * Tasks Per Batch
+             * @description Groups per step.
+             * @default 4
+             */
+            tasks_per_batch?: number;
+            /**
+             * Temperature
+             * @description Sampling temperature when a call does not say.
+             * @default 1
+             */
+            temperature?: number;
+            /**
+             * Trainer Ranks
+             * @description Trainer processes (one per device).
+             * @default 1
+             */
+            trainer_ranks?: number;
+            /**
+             * Warmup Steps
+             * @description Steps of linear warm-up.
+             * @default 0
+             */
+            warmup_steps?: number;
+            /**
+             * Weight Decay
+             * @default 0
+             */
+            weight_decay?: number;
+            /**
+             * Zero Stage
+             * @description DeepSpeed ZeRO stage.
+             * @default 2
+             * @enum {integer}
+             */
+            zero_stage?: 1 | 2 | 3;
+        };
+        /**
+         * SessionCreate
+         * @description ``POST /v1/sessions``.
+         */
+        SessionCreate: {
+            /**
+             * Base Model
+             * @description A name in the catalogue: GET /v1/base-models.
+             */
+            base_model: string;
+            /**
+             * @default {
+             *       "checkpoint_every_steps": 10,
+             *       "clip_high": 0.2,
+             *       "clip_low": 0.2,
+             *       "dtype": "auto",
+             *       "episode_idle_timeout_s": 600,
+             *       "episode_timeout_s": 3600,
+             *       "grad_clip": 1,
+             *       "gradient_checkpointing": false,
+             *       "grpo_n": 8,
+             *       "idle_suspend_s": 3600,
+             *       "journal_interval_s": 60,
+             *       "kl_coef": 0,
+             *       "learning_rate": 0.00002,
+             *       "loss": "grpo",
+             *       "max_context_length": 2048,
+             *       "max_staleness": 0,
+             *       "max_steps": null,
+             *       "max_tokens": 256,
+             *       "micro_batch_tokens": 4096,
+             *       "normalize_advantage": true,
+             *       "seed": 0,
+             *       "tasks_per_batch": 4,
+             *       "temperature": 1,
+             *       "trainer_ranks": 1,
+             *       "warmup_steps": 0,
+             *       "weight_decay": 0,
+             *       "zero_stage": 2
+             *     }
+             */
+            config?: components["schemas"]["SessionConfig"];
+            /**
+             * Name
+             * @description What the console calls it; the id when empty.
+             * @default
+             */
+            name?: string;
+        };
+        /**
+         * SessionList
+         * @description One page, newest first.
+         */
+        SessionList: {
+            /** Items */
+            items: components["schemas"]["SessionView"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+        };
+        /**
+         * SessionState
+         * @description Where a session stands. The allowed moves are one table: console/sessions/states.py.
+         * @enum {string}
+         */
+        SessionState: "queued" | "provisioning" | "loading" | "ready" | "suspended" | "stopping" | "stopped" | "failed" | "cancelled";
+        /**
+         * SessionView
+         * @description What a client may know of a session. ``policy_version`` counts the steps whose weights the engine serves.
+         */
+        SessionView: {
+            /**
+             * @default {
+             *       "abandoned": 0,
+             *       "abandoned_by_reason": {},
+             *       "begun": 0,
+             *       "eval": 0,
+             *       "expired": 0,
+             *       "open": 0,
+             *       "stale": 0,
+             *       "trained": 0,
+             *       "waiting": 0
+             *     }
+             */
+            accounting: components["schemas"]["Accounting"];
+            /** Base Model */
+            base_model: string;
+            config: components["schemas"]["SessionConfig"];
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            failure: components["schemas"]["Failure"] | null;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /**
+             * Phase
+             * @description What it is doing inside its state, in words.
+             * @default
+             */
+            phase: string;
+            /**
+             * Policy Version
+             * @default 0
+             */
+            policy_version: number;
+            /** Project Id */
+            project_id: string;
+            /**
+             * Queue Position
+             * @description 1 is next; only while queued.
+             */
+            queue_position: number | null;
+            /**
+             * Restarts
+             * @default 0
+             */
+            restarts: number;
+            /**
+             * Reward Mean
+             * @description Mean reward of the latest trained batch.
+             */
+            reward_mean: number | null;
+            state: components["schemas"]["SessionState"];
+            /**
+             * Updated At
+             * Format: date-time
+             */
+            updated_at: string;
+        };
+        /**
+         * StepMetrics
+         * @description One optimizer step, as measured. Times are seconds, norms are L2.
+         */
+        StepMetrics: {
+            /** Clip Fraction */
+            clip_fraction: number;
+            /** Completion Length Mean */
+            completion_length_mean: number;
+            /**
+             * Entropy
+             * @description Mean negative log-probability of the sampled tokens.
+             */
+            entropy: number;
+            /** Episodes */
+            episodes: number;
+            /** Grad Norm */
+            grad_norm: number;
+            /** Groups */
+            groups: number;
+            /**
+             * Groups Skipped
+             * @description Groups whose rewards were all equal: no gradient in them.
+             */
+            groups_skipped: number;
+            /** Handover S */
+            handover_s: number;
+            /**
+             * Kl Engine
+             * @description Mean k3 KL from the engine's to the trainer's log-probabilities.
+             */
+            kl_engine: number;
+            /** Learning Rate */
+            learning_rate: number;
+            /** Loss */
+            loss: number;
+            /** Reward Mean */
+            reward_mean: number;
+            /** Reward Std */
+            reward_std: number;
+            /** Rollout S */
+            rollout_s: number;
+            /** Staleness Max */
+            staleness_max: number;
+            /** Step */
+            step: number;
+            /** Tokens Computed */
+            tokens_computed: number;
+            /** Tokens Trained */
+            tokens_trained: number;
+            /** Train S */
+            train_s: number;
+        };
+        /**
+         * WorkflowOutput
+         * @description What an agent reports of one run. A reward is a finite number; NaN and infinity are refused.
+         *
+         *     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3})``
+         */
+        WorkflowOutput: {
+            /** Is Success */
+            is_success?: boolean | null;
+            /**
+             * Metadata
+             * @default {}
+             */
+            metadata?: {
+                [key: string]: unknown;
+            };
+            /**
+             * Metrics
+             * @default {}
+             */
+            metrics?: {
+                [key: string]: number;
+            };
+            /** Reward */
+            reward: number;
+            /** Rewards By Agent */
+            rewards_by_agent?: {
+                [key: string]: number;
+            } | null;
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    account_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AccountView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    base_model_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BaseModelList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    key_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    key_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyCreated"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    key_revoke: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_list: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    accounting_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Accounting"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckpointCreate"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                checkpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_download: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                checkpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointDownload"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_list: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_begin: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EpisodeBegin"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeBegun"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_abandon: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EpisodeAbandon"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_end: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EpisodeEnd"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_heartbeat: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    event_list: {
+        parameters: {
+            query?: {
+                /** @description The cursor of the last entry seen. */
+                after?: number;
+                limit?: number;
+                kind?: components["schemas"]["EventKind"] | null;
+                /** @description How long to wait for an entry when there is none yet. */
+                wait_s?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventPage"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_stop: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+}

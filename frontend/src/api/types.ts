@@ -1,0 +1,36 @@
+// Names for the generated types. `Answer` is a message as the server sends it: it always writes every field, so nothing
+// is optional; a request keeps its fields with defaults optional.
+import type { components } from "./schema";
+
+type Schemas = components["schemas"];
+
+export type Answer<T> = T extends (infer Item)[]
+  ? Answer<Item>[]
+  : T extends object
+    ? { [Key in keyof T]-?: Answer<Exclude<T[Key], undefined>> }
+    : T;
+
+export type Account = Answer<Schemas["AccountView"]>;
+export type Accounting = Answer<Schemas["Accounting"]>;
+export type BaseModel = Answer<Schemas["BaseModelView"]>;
+export type Checkpoint = Answer<Schemas["CheckpointView"]>;
+export type CheckpointDownload = Answer<Schemas["CheckpointDownload"]>;
+export type CheckpointKind = Schemas["CheckpointKind"];
+export type ErrorBody = Answer<Schemas["ErrorBody"]>;
+export type Event = Answer<Schemas["Event"]>;
+export type EventPage = Answer<Schemas["EventPage"]>;
+export type Failure = Answer<Schemas["Failure"]>;
+export type Key = Answer<Schemas["KeyView"]>;
+export type KeyCreate = Schemas["KeyCreate"];
+export type KeyCreated = Answer<Schemas["KeyCreated"]>;
+export type Session = Answer<Schemas["SessionView"]>;
+export type SessionCreate = Schemas["SessionCreate"];
+export type SessionState = Schemas["SessionState"];
+export type StepMetrics = Answer<Schemas["StepMetrics"]>;
+
+export interface Items<T> {
+  items: T[];
+}
+export interface Page<T> extends Items<T> {
+  next_cursor: string | null;
+}

@@ -1,0 +1,39 @@
+// Who is signed in, and the way out.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { DropdownMenu } from "radix-ui";
+import { useNavigate } from "react-router";
+import { signOut } from "../../api/auth";
+
+export function AccountMenu({ email }: { email: string }) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const leave = useMutation({
+    mutationFn: signOut,
+    onSuccess: async () => {
+      await navigate("/signin");
+      client.clear();
+    },
+  });
+  return (
+    <DropdownMenu.Root>
+      <DropdownMenu.Trigger className="flex h-8 max-w-64 items-center gap-1.5 rounded-md px-2 text-muted hover:bg-sunken hover:text-ink">
+        <span className="truncate">{email}</span>
+        <span aria-hidden className="text-xs">
+          ▾
+        </span>
+      </DropdownMenu.Trigger>
+      <DropdownMenu.Portal>
+        <DropdownMenu.Content align="end" sideOffset={4} className="z-10 min-w-40 rounded-md border border-line bg-raised p-1 shadow-lg">
+          <DropdownMenu.Item
+            className="cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken"
+            onSelect={() => {
+              leave.mutate();
+            }}
+          >
+            Sign out
+          </DropdownMenu.Item>
+        </DropdownMenu.Content>
+      </DropdownMenu.Portal>
+    </DropdownMenu.Root>
+  );
+}

@@ -1,0 +1,105 @@
+// The form of a session's options, read from their JSON schema: kind, bounds, default and description of each, and the
+// check of what was typed against them. Pure: the form draws these, the server has the last word.
+
+interface Property {
+  type?: string;
+  enum?: (string | number)[];
+  anyOf?: Property[];
+  default?: unknown;
+  description?: string;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+}
+
+export interface OptionSchema {
+  properties: Record<string, Property>;
+}
+
+export type OptionValue = string | number | boolean | null;
+
+export interface ConfigField {
+  name: string;
+  kind: "integer" | "number" | "boolean" | "choice";
+  /** Empty means none. */
+  nullable: boolean;
+  choices: (string | number)[];
+  default: OptionValue;
+  description: string;
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
+  exclusiveMaximum?: number;
+}
+
+/** Every option of the schema, in its order. */
+export function configFields(schema: OptionSchema): ConfigField[] {
+  return Object.entries(schema.properties).map(([name, property]) => {
+    const variants = property.anyOf ?? [property];
+    const main = variants.find((variant) => variant.type !== "null") ?? property;
+    return {
+      ...main,
+      name,
+      kind: main.enum ? "choice" : main.type === "boolean" || main.type === "integer" ? main.type : "number",
+      nullable: variants.some((variant) => variant.type === "null"),
+      choices: main.enum ?? [],
+      default: (property.default ?? null) as OptionValue,
+      description: property.description ?? "",
+    };
+  });
+}
+
+/** "2 to 256", "over 0, at most 0.01"; empty where anything goes. */
+export function boundsText(field: ConfigField): string {
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = field;
+  if (minimum !== undefined && maximum !== undefined) return `${plain(minimum)} to ${plain(maximum)}`;
+  const low = exclusiveMinimum !== undefined ? `over ${plain(exclusiveMinimum)}` : minimum !== undefined ? `at least ${plain(minimum)}` : "";
+  const high = exclusiveMaximum !== undefined ? `below ${plain(exclusiveMaximum)}` : maximum !== undefined ? `at most ${plain(maximum)}` : "";
+  return [low, high].filter(Boolean).join(", ");
+}
+
+function plain(value: number): string {
+  return value >= 10_000 ? value.toLocaleString("en") : String(value);
+}
+
+/** The default as the form shows it. */
+export function defaultText(field: ConfigField): string {
+  return field.default === null ? "" : String(field.default);
+}
+
+export type Parsed = { ok: true; value: OptionValue } | { ok: false; error: string };
+
+const wrong = (error: string): Parsed => ({ ok: false, error });
+
+/** What was typed, as a value within the field's bounds, or what is wrong with it. */
+export function parseField(field: ConfigField, text: string): Parsed {
+  const typed = text.trim();
+  if (field.kind === "boolean") return { ok: true, value: typed === "true" };
+  if (field.kind === "choice") {
+    const choice = field.choices.find((one) => String(one) === typed);
+    return choice === undefined ? wrong(`Choose one of ${field.choices.join(", ")}.`) : { ok: true, value: choice };
+  }
+  if (typed === "") return field.nullable ? { ok: true, value: null } : wrong("Enter a number.");
+  const value = Number(typed);
+  if (!Number.isFinite(value)) return wrong("This is not a number.");
+  if (field.kind === "integer" && !Number.isInteger(value)) return wrong("Enter a whole number.");
+  const outside =
+    value < (field.minimum ?? -Infinity) ||
+    value > (field.maximum ?? Infinity) ||
+    value <= (field.exclusiveMinimum ?? -Infinity) ||
+    value >= (field.exclusiveMaximum ?? Infinity);
+  return outside ? wrong(`Must be ${boundsText(field)}.`) : { ok: true, value };
+}
+
+/** Only what differs from the defaults, so that a default that changes on the server is not frozen by an open form. */
+export function readForm(fields: ConfigField[], texts: Record<string, string>) {
+  const values: Record<string, OptionValue> = {};
+  const errors: Record<string, string> = {};
+  for (const field of fields) {
+    const parsed = parseField(field, texts[field.name] ?? defaultText(field));
+    if (!parsed.ok) errors[field.name] = parsed.error;
+    else if (parsed.value !== field.default) values[field.name] = parsed.value;
+  }
+  return { values, errors };
+}

@@ -1,0 +1,28 @@
+// Which options stand where in the form. What is new in the schema and not named here still appears, under "Other".
+import type { ConfigField } from "./config-fields";
+
+export interface FieldGroup {
+  title: string;
+  names: string[];
+}
+
+export const MAIN_GROUPS: FieldGroup[] = [
+  { title: "Batches", names: ["grpo_n", "tasks_per_batch", "max_steps", "max_staleness"] },
+  { title: "Optimizer", names: ["learning_rate", "loss", "warmup_steps", "seed"] },
+  { title: "Generation", names: ["max_context_length", "max_tokens", "temperature"] },
+];
+
+const ADVANCED_GROUPS: FieldGroup[] = [
+  { title: "Loss", names: ["clip_low", "clip_high", "kl_coef", "normalize_advantage", "grad_clip", "weight_decay"] },
+  { title: "Trainer", names: ["zero_stage", "trainer_ranks", "dtype", "micro_batch_tokens", "gradient_checkpointing"] },
+  {
+    title: "Storage and clocks",
+    names: ["checkpoint_every_steps", "journal_interval_s", "episode_idle_timeout_s", "episode_timeout_s", "idle_suspend_s"],
+  },
+];
+
+export function advancedGroups(fields: ConfigField[]): FieldGroup[] {
+  const placed = new Set([...MAIN_GROUPS, ...ADVANCED_GROUPS].flatMap((group) => group.names));
+  const other = fields.map((field) => field.name).filter((name) => !placed.has(name));
+  return other.length > 0 ? [...ADVANCED_GROUPS, { title: "Other", names: other }] : ADVANCED_GROUPS;
+}

@@ -1,0 +1,100 @@
+// One session, live: what it is doing, how it learns, where its episodes went, what can be downloaded.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback } from "react";
+import { useParams } from "react-router";
+import { checkpointsQuery } from "../../api/checkpoints";
+import { sessionQuery } from "../../api/sessions";
+import type { EventPage, Session } from "../../api/types";
+import { useSessionRecord } from "../../live/use-session-record";
+import { LoopSnippet } from "../../ui/loop-snippet";
+import { ErrorNotice, Notice } from "../../ui/notice";
+import { Panel } from "../../ui/panel";
+import { AccountingPanel } from "./accounting-panel";
+import { ChartsPanel } from "./charts-panel";
+import { CheckpointsPanel } from "./checkpoints-panel";
+import { RecordPanel } from "./record-panel";
+import { SessionFacts } from "./session-facts";
+import { SessionHeader } from "./session-header";
+
+export function SessionPage() {
+  const { id = "" } = useParams();
+  const { data: session, error } = useQuery(sessionQuery(id));
+  if (!session) return error ? <ErrorNotice error={error} /> : <p className="text-muted">Loading…</p>;
+  return (
+    <>
+      {error && (
+        <div className="mb-4">
+          <ErrorNotice error={error} />
+        </div>
+      )}
+      <LiveSession key={id} session={session} />
+    </>
+  );
+}
+
+function LiveSession({ session }: { session: Session }) {
+  const client = useQueryClient();
+  const id = session.id;
+  // An entry of the record means that the row behind it has moved too.
+  const refresh = useCallback(
+    (page: EventPage) => {
+      if (page.items.some((item) => item.kind !== "log")) void client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true });
+      if (page.items.some((item) => item.kind === "event")) void client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey });
+    },
+    [client, id],
+  );
+  const { record, link } = useSessionRecord(id, refresh);
+  const last = record.steps[record.steps.length - 1];
+  return (
+    <div className="space-y-4">
+      <SessionHeader session={session} link={link} />
+      <Attention session={session} />
+      <SessionFacts session={session} last={last} />
+      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
+        <div className="min-w-0 space-y-4">
+          {session.state === "ready" && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
+          <ChartsPanel steps={record.steps} />
+          <RecordPanel record={record} />
+        </div>
+        <div className="min-w-0 space-y-4">
+          <AccountingPanel session={session} />
+          <CheckpointsPanel session={session} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** What the user should know first, when anything is. */
+function Attention({ session }: { session: Session }) {
+  if (session.failure) {
+    return (
+      <Notice tone="bad" title={`Failed: ${session.failure.code.replaceAll("_", " ")}`}>
+        <p className="max-h-60 overflow-y-auto font-mono text-xs whitespace-pre-wrap" tabIndex={0}>
+          {session.failure.cause}
+        </p>
+        {session.failure.hint && <p className="mt-2 font-medium">{session.failure.hint}</p>}
+      </Notice>
+    );
+  }
+  if (session.state === "queued" && session.queue_position !== null) {
+    return (
+      <Notice title={`Queued, position ${String(session.queue_position)}`}>
+        It starts by itself when a runtime is free. {session.restarts > 0 && "It goes on from its last committed state."}
+      </Notice>
+    );
+  }
+  if (session.state === "suspended") return <Notice title="Suspended while idle">The next episode wakes it where it left off.</Notice>;
+  return null;
+}
+
+function WaitingForEpisodes({ session }: { session: Session }) {
+  return (
+    <Panel title="Ready for episodes">
+      <div className="space-y-3 p-4">
+        <p className="text-muted">The engine is up and nothing has been asked of it yet. Run your loop with a key of this project:</p>
+        <LoopSnippet secret={null} target={{ sessionId: session.id, grpoN: session.config.grpo_n }} />
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,92 @@
+// All sessions of the project, newest first.
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import { sessionsQuery } from "../../api/sessions";
+import type { Session } from "../../api/types";
+import { Button, ButtonLink } from "../../ui/button";
+import { ago, dateTime, number } from "../../ui/format";
+import { ErrorNotice } from "../../ui/notice";
+import { Empty, PageHeader } from "../../ui/panel";
+import { cell, headCell, Table } from "../../ui/table";
+import { StateBadge } from "./state-badge";
+
+const HEAD = [
+  { name: "Session" },
+  { name: "State" },
+  { name: "Base model" },
+  { name: "Steps", right: true },
+  { name: "Reward", right: true },
+  { name: "Episodes", right: true },
+  { name: "Created" },
+];
+
+export function SessionsPage() {
+  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(sessionsQuery);
+  const sessions = data?.pages.flatMap((page) => page.items);
+  return (
+    <>
+      <PageHeader title="Sessions">
+        <ButtonLink to="/sessions/new" look="primary">
+          New session
+        </ButtonLink>
+      </PageHeader>
+      <ErrorNotice error={error} />
+      <div className="rounded-lg border border-line bg-surface">
+        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {sessions?.length === 0 && <NoSessions />}
+        {sessions && sessions.length > 0 && (
+          <Table head={HEAD}>
+            {sessions.map((session) => (
+              <SessionRow key={session.id} session={session} />
+            ))}
+          </Table>
+        )}
+      </div>
+      {hasNextPage && (
+        <div className="mt-3 text-center">
+          <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
+            Show older
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function NoSessions() {
+  return (
+    <Empty title="No session yet">
+      <ol className="mb-4 list-decimal space-y-1 pl-5 text-left">
+        <li>Create an API key and set it in your shell.</li>
+        <li>Paste the loop that comes with it: it starts a session by itself.</li>
+        <li>Watch the reward here while it runs.</li>
+      </ol>
+      <ButtonLink to="/keys">Create an API key</ButtonLink>
+    </Empty>
+  );
+}
+
+function SessionRow({ session }: { session: Session }) {
+  const right = `${cell} text-right`;
+  return (
+    <tr className="hover:bg-sunken">
+      <th scope="row" className={headCell}>
+        <Link to={`/sessions/${session.id}`} className="rounded text-ink hover:text-accent hover:underline">
+          {session.name || session.id}
+        </Link>
+        {session.name && <span className="block font-mono text-xs font-normal text-muted">{session.id}</span>}
+      </th>
+      <td className={cell}>
+        <StateBadge state={session.state} />
+        {session.queue_position !== null && <span className="ml-2 text-xs text-muted">position {session.queue_position}</span>}
+      </td>
+      <td className={cell}>{session.base_model}</td>
+      <td className={right}>{number(session.policy_version)}</td>
+      <td className={right}>{number(session.reward_mean)}</td>
+      <td className={right}>{number(session.accounting.begun)}</td>
+      <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
+        {ago(session.created_at)}
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,63 @@
+// Follows one session's record over a WebSocket: reconnects by itself and resumes from the last cursor it was given.
+import type { EventPage } from "../api/types";
+import { firstLink, nextLink, type Link, type LinkEvent } from "./link";
+
+/** The part of a WebSocket that is used, so that a test can stand in for the network. */
+export interface Channel {
+  onopen: (() => void) | null;
+  onmessage: ((message: { data: string }) => void) | null;
+  onclose: ((close: { code: number }) => void) | null;
+  close(): void;
+}
+
+export interface FollowOptions {
+  sessionId: string;
+  open: (path: string) => Channel;
+  onPage: (page: EventPage) => void;
+  onLink: (link: Link) => void;
+}
+
+/** Starts at once; the answer ends it for good. */
+export function followSession({ sessionId, open, onPage, onLink }: FollowOptions): () => void {
+  let cursor = 0;
+  let link: Link = firstLink;
+  let channel: Channel | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+
+  function move(event: LinkEvent): void {
+    const next = nextLink(link, event);
+    if (next === link) return;
+    link = next;
+    onLink(link);
+    if (link.status === "waiting") {
+      timer = setTimeout(() => {
+        move({ type: "retry" });
+        connect();
+      }, link.delayMs);
+    }
+  }
+
+  function connect(): void {
+    channel = open(`/ws/v1/sessions/${sessionId}?after=${String(cursor)}`);
+    channel.onopen = () => {
+      move({ type: "opened" });
+    };
+    channel.onmessage = ({ data }) => {
+      const page = JSON.parse(data) as EventPage;
+      cursor = Math.max(cursor, page.next_cursor);
+      move({ type: "heard" });
+      onPage(page);
+    };
+    channel.onclose = ({ code }) => {
+      move({ type: "lost", code });
+    };
+  }
+
+  connect();
+  return () => {
+    clearTimeout(timer);
+    if (!channel) return;
+    channel.onopen = channel.onmessage = channel.onclose = null;
+    channel.close();
+  };
+}

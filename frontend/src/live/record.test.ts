@@ -1,0 +1,64 @@
+import { expect, test } from "vitest";
+import type { Event, EventPage } from "../api/types";
+import { applyPage, emptyRecord, type SessionRecord } from "./record";
+
+function entry(cursor: number, kind: Event["kind"], data: Record<string, unknown>): Event {
+  return { cursor, kind, at: "2030-01-01T00:00:00Z", data } as Event;
+}
+
+function page(...items: Event[]): EventPage {
+  return { items, next_cursor: Math.max(0, ...items.map((item) => item.cursor)) };
+}
+
+function metric(cursor: number, step: number, reward_mean = 0): Event {
+  return entry(cursor, "metric", { step, reward_mean });
+}
+
+const steps = (record: SessionRecord) => record.steps.map((step) => step.step);
+
+test("a page that comes twice changes nothing", () => {
+  const taken = applyPage(emptyRecord, page(metric(1, 1), entry(2, "log", { line: "a" })));
+  expect(applyPage(taken, page(metric(1, 1), entry(2, "log", { line: "a" })))).toBe(taken);
+});
+
+test("an overlapping page adds only what is new", () => {
+  const taken = applyPage(emptyRecord, page(metric(1, 1), metric(2, 2)));
+  expect(steps(applyPage(taken, page(metric(2, 2), metric(3, 3))))).toEqual([1, 2, 3]);
+});
+
+test("a step done again after a restart replaces the one it repeats", () => {
+  const taken = applyPage(emptyRecord, page(metric(1, 1), metric(2, 2, 0.1), metric(3, 3)));
+  const again = applyPage(taken, page(metric(4, 2, 0.9)));
+  expect(steps(again)).toEqual([1, 2, 3]);
+  expect(again.steps[1]?.reward_mean).toBe(0.9);
+});
+
+test("the cursor follows the server past entries that were filtered out", () => {
+  expect(applyPage(emptyRecord, { items: [], next_cursor: 9 }).cursor).toBe(9);
+});
+
+test("state changes and events share one timeline in order", () => {
+  const record = applyPage(
+    emptyRecord,
+    page(
+      entry(1, "state", { from: "queued", to: "provisioning", phase: "", reason: "capacity" }),
+      entry(2, "event", { name: "checkpoint_committed", step: 10 }),
+    ),
+  );
+  expect(record.timeline.map((item) => [item.title, item.detail])).toEqual([
+    ["queued → provisioning", "capacity"],
+    ["checkpoint committed", "step 10"],
+  ]);
+});
+
+test("a new phase within a state is told by its words", () => {
+  const record = applyPage(emptyRecord, page(entry(1, "state", { from: "loading", to: "loading", phase: "loading weights", reason: "" })));
+  expect(record.timeline).toMatchObject([{ kind: "phase", title: "loading weights" }]);
+});
+
+test("memory is bounded however long the log", () => {
+  const items = Array.from({ length: 3000 }, (_, index) => entry(index + 1, "log", { line: String(index) }));
+  const record = applyPage(emptyRecord, page(...items));
+  expect(record.logs).toHaveLength(1000);
+  expect(record.logs.at(-1)?.line).toBe("2999");
+});

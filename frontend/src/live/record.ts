@@ -1,0 +1,78 @@
+// What a session page knows of its record: a pure reducer over pages of numbered entries. A page that comes twice, or
+// overlaps one already taken, changes nothing, so that a reconnect may start from any cursor at or before the last.
+import type { Event, EventPage, StepMetrics } from "../api/types";
+
+const KEPT_ENTRIES = 500;
+const KEPT_LINES = 1000;
+
+export interface TimelineEntry {
+  cursor: number;
+  at: string;
+  kind: "state" | "phase" | "event";
+  title: string;
+  detail: string;
+}
+
+export interface LogLine {
+  cursor: number;
+  at: string;
+  line: string;
+}
+
+export interface SessionRecord {
+  /** The last entry taken; what to ask for entries after. */
+  cursor: number;
+  /** One per step, by step. */
+  steps: readonly StepMetrics[];
+  /** State changes and events, oldest first, the last 500. */
+  timeline: readonly TimelineEntry[];
+  /** The last 1000 lines. */
+  logs: readonly LogLine[];
+}
+
+export const emptyRecord: SessionRecord = { cursor: 0, steps: [], timeline: [], logs: [] };
+
+export function applyPage(record: SessionRecord, page: EventPage): SessionRecord {
+  const fresh = page.items.filter((item) => item.cursor > record.cursor);
+  if (fresh.length === 0) return page.next_cursor > record.cursor ? { ...record, cursor: page.next_cursor } : record;
+  const steps = [...record.steps];
+  const timeline = [...record.timeline];
+  const logs = [...record.logs];
+  for (const item of fresh) {
+    if (item.kind === "metric") putStep(steps, item.data as unknown as StepMetrics);
+    else if (item.kind === "log") logs.push({ cursor: item.cursor, at: item.at, line: text(item.data.line) });
+    else timeline.push(timelineEntry(item));
+  }
+  const last = fresh[fresh.length - 1]?.cursor ?? record.cursor;
+  return {
+    cursor: Math.max(last, page.next_cursor),
+    steps,
+    timeline: timeline.slice(-KEPT_ENTRIES),
+    logs: logs.slice(-KEPT_LINES),
+  };
+}
+
+/** A step done again after a restart replaces the one it repeats; order by step is kept. */
+function putStep(steps: StepMetrics[], metrics: StepMetrics): void {
+  let at = steps.length;
+  while (at > 0 && (steps[at - 1]?.step ?? 0) > metrics.step) at -= 1;
+  const repeats = steps[at - 1]?.step === metrics.step;
+  steps.splice(repeats ? at - 1 : at, repeats ? 1 : 0, metrics);
+}
+
+function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
+  if (kind === "state") {
+    const from = text(data.from);
+    if (from === data.to) return { cursor, at, kind: "phase", title: text(data.phase), detail: text(data.reason) };
+    const title = from ? `${from} → ${text(data.to)}` : text(data.to);
+    return { cursor, at, kind, title, detail: [text(data.reason), text(data.phase)].filter(Boolean).join(" · ") };
+  }
+  const { name, ...rest } = data;
+  const detail = Object.entries(rest).map(([key, value]) => `${key} ${text(value)}`);
+  return { cursor, at, kind: "event", title: text(name).replaceAll("_", " "), detail: detail.join(" · ") };
+}
+
+function text(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  return typeof value === "object" ? JSON.stringify(value) : String(value as string | number | boolean);
+}

@@ -1,0 +1,72 @@
+// The frame around every page of a signed-in user: product, project, places, account.
+import { useQuery } from "@tanstack/react-query";
+import { Link, Navigate, NavLink, Outlet, useLocation } from "react-router";
+import { accountQuery } from "./api/account";
+import { ApiError } from "./api/client";
+import { AccountMenu } from "./features/account/account-menu";
+import { ButtonLink } from "./ui/button";
+import { ErrorNotice } from "./ui/notice";
+import { Empty } from "./ui/panel";
+import { Wordmark } from "./ui/wordmark";
+
+const PLACES = [
+  { to: "/sessions", label: "Sessions" },
+  { to: "/keys", label: "API keys" },
+];
+
+export function Shell() {
+  const { data: account, error } = useQuery(accountQuery);
+  const here = useLocation();
+  if (error instanceof ApiError && error.status === 401) {
+    return <Navigate to={`/signin?next=${encodeURIComponent(here.pathname + here.search)}`} replace />;
+  }
+  if (!account) {
+    return <div className="mx-auto max-w-lg p-8">{error ? <ErrorNotice error={error} /> : <Loading />}</div>;
+  }
+  return (
+    <div className="min-h-screen">
+      <a href="#content" className="sr-only focus:not-sr-only focus:absolute focus:p-3">
+        Skip to content
+      </a>
+      <header className="border-b border-line bg-surface">
+        <div className="mx-auto flex h-12 max-w-7xl items-center gap-6 px-6">
+          <Link to="/sessions" aria-label="TinkerScript, all sessions" className="flex rounded">
+            <Wordmark />
+          </Link>
+          <span className="truncate border-l border-line-strong pl-4 text-muted" title="Project" data-testid="project">
+            {account.projects[0]?.name ?? "No project"}
+          </span>
+          <nav aria-label="Main" className="flex h-full gap-1">
+            {PLACES.map((place) => (
+              <NavLink
+                key={place.to}
+                to={place.to}
+                className="flex items-center border-b-2 border-transparent px-3 font-medium text-muted hover:text-ink aria-[current=page]:border-accent aria-[current=page]:text-ink"
+              >
+                {place.label}
+              </NavLink>
+            ))}
+          </nav>
+          <div className="ml-auto">
+            <AccountMenu email={account.email} />
+          </div>
+        </div>
+      </header>
+      <main id="content" className="mx-auto max-w-7xl px-6 py-6">
+        <Outlet />
+      </main>
+    </div>
+  );
+}
+
+export function Loading() {
+  return <p className="p-2 text-muted">Loading…</p>;
+}
+
+export function NotFoundPage() {
+  return (
+    <Empty title="There is no such page">
+      <ButtonLink to="/sessions">All sessions</ButtonLink>
+    </Empty>
+  );
+}

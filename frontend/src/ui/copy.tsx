@@ -1,0 +1,35 @@
+// Text to take away: a block of code with a button that copies it.
+import { useRef, useState } from "react";
+import { Button } from "./button";
+
+export function CopyBlock({ label, text }: { label: string; text: string }) {
+  const block = useRef<HTMLPreElement>(null);
+  const [copied, setCopied] = useState(false);
+
+  // Without TLS a browser offers no clipboard: the text is then selected, for the user to copy with the keyboard.
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+      setTimeout(() => {
+        setCopied(false);
+      }, 2000);
+    } catch {
+      if (block.current) getSelection()?.selectAllChildren(block.current);
+    }
+  }
+
+  return (
+    <div className="overflow-hidden rounded-md border border-line bg-sunken text-left">
+      <div className="flex items-center justify-between border-b border-line py-1 pr-1 pl-3">
+        <span className="text-xs font-medium text-muted">{label}</span>
+        <Button look="quiet" className="h-6 px-2 text-xs" onClick={() => void copy()} aria-label={`Copy ${label}`}>
+          <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
+        </Button>
+      </div>
+      <pre ref={block} tabIndex={0} className="max-h-72 overflow-auto p-3 font-mono text-xs leading-relaxed">
+        {text}
+      </pre>
+    </div>
+  );
+}

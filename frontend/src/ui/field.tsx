@@ -1,0 +1,59 @@
+// A labelled input with its description and its error, tied together for screen readers.
+import { useId, type ComponentProps, type ReactNode } from "react";
+
+export const inputClass =
+  "h-8 w-full rounded-md border border-line-strong bg-surface px-2.5 text-ink placeholder:text-muted/70 aria-invalid:border-bad";
+
+interface FieldProps {
+  label: string;
+  description?: ReactNode;
+  error?: string | undefined;
+  children: (input: { id: string; "aria-invalid": boolean; "aria-describedby": string | undefined }) => ReactNode;
+}
+
+export function Field({ label, description, error, children }: FieldProps) {
+  const id = useId();
+  const said = [description && `${id}-description`, error && `${id}-error`].filter(Boolean).join(" ");
+  return (
+    <div>
+      <label htmlFor={id} className="mb-1 block font-medium">
+        {label}
+      </label>
+      {children({ id, "aria-invalid": Boolean(error), "aria-describedby": said || undefined })}
+      {error && (
+        <p id={`${id}-error`} role="alert" className="mt-1 text-xs font-medium text-bad">
+          {error}
+        </p>
+      )}
+      {description && (
+        <p id={`${id}-description`} className="mt-1 text-xs text-muted">
+          {description}
+        </p>
+      )}
+    </div>
+  );
+}
+
+type TextFieldProps = Omit<FieldProps, "children"> & ComponentProps<"input">;
+
+export function TextField({ label, description, error, className = "", ...rest }: TextFieldProps) {
+  return (
+    <Field label={label} description={description} error={error}>
+      {(input) => <input className={`${inputClass} ${className}`} {...rest} {...input} />}
+    </Field>
+  );
+}
+
+type SelectFieldProps = Omit<FieldProps, "children"> & ComponentProps<"select">;
+
+export function SelectField({ label, description, error, children, ...rest }: SelectFieldProps) {
+  return (
+    <Field label={label} description={description} error={error}>
+      {(input) => (
+        <select className={inputClass} {...rest} {...input}>
+          {children}
+        </select>
+      )}
+    </Field>
+  );
+}

@@ -1,0 +1,18 @@
+import { expect, test } from "vitest";
+import { ago, bytes, number, seconds } from "./format";
+
+test("numbers keep what matters and nothing that was not measured", () => {
+  expect([0, 12, 0.123456, 0.00002, 12345.6, null, NaN].map(number)).toEqual(["0", "12", "0.1235", "2e-5", "12,346", "–", "–"]);
+});
+
+test("sizes are in binary units", () => {
+  expect([512, 1536, 269_060_552, null].map(bytes)).toEqual(["512 B", "1.50 KiB", "257 MiB", "–"]);
+});
+
+test("durations and ages read as people say them", () => {
+  expect(seconds(3.14159)).toBe("3.14 s");
+  expect(seconds(125)).toBe("2 min 5 s");
+  const now = Date.parse("2030-01-02T00:00:00Z");
+  expect(ago("2030-01-01T23:59:50Z", now)).toBe("just now");
+  expect(ago("2030-01-01T21:00:00Z", now)).toBe("3 h ago");
+});

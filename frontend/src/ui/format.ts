@@ -1,0 +1,54 @@
+// Numbers, sizes and times as the console writes them.
+
+/** Four significant digits at most, and powers of ten where a plain number would be all zeros. */
+export function number(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return "–";
+  if (value === 0 || Number.isInteger(value)) return value.toLocaleString("en");
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e9) return Number(value.toPrecision(3)).toExponential();
+  if (size >= 1e4) return Math.round(value).toLocaleString("en");
+  return String(Number(value.toPrecision(4)));
+}
+
+export function bytes(size: number | null | undefined): string {
+  if (size === null || size === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = size;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 ? String(value) : value.toPrecision(3)} ${units[unit] ?? ""}`;
+}
+
+/** 134515008 as "135M". */
+export function count(value: number): string {
+  return new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 }).format(value);
+}
+
+export function seconds(value: number): string {
+  if (value < 60) return `${number(Number(value.toPrecision(3)))} s`;
+  return `${String(Math.floor(value / 60))} min ${String(Math.round(value % 60))} s`;
+}
+
+export function dateTime(at: string): string {
+  return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+}
+
+export function timeOfDay(at: string): string {
+  return new Date(at).toLocaleTimeString(undefined, { hour12: false });
+}
+
+/** How long ago, in the largest unit that fits. */
+export function ago(at: string, now = Date.now()): string {
+  const passed = Math.max(0, (now - Date.parse(at)) / 1000);
+  if (passed < 45) return "just now";
+  if (passed < 3600) return `${String(Math.max(1, Math.round(passed / 60)))} min ago`;
+  if (passed < 86_400) return `${String(Math.round(passed / 3600))} h ago`;
+  return `${String(Math.round(passed / 86_400))} d ago`;
+}
+
+export function hasPassed(at: string | null): boolean {
+  return at !== null && Date.parse(at) < Date.now();
+}

@@ -1,0 +1,58 @@
+// The loop that a new user pastes: two variables to set and a program that trains.
+import { CopyBlock } from "./copy";
+
+export function shellSnippet(origin: string, secret: string): string {
+  return `export TINKERSCRIPT_BASE_URL=${origin}\nexport TINKERSCRIPT_API_KEY=${secret}`;
+}
+
+/** What the loop trains: a new session on a base model, or one that waits for it. */
+export type Target = { baseModel: string } | { sessionId: string; grpoN: number };
+
+const DEFAULT_GRPO_N = 8;
+
+export function loopSnippet(target: Target): string {
+  const attach = "sessionId" in target;
+  const argument = attach ? `session_id=${JSON.stringify(target.sessionId)}` : `base_model=${JSON.stringify(target.baseModel)}`;
+  return `# pip install "tinkerscript[openai]"
+from tinkerscript import TinkerScript, WorkflowOutput
+
+TASKS = ["What is 3 + 4?", "What is 6 + 1?", "What is 2 + 5?", "What is 5 + 2?"]
+NUM_EPOCH, GRPO_N = 10, ${String(attach ? target.grpoN : DEFAULT_GRPO_N)}
+
+tinkerjet_remote = TinkerScript(${argument})
+
+# Your agent: any code that calls an OpenAI-compatible model.
+def execute_agent(task, episode):
+    answer = episode.openai().chat.completions.create(
+        model=episode.model, max_tokens=32, messages=[{"role": "user", "content": task}])
+    return WorkflowOutput(reward=float("7" in answer.choices[0].message.content))
+
+def rollout(task):
+    try:
+        api_baseurl_key = tinkerjet_remote.begin_episode()
+        workflow_output = execute_agent(task, api_baseurl_key)
+        tinkerjet_remote.end_episode(workflow_output)
+        return workflow_output.reward
+    except Exception as error:
+        print("Episode abandoned:", error)
+        return 0.0
+
+for epoch in range(NUM_EPOCH):
+    for task in TASKS:
+        for i in range(GRPO_N):
+            print(f"{epoch}-{task}-run:{i}-{rollout(task)}")
+
+tuned_model_checkpoint = tinkerjet_remote.download_tuned_model()
+tinkerjet_remote.close()
+`;
+}
+
+/** `secret` is null where the key is not at hand: keys are shown once. */
+export function LoopSnippet({ secret, target }: { secret: string | null; target: Target }) {
+  return (
+    <div className="space-y-3">
+      <CopyBlock label="shell" text={shellSnippet(location.origin, secret ?? "<your API key>")} />
+      <CopyBlock label="train.py" text={loopSnippet(target)} />
+    </div>
+  );
+}

@@ -1,0 +1,40 @@
+// A titled box, and the page that holds them.
+import type { ReactNode } from "react";
+
+interface PanelProps {
+  title: string;
+  aside?: ReactNode;
+  children: ReactNode;
+  className?: string;
+}
+
+export function Panel({ title, aside, children, className = "" }: PanelProps) {
+  return (
+    <section aria-label={title} className={`rounded-lg border border-line bg-surface ${className}`}>
+      <header className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
+        <h2 className="text-sm font-semibold">{title}</h2>
+        {aside}
+      </header>
+      {children}
+    </section>
+  );
+}
+
+export function PageHeader({ title, children }: { title: ReactNode; children?: ReactNode }) {
+  return (
+    <div className="mb-4 flex flex-wrap items-center justify-between gap-3">
+      <h1 className="text-xl font-semibold tracking-tight">{title}</h1>
+      <div className="flex items-center gap-2">{children}</div>
+    </div>
+  );
+}
+
+/** What stands where a list would, and the next step that fills it. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className="flex flex-col items-center gap-3 px-6 py-10 text-center">
+      <p className="font-medium">{title}</p>
+      {children && <div className="max-w-prose text-muted">{children}</div>}
+    </div>
+  );
+}

@@ -1,0 +1,74 @@
+// How every plot looks, in the colours of the page.
+import { useSyncExternalStore } from "react";
+import uPlot from "uplot";
+import { number } from "./format";
+
+const dark = "(prefers-color-scheme: dark)";
+
+/** Changes when the system's colours do: a canvas has to be drawn anew. */
+export function useColourScheme(): "dark" | "light" {
+  return useSyncExternalStore(
+    (changed) => {
+      const query = matchMedia(dark);
+      query.addEventListener("change", changed);
+      return () => {
+        query.removeEventListener("change", changed);
+      };
+    },
+    () => (matchMedia(dark).matches ? "dark" : "light"),
+  );
+}
+
+interface PlotLook {
+  element: HTMLElement;
+  /** Label and CSS colour variable of each line. */
+  lines: [string, string][];
+  /** Whether the first two columns after x are the edges of a shaded range. */
+  banded: boolean;
+  height: number;
+  onHover: (index: number | null) => void;
+}
+
+export function plotOptions({ element, lines, banded, height, onHover }: PlotLook): uPlot.Options {
+  const style = getComputedStyle(element);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const font = `11px ${style.fontFamily}`;
+  const axis: uPlot.Axis = {
+    stroke: colour("--muted"),
+    font,
+    grid: { stroke: colour("--line"), width: 1 },
+    ticks: { show: false },
+  };
+  const edge: uPlot.Series = { stroke: "transparent", points: { show: false } };
+  return {
+    width: Math.max(element.clientWidth, 50),
+    height,
+    padding: [8, 8, 0, 0],
+    legend: { show: false },
+    cursor: { y: false, drag: { x: true, y: false }, sync: { key: "steps" }, points: { size: 6 } },
+    scales: { x: { time: false, range: stepRange }, y: { range: valueRange } },
+    axes: [
+      { ...axis, size: 24, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000], grid: { show: false } },
+      { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(Number(split.toPrecision(6)))) },
+    ],
+    series: [
+      {},
+      ...(banded ? [edge, edge] : []),
+      ...lines.map(([label, name]): uPlot.Series => ({ label, stroke: colour(name), width: 1.75, points: { size: 4 } })),
+    ],
+    bands: banded ? [{ series: [2, 1], fill: `color-mix(in srgb, ${colour(lines[0]?.[1] ?? "--muted")} 14%, transparent)` }] : [],
+    hooks: { setCursor: [(plot) => onHover(plot.cursor.idx ?? null)] },
+  };
+}
+
+/** One step alone still gets an axis around it. */
+function stepRange(_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
+  if (low === null || high === null) return [0, 10];
+  return low === high ? [low - 1, high + 1] : [low, high];
+}
+
+function valueRange(_: uPlot, low: number | null, high: number | null): uPlot.Range.MinMax {
+  if (low === null || high === null) return [0, 1];
+  const pad = (high - low) * 0.08 || Math.abs(high) * 0.1 || 1;
+  return [low - pad, high + pad];
+}

@@ -1,0 +1,19 @@
+// Build and development server. In development the API, sign-in and the live channel come from a running server.
+import tailwindcss from "@tailwindcss/vite";
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+const server = process.env.TINKERSCRIPT_BASE_URL ?? "http://127.0.0.1:8000";
+
+export default defineConfig({
+  plugins: [react(), tailwindcss()],
+  build: { outDir: "dist", emptyOutDir: true, target: "es2022" },
+  server: {
+    proxy: {
+      "/v1": server,
+      "/_allauth": server,
+      "/ws": { target: server, ws: true },
+    },
+  },
+  test: { environment: "node", include: ["src/**/*.test.ts", "scripts/**/*.test.ts"] },
+});
