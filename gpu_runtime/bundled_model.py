@@ -39,7 +39,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def make(dest: Path) -> bool:
-    """Make the model at ``dest``; False when it is there already. Raises BundledModelError, leaving no partial folder."""
+    """Make the model at ``dest``; False when it is there already. Raises BundledModelError; leaves nothing partial."""
     if is_complete(dest):
         return False
     dest.parent.mkdir(parents=True, exist_ok=True)
