@@ -12,8 +12,8 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja.errors import HttpError, ValidationError
 
-from api.request_id import request_id_of
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound
+from console.request_id import request_id_of
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 RETRY_AFTER_S = {429: 1, 503: 1}

@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from pydantic import BaseModel
 
 from api.idempotency import idempotency_key_of
-from api.request_id import request_id_of
 from api.upstream import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
 from console.errors import Conflict, SessionFailed, SessionNotReady
+from console.request_id import request_id_of
 from console.sessions.leases import relay_key
 from console.sessions.models import Session
 from console.sessions.selectors import queue_position, session_get

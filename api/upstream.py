@@ -9,7 +9,7 @@ CONNECT_TIMEOUT_S = 5.0
 IDLE_TIMEOUT_S = 600.0
 
 # What says that a gateway was not reached or went away: worth another try, elsewhere or later.
-CONNECTION_ERRORS = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError)
+CONNECTION_ERRORS = (aiohttp.ClientError, TimeoutError)
 
 _sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
 

@@ -3,10 +3,12 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from api import urls as api_urls
+
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("_allauth/", include("allauth.headless.urls")),
-    path("", include("api.urls")),
+    path("", include(api_urls)),
 ]
 
 handler400 = "api.errors.bad_request"

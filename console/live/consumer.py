@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
@@ -60,3 +61,9 @@ def _after(query_string: bytes) -> int:
     if not (after.isascii() and after.isdigit() and len(after) <= CURSOR_DIGITS):
         raise InvalidRequest("after must be a cursor: a whole number.")
     return int(after)
+
+
+async def refuse(scope: dict[str, Any], receive: Callable, send: Callable) -> None:
+    """There is no such channel."""
+    await receive()
+    await send({"type": "websocket.close", "code": CLOSE_CODES[NotFound]})

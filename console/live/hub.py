@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from asgiref.sync import sync_to_async
+from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
 from console.live.selectors import event_cursor_latest, event_list
@@ -65,7 +65,9 @@ class Feed:
 
     async def read(self) -> None:
         """Take every new row and wake the followers."""
-        while events := await sync_to_async(event_list)(session_id=self.session_id, after=self.head, limit=PAGE):
+        while events := await database_sync_to_async(event_list)(
+            session_id=self.session_id, after=self.head, limit=PAGE
+        ):
             self.recent.extend(events)
             while len(self.recent) > MEMORY:
                 self.since = self.recent.popleft().cursor
@@ -93,14 +95,16 @@ class Follower:
 
     async def _after_cursor(self, limit: int) -> list[Event]:
         if self.cursor < self.feed.since:
-            return await sync_to_async(event_list)(session_id=self.feed.session_id, after=self.cursor, limit=limit)
+            return await database_sync_to_async(event_list)(
+                session_id=self.feed.session_id, after=self.cursor, limit=limit
+            )
         return [event for event in self.feed.recent if event.cursor > self.cursor][:limit]
 
 
 @asynccontextmanager
 async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
     """Follow a session's record from the cursor ``after``. The last follower to leave ends the session's reader."""
-    latest = await sync_to_async(event_cursor_latest)(session_id=session_id)
+    latest = await database_sync_to_async(event_cursor_latest)(session_id=session_id)
     feed = _feeds.get(session_id)
     if feed is None:
         feed = _feeds[session_id] = Feed(session_id, latest)
@@ -122,7 +126,7 @@ async def event_page(
     *, session_id: str, after: int, limit: int, kind: EventKind | None = None, wait_s: float = 0
 ) -> EventPage:
     """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of that kind)."""
-    items = await sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kind=kind)
+    items = await database_sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kind=kind)
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:
         async with follow(session_id=session_id, after=after) as follower:

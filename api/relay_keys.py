@@ -1,0 +1,39 @@
+"""Checking an episode key without a database: it names its session, and the server's secret gives that one's key."""
+
+import time
+from functools import lru_cache
+
+from django.conf import settings
+
+from api.relay_refusals import Refusal
+from console.sessions.leases import episode_signing_key
+from tinkerscript.wire.episode_key import BadEpisodeKey, EpisodeClaim, read, verify
+
+KEY_LENGTH_MAX = 1024
+
+
+def claim_of(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
+    """What the request's episode key says, once its signature and time are checked. Raises Refusal: 401 or 410."""
+    authorization = next((value for name, value in headers if name == b"authorization"), b"").decode("latin-1")
+    kind, _, token = authorization.partition(" ")
+    token = token.strip()
+    if kind.lower() != "bearer" or not token:
+        raise _refused("No API key was sent.")
+    try:
+        if len(token) > KEY_LENGTH_MAX or not token.isascii():
+            raise BadEpisodeKey("not an episode key")
+        return verify(token, _signing_key(read(token).session_id), now=time.time())
+    except BadEpisodeKey as error:
+        if error.expired:
+            raise Refusal(410, "episode_closed", "This episode is over: begin another one.") from None
+        raise _refused(f"The API key is not an episode's: {error}.") from None
+
+
+@lru_cache(maxsize=4096)
+def _signing_key(session_id: str) -> bytes:
+    return episode_signing_key(session_id=session_id)
+
+
+def _refused(message: str) -> Refusal:
+    hint = f"Use the api_key that begin_episode() gave; to begin one you need a key from {settings.PUBLIC_URL}/keys"
+    return Refusal(401, "invalid_api_key", f"{message} {hint}.")
