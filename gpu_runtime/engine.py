@@ -77,6 +77,11 @@ class VllmEngine:
         except TimeoutError as error:
             raise EngineDead("the engine did not take the new weights before its deadline") from error
 
+    @property
+    def dead(self) -> bool:
+        """Whether vLLM has lost one of its processes."""
+        return self._llm.errored
+
     async def close(self) -> None:
         """End vLLM's processes; it gives them a grace and then kills them."""
         await asyncio.to_thread(self._llm.shutdown)

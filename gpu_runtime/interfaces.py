@@ -48,6 +48,7 @@ class Engine(Protocol):
 
     version: int  # policy version being served
     context_length: int
+    dead: bool  # a process of the engine has ended; it serves nothing any more
 
     def generate(self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions) -> AsyncIterator[Delta]:
         """Stream one completion. Closing the iterator cancels it. Raises EngineDead."""
@@ -83,6 +84,8 @@ class Sample:
 
 class Trainer(Protocol):
     """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
+
+    dead: bool  # a rank has ended
 
     async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
         """Accumulate the gradient of the session's loss over ``samples``; answers its metrics. Raises TrainerFailed."""

@@ -81,6 +81,11 @@ class TrainerRanks:
     async def load_state(self, folder: Path) -> None:
         await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 
+    @property
+    def dead(self) -> bool:
+        """Whether a rank has ended."""
+        return any(not process.is_alive() for process in self._processes)
+
     async def close(self) -> None:
         for process in self._processes:
             process.kill()  # a rank holds nothing that is not saved elsewhere

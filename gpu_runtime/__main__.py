@@ -1,0 +1,37 @@
+"""``python -m gpu_runtime``: what a launcher starts."""
+
+import asyncio
+import faulthandler
+import logging
+import signal
+import sys
+
+from .config import config_load
+from .errors import RuntimeFault
+
+
+def main() -> int:
+    """Run one session. The exit code says how it ended: 0 as asked, 1 by a fault (the reconciler starts it again)."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    faulthandler.register(signal.SIGUSR1)  # a stack dump on request, for a runtime that seems stuck
+    config = config_load()
+    from .run import run  # after the lease has left the environment; it imports torch
+
+    async def until_terminated() -> None:
+        # SIGTERM unwinds like any other end, so that the engine and the ranks are closed on the way out.
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
+        await run(config)
+
+    try:
+        asyncio.run(until_terminated())
+    except asyncio.CancelledError:
+        return 128 + signal.SIGTERM
+    except RuntimeFault as fault:
+        logging.getLogger(__name__).error("%s: %s", fault.code, fault)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

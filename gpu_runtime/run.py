@@ -1,0 +1,217 @@
+"""A runtime's life, in order. Every line is a sentence; how each is done stands in the file that it names.
+
+    register -> journal -> engine and trainer -> restore -> gateway -> batches and orders -> the end that was asked for
+"""
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.runtime import Assignment, CheckpointOrder
+
+from .agent import Agent
+from .config import RuntimeConfig
+from .engine import VllmEngine
+from .errors import EngineDead, StoreUnavailable, TrainerFailed
+from .gateway.app import create_app, serve
+from .gateway.episodes import Episodes
+from .gateway.render import Renderer
+from .interfaces import Engine, Trainer
+from .journal import Journal
+from .learner import Learner
+from .training.ranks import TrainerRanks
+from .weights.store import journal_fetch, journal_replicate
+
+log = logging.getLogger(__name__)
+
+
+async def run(config: RuntimeConfig) -> None:
+    """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on."""
+    async with Agent(config) as agent:
+        assignment = await agent.register()
+        journal = await open_journal(assignment, config.runtime_dir)
+        agent.status.advance("loading the engine and the trainer")
+        async with open_engine_and_trainer(assignment) as (engine, trainer), handover_folder() as handover:
+            await serve_session(agent, assignment, journal, engine, trainer, config.runtime_dir, handover)
+
+
+async def serve_session(
+    agent: Agent, assignment: Assignment, journal: Journal, engine: Engine, trainer: Trainer, volume: Path,
+    handover: Path,
+) -> None:  # fmt: skip
+    """From loaded parts to the end: restore, open the gateway, train what comes."""
+    episodes = Episodes(journal, engine, assignment)
+    learner = Learner(assignment, volume, handover, agent, journal, episodes, engine, trainer)
+    step = await learner.restore()
+    episodes.resume(step)
+    app = create_app(episodes, engine, Renderer(assignment.base_model_path), assignment)
+    async with serve(app) as address:
+        agent.status.update(state="ready", phase="waiting for episodes", address=address, policy_version=step)
+        background = [
+            keep_status(agent, journal, episodes),
+            replicate_journal(agent, journal, volume, assignment.config.journal_interval_s),
+            watch(engine, trainer),
+            agent_lost(agent),
+            episodes.keep_clocks(),
+        ]
+        async with until_one_fails(background):
+            await work(agent, episodes, learner)
+        agent.status.update(state="stopping", phase="saving")
+        if agent.stop_reason == "suspend":
+            await learner.save_state(episodes.policy_version)
+        await learner.settle()
+    await copy_journal(agent, journal, volume)
+    journal.close()
+
+
+async def work(agent: Agent, episodes: Episodes, learner: Learner) -> None:
+    """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until told to stop."""
+    batches = asyncio.create_task(episodes.next_batch())
+    orders = asyncio.create_task(agent.checkpoint_orders.get())
+    stop = asyncio.create_task(agent.stop_requested.wait())
+    try:
+        while not stop.done():
+            await asyncio.wait({batches, orders, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if batches.done():
+                with episodes.stepping():
+                    await learner.train(batches.result())
+                batches = asyncio.create_task(episodes.next_batch())
+            elif orders.done():
+                await fulfil(orders.result(), agent, episodes, learner)
+                orders = asyncio.create_task(agent.checkpoint_orders.get())
+            agent.status.advance("waiting for episodes")
+    finally:
+        for task in (batches, orders, stop):
+            task.cancel()
+
+
+async def fulfil(order: CheckpointOrder, agent: Agent, episodes: Episodes, learner: Learner) -> None:
+    """A model is exported after every full group has been trained; a store that is away only delays the order."""
+    try:
+        if order.kind == CheckpointKind.STATE:
+            await learner.save_state(episodes.policy_version, order.checkpoint_id)
+            return
+        with episodes.stepping():
+            if (batch := await episodes.flush_batch()) is not None:
+                await learner.train(batch)
+            await learner.export_model(episodes.policy_version, order.checkpoint_id)
+    except StoreUnavailable as fault:  # the record says so already; heartbeats will bring the order again
+        log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
+        agent.order_failed(order.checkpoint_id)
+
+
+async def open_journal(assignment: Assignment, volume: Path) -> Journal:
+    """This volume's journal, or the last copy of it, or a new one."""
+    path = volume / "journal.sqlite3"
+    if not path.exists() and assignment.journal is not None:
+        await journal_fetch(assignment.journal, path)
+    return Journal(path)
+
+
+@asynccontextmanager
+async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[Engine, Trainer]]:
+    """Both load at the same time; both end with the block, whatever ends it."""
+    device = find_device()
+    trainer = TrainerRanks(assignment.base_model_path, assignment.config, device)
+    try:
+        engine = await VllmEngine.start(assignment.base_model_path, assignment.config, device)
+        try:
+            await trainer.ready()
+            yield engine, trainer
+        finally:
+            await engine.close()
+    finally:
+        await trainer.close()
+
+
+@asynccontextmanager
+async def handover_folder() -> AsyncIterator[Path]:
+    """A folder in memory where the machine has one."""
+    shared = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="tinkerscript-", dir=shared if shared.is_dir() else None))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def until_one_fails(background: list[Coroutine[None, None, None]]) -> AsyncIterator[None]:
+    """Run ``background`` beside the block. The first of them to raise ends the block with its error."""
+    tasks = [asyncio.create_task(job) for job in background]
+    block = asyncio.current_task()
+    failed: list[BaseException] = []
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not failed:
+            failed.append(error)
+            block.cancel()
+
+    for task in tasks:
+        task.add_done_callback(ended)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if failed:
+            raise failed[0] from None
+        raise
+    finally:
+        for task in tasks:
+            task.remove_done_callback(ended)
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def keep_status(agent: Agent, journal: Journal, episodes: Episodes) -> None:
+    """What the heartbeats say of the episodes; waiting for them is progress as long as this loop turns."""
+    while True:
+        accounting = await asyncio.to_thread(journal.accounting)
+        agent.status.update(accounting=accounting, last_activity_at=episodes.last_activity_at)
+        if agent.status.phase == "waiting for episodes":
+            agent.status.advance()
+        await asyncio.sleep(1.0)
+
+
+async def replicate_journal(agent: Agent, journal: Journal, volume: Path, interval_s: float) -> None:
+    """Copy the journal to the store, so that losing this machine costs at most the interval."""
+    sha256 = ""
+    while True:
+        await asyncio.sleep(interval_s)
+        try:
+            sha256 = await copy_journal(agent, journal, volume, sha256)
+        except StoreUnavailable as fault:
+            log.warning("the journal's copy is late: %s", fault)
+
+
+async def copy_journal(agent: Agent, journal: Journal, volume: Path, known_sha256: str = "") -> str:
+    backup = volume / "journal-copy.sqlite3"
+    await asyncio.to_thread(journal.backup, backup)
+    return await journal_replicate(agent, backup, known_sha256=known_sha256)
+
+
+async def watch(engine: Engine, trainer: Trainer) -> None:
+    """Raise as soon as a process of ours is gone, not when somebody next needs it."""
+    while True:
+        if engine.dead:
+            raise EngineDead("the engine's process ended")
+        if trainer.dead:
+            raise TrainerFailed("a trainer rank ended")
+        await asyncio.sleep(0.5)
+
+
+async def agent_lost(agent: Agent) -> None:
+    """Raise the fault with which the agent lost the control plane or the lease."""
+    raise await agent.wait_lost()
+
+
+def find_device() -> str:
+    """"cuda" where torch sees one, else "cpu"."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
