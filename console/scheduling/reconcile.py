@@ -24,8 +24,8 @@ from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.leader import leader_release, leader_renew
 from console.sessions.leases import lease_issue
 from console.sessions.models import Session
-from console.sessions.moves import NO_LEASE, session_move
-from console.sessions.selectors import RUNNING, queue_list
+from console.sessions.moves import WITH_RUNTIME, session_move
+from console.sessions.selectors import queue_list
 from console.sessions.states import Actor
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
@@ -35,39 +35,36 @@ log = logging.getLogger(__name__)
 LOG_LINES = 40
 KILL_GRACE_S = 5.0
 PAUSE_S = 10.0  # a gap this long between ticks means that we, not the runtimes, were away
-FREED = {**NO_LEASE, "launch_handle": None}
 
 
 class Reconciler:
-    """One reconciler. ``clock`` answers the time; ``disk_free`` the bytes left for runtimes."""
+    """One reconciler. ``disk_free`` answers the bytes left for runtimes."""
 
     def __init__(
         self,
         launcher: Launcher,
         *,
-        clock: Callable[[], datetime] = timezone.now,
         disk_free: Callable[[], int] = lambda: shutil.disk_usage(settings.DATA).free,
     ) -> None:
         self._launcher = launcher
-        self._clock = clock
         self._disk_free = disk_free
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._last_tick: datetime | None = None
-        self._judging_since = clock()  # no runtime answers for time in which nobody could hear it
+        self._judging_since = timezone.now()  # no runtime answers for time in which nobody could hear it
         self._suspending_since: dict[str, datetime] = {}
 
     def reconcile_once(self) -> bool:
         """One tick; False when another reconciler leads. An error in one session does not keep it from the others."""
-        now = self._clock()
+        now = timezone.now()
         if self._last_tick is None or now - self._last_tick > timedelta(seconds=PAUSE_S):
             self._judging_since = now
         self._last_tick = now
         if not leader_renew(holder=self._holder, now=now):
             return False
-        held = Q(state__in=RUNNING) | Q(launch_handle__isnull=False)
+        held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
         for session_id in Session.objects.filter(held).values_list("id", flat=True):
             self._guarded(self._look_at, session_id)
-        places = settings.MAX_RUNTIMES - Session.objects.filter(state__in=RUNNING).count()
+        places = settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME).count()
         for session in queue_list()[: max(0, places)]:
             self._guarded(self._start, session.id)
         return True
@@ -106,7 +103,7 @@ class Reconciler:
             Session.objects.filter(id=session.id, state=session.state).update(launch_handle=None)
 
     def _running(self, session: Session) -> None:
-        now = self._clock()
+        now = timezone.now()
         if session.desired == "stop":
             self._move(session, SessionState.STOPPING, reason="stop requested")
             return
@@ -136,11 +133,11 @@ class Reconciler:
             "cause": f"{cause}, after {session.restarts} restarts without a completed step. Its last lines:\n{tail}",
             "hint": "Read the last lines of the runtime's log. Start a new session once their cause is gone.",
         }
-        self._move(session, SessionState.FAILED, reason=cause, failure=failure, **FREED)
+        self._move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
 
     def _requeue(self, session: Session, reason: str, restarts: int, since: datetime | None = None) -> None:
         fields = {} if since is None else {"state_since": since}
-        self._move(session, SessionState.QUEUED, reason=reason, restarts=restarts, **FREED, **fields)
+        self._move(session, SessionState.QUEUED, reason=reason, restarts=restarts, launch_handle=None, **fields)
 
     def _order_suspend(self, session: Session) -> None:
         with transaction.atomic():
@@ -164,10 +161,10 @@ class Reconciler:
         self._move_suspended(session)
 
     def _move_suspended(self, session: Session) -> None:
-        self._move(session, SessionState.SUSPENDED, reason="idle", restarts=0, **FREED)
+        self._move(session, SessionState.SUSPENDED, reason="idle", restarts=0, launch_handle=None)
 
     def _stopping(self, session: Session) -> None:
-        now = self._clock()
+        now = timezone.now()
         sight = self._launcher.inspect(session.launch_handle) if session.launch_handle else None
         alive = sight is not None and sight.state == "running"
         if alive and not verdicts.is_overdue(session, since=session.state_since, now=now):
@@ -175,14 +172,14 @@ class Reconciler:
         if session.launch_handle:
             self._launcher.stop(session.launch_handle, grace_s=KILL_GRACE_S)
         reason = "the runtime did not end in time and was killed" if alive else "the runtime ended"
-        self._move(session, SessionState.STOPPED, reason=reason, **FREED)
+        self._move(session, SessionState.STOPPED, reason=reason, launch_handle=None)
 
     def _start(self, session_id: str) -> None:
         session = Session.objects.get(id=session_id)
         if session.desired == "stop":
             self._move(session, SessionState.CANCELLED, reason="stop requested")
             return
-        if self._clock() < verdicts.restart_not_before(session):
+        if timezone.now() < verdicts.restart_not_before(session):
             return  # its place is kept for it meanwhile
         free = self._disk_free()
         if free < settings.DISK_FLOOR_BYTES:

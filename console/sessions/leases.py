@@ -40,7 +40,7 @@ from tinkerscript.wire.runtime import (
 from tinkerscript.wire.sessions import SessionState
 
 PREFIX = "tml-ls-"
-ADDRESS = re.compile(r"^[A-Za-z0-9.\-]+:\d{1,5}$")
+ADDRESS = re.compile(r"[A-Za-z0-9.\-]+:\d{1,5}")
 
 
 def lease_issue(*, session: Session) -> str:
@@ -121,7 +121,7 @@ def runtime_register(*, session: Session) -> Assignment:
 
 def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
     """Renew the lease, take down how the runtime is, answer what is wanted of it. Raises StaleLease, InvalidRequest."""
-    if body.address and not ADDRESS.match(body.address):
+    if body.address and not ADDRESS.fullmatch(body.address):
         raise InvalidRequest("address must read host:port.")
     with transaction.atomic():
         row = lease_lock(session)

@@ -13,7 +13,8 @@ from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
-# A session that ended has no runtime to listen to.
+# A session in any other state has no runtime to listen to.
+WITH_RUNTIME = {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY, SessionState.STOPPING}
 NO_LEASE = {"lease_sha256": "", "lease_expires_at": None, "address": ""}
 
 
@@ -30,7 +31,8 @@ def session_move(
 ) -> None:
     """Move a session from ``source`` to ``target``, set ``fields`` with it and record the event: all or nothing.
 
-    ``lease_sha256`` makes it hold only while that lease is the session's. Raises Conflict when the table does not
+    ``lease_sha256`` makes it hold only while that lease is the session's; a move to a state without a runtime ends the
+    lease. Raises Conflict when the table does not
     allow the move, or when the session is not (or no longer) as expected.
     """
     if not is_allowed(source, target, actor):
@@ -40,7 +42,7 @@ def session_move(
         expected["lease_sha256"] = lease_sha256
     now = timezone.now()
     changes = {"state": target, "phase": phase, "state_since": now, "updated_at": now}
-    if target.is_terminal:
+    if target not in WITH_RUNTIME:
         changes |= NO_LEASE
     with transaction.atomic():
         moved = Session.objects.filter(**expected).update(**(changes | fields))

@@ -7,11 +7,9 @@ from django.db.models import Q
 
 from console.errors import InvalidRequest, NotFound
 from console.sessions.models import Session
+from console.sessions.moves import WITH_RUNTIME
 from console.users.models import Project
 from tinkerscript.wire.sessions import Failure, SessionState
-
-# States in which a session holds one of this machine's places.
-RUNNING = [SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY, SessionState.STOPPING]
 
 
 def session_get(*, project: Project, session_id: str) -> Session:
@@ -43,7 +41,7 @@ def queue_list() -> list[Session]:
     A session whose runtime died comes first: it had its turn and lost it through no fault of its own. Then projects
     take turns, each in the order in which its sessions came.
     """
-    taken = Counter(Session.objects.filter(state__in=RUNNING).values_list("project_id", flat=True))
+    taken = Counter(Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", flat=True))
     waiting = []
     for session in Session.objects.filter(state=SessionState.QUEUED).order_by("state_since", "id"):
         waiting.append((session.restarts == 0, taken[session.project_id], session.state_since, session.id, session))

@@ -136,9 +136,7 @@ def test_the_end_of_a_session_takes_its_lease_and_its_pending_checkpoints(projec
     waiting = session.checkpoints.create(kind="model", ordered=True)
     half = session.checkpoints.create(kind="state", state="uploading")
     done = session.checkpoints.create(kind="model", state="committed")
-    session_move(
-        session_id=session.id, source=SessionState.READY, target=SessionState.FAILED, actor=Actor.RECONCILER
-    )
+    session_move(session_id=session.id, source=SessionState.READY, target=SessionState.FAILED, actor=Actor.RECONCILER)
     session.refresh_from_db()
     assert (session.lease_sha256, session.address) == ("", "")
     states = {c.id: (c.state, bool(c.failure)) for c in Session.objects.get(id=session.id).checkpoints.all()}

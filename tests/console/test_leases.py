@@ -1,0 +1,258 @@
+"""The lease side: the runtime that holds the lease is heard, every other one changes nothing."""
+
+import factories
+import pytest
+from django.utils import timezone
+
+from console.errors import InvalidRequest, StaleLease
+from console.live.models import EventRecord
+from console.sessions import leases
+from console.sessions.models import Session
+from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.runtime import FailureReport, Report, ReportEntry, RuntimeState
+from tinkerscript.wire.sessions import Accounting, SessionState
+
+BEAT = RuntimeState(state="ready", progress=1, address="127.0.0.1:4100", policy_version=3, reward_mean=0.5)
+STEP = {
+    "step": 1, "reward_mean": 0.1, "reward_std": 0.1, "loss": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5,
+    "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0, "episodes": 8, "groups": 1, "groups_skipped": 0,
+    "tokens_trained": 10, "tokens_computed": 20, "staleness_max": 0, "completion_length_mean": 4.0, "rollout_s": 1.0,
+    "train_s": 1.0, "handover_s": 0.1,
+}  # fmt: skip
+
+
+def heartbeat(token: str, beat: RuntimeState = BEAT):
+    return leases.runtime_heartbeat(session=leases.lease_check(token=token), body=beat)
+
+
+def test_only_the_hash_of_a_lease_is_kept(project):
+    session, token = factories.runtime_make(project)
+    assert token.startswith(f"tml-ls-{session.id}.") and len(token.rpartition(".")[2]) == 64
+    row = Session.objects.filter(id=session.id).values().get()
+    assert token.rpartition(".")[2] not in str(row)
+
+
+@pytest.mark.parametrize("token", ["", "x", "tml-ls-", "tml-ls-ses_unknown.00", "tml-ts_abc"])
+def test_a_token_that_never_was_a_lease_is_refused(db, token):
+    with pytest.raises(StaleLease):
+        leases.lease_check(token=token)
+
+
+def test_a_session_without_a_lease_has_no_token_that_opens_it(project):
+    session = factories.session_make(project, state=SessionState.PROVISIONING)
+    with pytest.raises(StaleLease):
+        leases.lease_check(token=f"tml-ls-{session.id}.")
+
+
+def test_a_runtime_registers_loads_and_becomes_ready(project):
+    session, token = factories.runtime_make(project, SessionState.PROVISIONING)
+    assignment = leases.runtime_register(session=leases.lease_check(token=token))
+    assert assignment.session_id == session.id
+    assert assignment.base_model_path.endswith(factories.BASE_MODEL)
+    assert assignment.config.grpo_n == 8
+    assert bytes.fromhex(assignment.episode_signing_key) == leases.episode_signing_key(session_id=session.id)
+    assert assignment.relay_key == leases.relay_key(session_id=session.id)
+    assert assignment.resume_from is None and assignment.journal is None
+    session.refresh_from_db()
+    assert session.state == SessionState.LOADING
+
+    heartbeat(token, RuntimeState(state="loading", phase="reading weights", progress=1))
+    session.refresh_from_db()
+    assert (session.state, session.phase) == (SessionState.LOADING, "reading weights")
+
+    orders = heartbeat(token)
+    session.refresh_from_db()
+    assert orders.stop is None and orders.checkpoints == []
+    assert (session.state, session.address) == (SessionState.READY, "127.0.0.1:4100")
+    assert (session.policy_version, session.reward_mean) == (3, 0.5)
+    states = [event.data["to"] for event in EventRecord.objects.filter(session_id=session.id, kind="state")]
+    assert states == ["queued", "loading", "loading", "ready"]
+
+
+def test_registering_again_answers_the_same_and_moves_nothing(project):
+    session, token = factories.runtime_make(project, SessionState.PROVISIONING)
+    first = leases.runtime_register(session=leases.lease_check(token=token))
+    heartbeat(token)
+    again = leases.runtime_register(session=leases.lease_check(token=token))
+    session.refresh_from_db()
+    assert again == first and session.state == SessionState.READY
+
+
+def test_the_keys_of_two_sessions_differ(project):
+    one, two = (factories.session_make(project).id for _ in range(2))
+    assert leases.relay_key(session_id=one) != leases.relay_key(session_id=two)
+    assert leases.episode_signing_key(session_id=one) != leases.episode_signing_key(session_id=two)
+
+
+def test_a_replaced_lease_changes_nothing(project):
+    session, old = factories.runtime_make(project)
+    stale = leases.lease_check(token=old)  # read before the new lease was issued, used after it
+    new = leases.lease_issue(session=session)
+    checkpoint = session.checkpoints.create(kind="state", ordered=True)
+    before = Session.objects.filter(id=session.id).values().get()
+    events = EventRecord.objects.count()
+    attempts = [
+        lambda s: leases.runtime_heartbeat(session=s, body=BEAT),
+        lambda s: leases.runtime_register(session=s),
+        lambda s: leases.runtime_report(session=s, body=Report(entries=[])),
+        lambda s: leases.runtime_fail(session=s, body=FailureReport(code="x", cause="y")),
+    ]
+    for attempt in attempts:
+        with pytest.raises(StaleLease):
+            attempt(stale)
+    with pytest.raises(StaleLease):
+        leases.lease_check(token=old)
+    assert Session.objects.filter(id=session.id).values().get() == before
+    assert EventRecord.objects.count() == events
+    checkpoint.refresh_from_db()
+    assert checkpoint.state == "requested"
+    assert heartbeat(new).checkpoints[0].checkpoint_id == checkpoint.id
+
+
+def test_an_expired_lease_that_nobody_replaced_goes_on(project):
+    session, token = factories.runtime_make(project)
+    Session.objects.filter(id=session.id).update(lease_expires_at=timezone.now() - timezone.timedelta(minutes=9))
+    heartbeat(token)
+    session.refresh_from_db()
+    assert session.lease_expires_at > timezone.now()
+
+
+@pytest.mark.parametrize("state", [state for state in SessionState if state.is_terminal])
+def test_a_session_that_ended_hears_no_runtime(project, state):
+    _session, token = factories.runtime_make(project, state)
+    with pytest.raises(StaleLease):
+        leases.lease_check(token=token)
+
+
+@pytest.mark.parametrize(
+    ("state", "desired", "ordered"),
+    [
+        (SessionState.READY, "run", None),
+        (SessionState.READY, "stop", "stop"),
+        (SessionState.READY, "suspend", "suspend"),
+        (SessionState.LOADING, "stop", "stop"),
+        (SessionState.STOPPING, "stop", "stop"),
+    ],
+)
+def test_what_is_wanted_is_ordered_at_every_heartbeat(project, state, desired, ordered):
+    _session, token = factories.runtime_make(project, state, desired=desired)
+    assert [heartbeat(token).stop, heartbeat(token).stop] == [ordered, ordered]
+
+
+def test_a_checkpoint_stays_ordered_until_it_is_committed(project):
+    session, token = factories.runtime_make(project)
+    wanted = session.checkpoints.create(kind="model", ordered=True)
+    session.checkpoints.create(kind="state", state="uploading")  # the runtime's own: no order
+    for state in ("requested", "uploading"):
+        session.checkpoints.filter(id=wanted.id).update(state=state)
+        orders = heartbeat(token).checkpoints
+        assert [(order.checkpoint_id, order.kind) for order in orders] == [(wanted.id, CheckpointKind.MODEL)]
+    session.checkpoints.filter(id=wanted.id).update(state="committed")
+    assert heartbeat(token).checkpoints == []
+
+
+def test_a_new_runtime_is_asked_anew_for_what_the_old_one_was_writing(project):
+    session, _token = factories.runtime_make(project)
+    ordered = session.checkpoints.create(kind="model", ordered=True, state="uploading")
+    automatic = session.checkpoints.create(kind="state", state="uploading")
+    leases.lease_issue(session=session)
+    ordered.refresh_from_db()
+    automatic.refresh_from_db()
+    assert ordered.state == "requested"
+    assert (automatic.state, automatic.failure) == ("failed", "Its runtime ended before it was written.")
+
+
+def test_the_progress_clock_starts_anew_only_when_something_moved(project):
+    session, token = factories.runtime_make(project)
+    long_ago = timezone.now() - timezone.timedelta(hours=1)
+    heartbeat(token)
+    for beat, moved in [
+        (BEAT, False),
+        (BEAT.model_copy(update={"progress": 2}), True),
+        (BEAT.model_copy(update={"progress": 2, "phase": "step 4"}), True),
+        (BEAT.model_copy(update={"progress": 2, "phase": "step 4", "reward_mean": 1.0}), False),
+    ]:
+        Session.objects.filter(id=session.id).update(progress_at=long_ago)
+        heartbeat(token, beat)
+        session.refresh_from_db()
+        assert (session.progress_at != long_ago) is moved, beat
+
+
+def test_restarts_are_forgotten_only_after_a_step_that_is_new(project):
+    session, token = factories.runtime_make(project, restarts=4, policy_version_high=7)
+    for version, restarts in [(5, 4), (7, 4), (8, 0)]:
+        heartbeat(token, BEAT.model_copy(update={"policy_version": version}))
+        session.refresh_from_db()
+        assert (session.policy_version, session.restarts) == (version, restarts)
+
+
+def test_a_loading_runtime_does_not_take_back_the_version_that_users_see(project):
+    session, token = factories.runtime_make(project, SessionState.LOADING, policy_version=5, reward_mean=0.7)
+    heartbeat(token, RuntimeState(state="loading", progress=1))
+    session.refresh_from_db()
+    assert (session.policy_version, session.reward_mean) == (5, 0.7)
+
+
+def test_the_episode_ledger_is_kept_as_reported(project):
+    session, token = factories.runtime_make(project)
+    ledger = Accounting(begun=3, trained=2, abandoned=1, abandoned_by_reason={"error": 1})
+    heartbeat(token, BEAT.model_copy(update={"accounting": ledger, "last_activity_at": 1_700_000_000.0}))
+    session.refresh_from_db()
+    assert Accounting.model_validate(session.accounting) == ledger
+    assert session.last_activity_at.timestamp() == 1_700_000_000.0
+
+
+@pytest.mark.parametrize("address", ["http://evil/", "host", "a:b", "h:1/../x", "user@host:80", "h:1\n"])
+def test_an_address_that_is_no_host_and_port_is_refused(project, address):
+    session, token = factories.runtime_make(project)
+    with pytest.raises(InvalidRequest):
+        heartbeat(token, BEAT.model_copy(update={"address": address}))
+    session.refresh_from_db()
+    assert session.address == ""
+
+
+def test_a_report_sent_twice_is_recorded_once(project):
+    session, token = factories.runtime_make(project)
+    body = Report(
+        entries=[
+            ReportEntry(key="step-1", kind=EventKind.METRIC, data=STEP),
+            ReportEntry(key="log-1", kind=EventKind.LOG, data={"line": "hello"}),
+        ]
+    )
+    for _ in range(2):
+        leases.runtime_report(session=leases.lease_check(token=token), body=body)
+    kept = EventRecord.objects.filter(session_id=session.id, key__isnull=False).order_by("id")
+    assert [(event.key, event.kind) for event in kept] == [("step-1", "metric"), ("log-1", "log")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        (EventKind.STATE, {"from": "ready", "to": "stopped"}),
+        (EventKind.EVENT, {"name": "x", "value": float("nan")}),
+        (EventKind.METRIC, {"step": 1}),
+    ],
+)
+def test_a_malformed_report_is_refused_whole(project, kind, data):
+    session, token = factories.runtime_make(project)
+    good = ReportEntry(key="ok", kind=EventKind.LOG, data={"line": "fine"})
+    with pytest.raises(InvalidRequest, match="bad:"):
+        body = Report(entries=[good, ReportEntry(key="bad", kind=kind, data=data)])
+        leases.runtime_report(session=leases.lease_check(token=token), body=body)
+    assert not EventRecord.objects.filter(session_id=session.id, key__isnull=False).exists()
+
+
+def test_a_runtime_that_gives_up_fails_the_session_with_its_cause(project):
+    session, token = factories.runtime_make(project, SessionState.LOADING)
+    body = FailureReport(code="model_unreadable", cause="no weights in the folder", hint="choose another")
+    leases.runtime_fail(session=leases.lease_check(token=token), body=body)
+    session.refresh_from_db()
+    assert session.state == SessionState.FAILED
+    assert session.failure == {
+        "code": "model_unreadable",
+        "cause": "no weights in the folder",
+        "hint": "choose another",
+    }
+    with pytest.raises(StaleLease):
+        heartbeat(token)

@@ -1,0 +1,215 @@
+"""Creating, listing, stopping and waking sessions; the catalogue; the queue."""
+
+import json
+
+import factories
+import pytest
+from django.utils import timezone
+
+from console.errors import Conflict, InvalidRequest, NotFound, UnknownBaseModel
+from console.live.models import EventRecord
+from console.sessions import catalogue, checkpoints, selectors, services
+from console.sessions.models import Session
+from console.users.selectors import project_get
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import SessionCreate, SessionState
+
+
+def create(project, base_model=factories.BASE_MODEL, **config):
+    body = SessionCreate(base_model=base_model, config=SessionConfig(**config))
+    return services.session_create(project=project, body=body)
+
+
+def test_a_new_session_is_queued_and_says_so(project):
+    session = create(project, grpo_n=4)
+    assert (session.state, session.config["grpo_n"]) == (SessionState.QUEUED, 4)
+    assert SessionConfig.model_validate(session.config).grpo_n == 4
+    assert EventRecord.objects.get(session_id=session.id).data["to"] == "queued"
+
+
+def test_an_unknown_base_model_is_refused_with_the_known_ones(project):
+    with pytest.raises(UnknownBaseModel) as refused:
+        create(project, "SmolLM2")
+    assert factories.BASE_MODEL in refused.value.details["known"]
+    assert factories.BASE_MODEL in refused.value.hint
+    assert not Session.objects.exists()
+
+
+def test_a_context_longer_than_the_model_reads_is_refused(project):
+    with pytest.raises(InvalidRequest, match="8192"):
+        create(project, max_context_length=8193)
+
+
+def test_an_answer_longer_than_the_context_is_refused(project):
+    with pytest.raises(InvalidRequest, match="max_tokens"):
+        create(project, max_context_length=128, max_tokens=129)
+
+
+def test_a_model_whose_weights_are_missing_is_refused_with_the_way_to_get_them(project, settings, tmp_path):
+    settings.DATA = tmp_path
+    with pytest.raises(InvalidRequest) as refused:
+        create(project)
+    assert "bundled_model" in refused.value.hint
+
+
+def test_extra_models_stand_in_the_catalogue_with_what_their_folder_says(settings, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
+    settings.EXTRA_MODELS = {"tiny": str(tmp_path)}
+    assert catalogue.base_model_resolve("tiny").path == str(tmp_path)
+    views = {view.name: view for view in catalogue.base_model_list()}
+    assert views["tiny"].context_length == 512
+    assert views[factories.BASE_MODEL].parameters == 134_515_008
+
+
+def test_a_folder_is_a_base_model_in_development_only(settings, tmp_path):
+    with pytest.raises(UnknownBaseModel):
+        catalogue.base_model_resolve(str(tmp_path))
+    settings.DEBUG = True
+    assert catalogue.base_model_resolve(str(tmp_path)).path == str(tmp_path)
+    with pytest.raises(UnknownBaseModel):
+        catalogue.base_model_resolve(str(tmp_path / "absent"))
+    with pytest.raises(UnknownBaseModel):
+        catalogue.base_model_resolve("../secret")
+
+
+def test_owner_and_member_see_a_session_and_an_outsider_gets_not_found(project, member, bob):
+    session = create(project)
+    assert selectors.session_get(project=project_get(user=member, project_id=project.id), session_id=session.id)
+    bobs = project_get(user=bob)
+    for read in (
+        lambda: selectors.session_get(project=bobs, session_id=session.id),
+        lambda: services.session_stop(project=bobs, session_id=session.id),
+        lambda: checkpoints.checkpoint_list(project=bobs, session_id=session.id),
+        lambda: checkpoints.checkpoint_request(project=bobs, session_id=session.id, kind="model"),
+    ):
+        with pytest.raises(NotFound):
+            read()
+    assert selectors.session_list(project=bobs) == ([], None)
+
+
+def test_pages_follow_each_other_without_gap_or_repeat(project):
+    ids = [create(project).id for _ in range(7)]
+    seen, cursor = [], None
+    while True:
+        page, cursor = selectors.session_list(project=project, cursor=cursor, limit=3)
+        seen += [session.id for session in page]
+        if cursor is None:
+            break
+    assert seen == ids[::-1]
+
+
+def test_sessions_of_one_instant_are_paged_without_gap(project):
+    for _ in range(5):
+        create(project)
+    Session.objects.update(created_at=timezone.now())
+    first, cursor = selectors.session_list(project=project, limit=3)
+    second, end = selectors.session_list(project=project, cursor=cursor, limit=3)
+    assert len({session.id for session in first + second}) == 5 and end is None
+
+
+def test_a_cursor_of_another_project_is_refused(project, bob):
+    session = create(project)
+    with pytest.raises(InvalidRequest):
+        selectors.session_list(project=project_get(user=bob), cursor=session.id)
+
+
+@pytest.mark.parametrize(
+    ("state", "ends_as", "desired"),
+    [
+        (SessionState.QUEUED, SessionState.CANCELLED, "stop"),
+        (SessionState.SUSPENDED, SessionState.STOPPED, "stop"),
+        (SessionState.PROVISIONING, SessionState.PROVISIONING, "stop"),
+        (SessionState.LOADING, SessionState.LOADING, "stop"),
+        (SessionState.READY, SessionState.READY, "stop"),
+        (SessionState.STOPPING, SessionState.STOPPING, "run"),
+        (SessionState.FAILED, SessionState.FAILED, "run"),
+    ],
+)
+def test_stopping_ends_at_once_what_has_no_runtime_and_asks_what_has_one(project, state, ends_as, desired):
+    session = factories.session_make(project, state=state)
+    for _ in range(2):
+        stopped = services.session_stop(project=project, session_id=session.id)
+        assert (stopped.state, stopped.desired) == (ends_as, desired)
+
+
+def test_a_request_wakes_a_suspended_session_and_no_other(project):
+    for state in SessionState:
+        session = factories.session_make(project, state=state)
+        woken = services.session_wake(session=session)
+        assert woken.state == (SessionState.QUEUED if state == SessionState.SUSPENDED else state)
+
+
+def test_a_session_about_to_suspend_stays_when_it_is_asked_for(project):
+    session = factories.session_make(project, state=SessionState.READY, desired="suspend")
+    assert services.session_wake(session=session).desired == "run"
+
+
+def test_waking_does_not_undo_a_stop(project):
+    session = factories.session_make(project, state=SessionState.READY, desired="stop")
+    assert services.session_wake(session=session).desired == "stop"
+
+
+def test_waking_with_an_old_view_of_the_session_is_harmless(project):
+    session = factories.session_make(project, state=SessionState.SUSPENDED)
+    services.session_stop(project=project, session_id=session.id)
+    assert services.session_wake(session=session).state == SessionState.STOPPED
+
+
+def test_the_queue_is_first_come_first_served_within_a_project(project):
+    sessions = [create(project) for _ in range(3)]
+    assert [selectors.queue_position(session=session) for session in sessions] == [1, 2, 3]
+    sessions[0].refresh_from_db()
+    services.session_stop(project=project, session_id=sessions[0].id)
+    sessions[0].refresh_from_db()
+    assert [selectors.queue_position(session=session) for session in sessions] == [None, 1, 2]
+
+
+def test_projects_take_turns(project, bob):
+    flood = [create(project) for _ in range(3)]
+    late = create(project_get(user=bob))
+    assert [session.id for session in selectors.queue_list()] == [flood[0].id, late.id, flood[1].id, flood[2].id]
+    factories.session_make(project, state=SessionState.READY)
+    assert selectors.queue_position(session=late) == 1
+
+
+def test_a_session_whose_runtime_died_goes_before_all_others(project, bob):
+    create(project)
+    create(project_get(user=bob))
+    restarted = factories.session_make(project, restarts=1)
+    assert selectors.queue_position(session=restarted) == 1
+
+
+def test_the_route_tells_where_a_session_is_or_why_it_is_nowhere(project):
+    session = factories.session_make(project, state=SessionState.READY, address="127.0.0.1:5")
+    assert selectors.session_route(session_id=session.id).address == "127.0.0.1:5"
+    failure = {"code": "disk_full", "cause": "no room", "hint": ""}
+    failed = factories.session_make(project, state=SessionState.FAILED, failure=failure)
+    assert selectors.session_route(session_id=failed.id).failure.code == "disk_full"
+    with pytest.raises(NotFound):
+        selectors.session_route(session_id="ses_none")
+
+
+def test_a_checkpoint_is_ordered_from_a_living_session_and_wakes_it(project):
+    session = factories.session_make(project, state=SessionState.SUSPENDED)
+    checkpoint = checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+    session.refresh_from_db()
+    assert (checkpoint.state, checkpoint.ordered, session.state) == ("requested", True, SessionState.QUEUED)
+
+
+@pytest.mark.parametrize("state", [state for state in SessionState if state.is_terminal])
+def test_no_checkpoint_is_ordered_from_a_session_that_ended(project, state):
+    session = factories.session_make(project, state=state)
+    with pytest.raises(Conflict):
+        checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+
+
+def test_a_checkpoint_that_waits_fails_when_its_session_is_cancelled(project):
+    session = create(project)
+    checkpoint = checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+    services.session_stop(project=project, session_id=session.id)
+    checkpoint.refresh_from_db()
+    assert checkpoint.state == "failed" and "cancelled" in checkpoint.failure
+    names = [e.data["name"] for e in EventRecord.objects.filter(session_id=session.id, kind="event").order_by("id")]
+    assert names == ["checkpoint_requested", "checkpoint_failed"]
+    with pytest.raises(Conflict, match="cancelled"):
+        checkpoints.checkpoint_download(project=project, session_id=session.id, checkpoint_id=checkpoint.id)

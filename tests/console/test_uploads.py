@@ -1,0 +1,297 @@
+"""Checkpoints and journals against a real object store: all or nothing, by presigned URL, under the lease of now."""
+
+import hashlib
+import json
+import urllib.error
+import urllib.request
+
+import factories
+import pytest
+from django.utils import timezone
+
+from console.errors import Conflict, InvalidRequest, NotFound, StaleLease, StorageUnavailable
+from console.live.models import EventRecord
+from console.scheduling.processes import wait_until
+from console.sessions import checkpoints, embedded_s3, leases, storage, uploads
+from console.sessions.models import Session
+from tinkerscript.wire.checkpoints import Manifest, ManifestFile
+from tinkerscript.wire.runtime import UploadCommit, UploadedFile, UploadOpen, UploadPlan
+
+FILES = {"config.json": b'{"a": 1}', "model.safetensors": b"weights" * 1000, "tokenizer/vocab.txt": b"", "x": b"1"}
+
+
+@pytest.fixture
+def running(project, embedded_s3):
+    """A session with a runtime: the row as the runtime's lease opens it."""
+    _session, token = factories.runtime_make(project)
+    return leases.lease_check(token=token)
+
+
+def opening(files: dict[str, bytes], **fields) -> UploadOpen:
+    listed = [
+        ManifestFile(path=path, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+        for path, data in files.items()
+    ]
+    return UploadOpen(**({"kind": "model", "step": 7, "files": listed} | fields))
+
+
+def put(url: str, data: bytes) -> str:
+    request = urllib.request.Request(url, data=data, method="PUT")
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return answer.headers["ETag"]
+
+
+def write(plan: UploadPlan, files: dict[str, bytes]) -> UploadCommit:
+    """What a runtime does with a plan."""
+    done = []
+    for file in plan.files:
+        data, size = files[file.path], file.part_size_bytes
+        etags = [put(url, data[i * size : (i + 1) * size]) for i, url in enumerate(file.part_urls)]
+        done.append(UploadedFile(path=file.path, etags=etags))
+    return UploadCommit(files=done)
+
+
+def fetch(url: str, headers: dict[str, str] | None = None) -> bytes:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=20) as answer:
+        return answer.read()
+
+
+def test_an_ordered_checkpoint_is_written_committed_and_read_back(project, running):
+    wanted = checkpoints.checkpoint_request(project=project, session_id=running.id, kind="model")
+    plan = uploads.upload_open(session=running, body=opening(FILES, checkpoint_id=wanted.id))
+    assert plan.checkpoint_id == wanted.id
+    answer = uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, FILES))
+    assert answer.checkpoint_id == wanted.id
+    download = checkpoints.checkpoint_download(project=project, session_id=running.id, checkpoint_id=wanted.id)
+    assert {file.path: fetch(file.url) for file in download.files} == FILES
+    weights = next(file for file in download.files if file.path == "model.safetensors")
+    assert fetch(weights.url, {"Range": "bytes=7-13"}) == b"weights"
+    assert download.step == 7 and 0 < (download.expires_at - timezone.now()).total_seconds() <= 900
+    manifest = Manifest.model_validate_json(storage.get(f"sessions/{running.id}/checkpoints/{wanted.id}/manifest.json"))
+    assert [file.model_dump() for file in manifest.files] == [file.model_dump() for file in opening(FILES).files]
+    event = EventRecord.objects.filter(session_id=running.id, data__name="checkpoint_committed").get()
+    assert (event.data["checkpoint_id"], event.data["step"]) == (wanted.id, 7)
+    assert event.data["size_bytes"] == sum(map(len, FILES.values()))
+
+
+def test_a_half_written_checkpoint_is_invisible(project, running):
+    plan = uploads.upload_open(session=running, body=opening(FILES))
+    commit = write(plan, {**FILES})
+    for path in [*FILES, "manifest.json"]:
+        assert storage.size_bytes(f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/{path}") is None
+    with pytest.raises(Conflict, match="uploading"):
+        checkpoints.checkpoint_download(project=project, session_id=running.id, checkpoint_id=plan.checkpoint_id)
+    assert checkpoints.checkpoint_resume_get(session_id=running.id) is None
+    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+
+
+def test_the_manifest_is_written_last(running, monkeypatch):
+    order = []
+    complete, put_object = storage.multipart_complete, storage.put
+    monkeypatch.setattr(storage, "multipart_complete", lambda key, *a: order.append(key) or complete(key, *a))
+    monkeypatch.setattr(storage, "put", lambda key, body: order.append(key) or put_object(key, body))
+    plan = uploads.upload_open(session=running, body=opening(FILES))
+    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, FILES))
+    assert order[-1].endswith("/manifest.json") and len(order) == len(FILES) + 1
+
+
+def test_a_commit_sent_twice_changes_nothing(running):
+    plan = uploads.upload_open(session=running, body=opening(FILES))
+    commit = write(plan, FILES)
+    answers = [uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert EventRecord.objects.filter(session_id=running.id, data__name="checkpoint_committed").count() == 1
+
+
+def test_a_commit_that_broke_off_can_be_finished(running, monkeypatch):
+    plan = uploads.upload_open(session=running, body=opening(FILES))
+    commit = write(plan, FILES)
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "put", lambda *_: (_ for _ in ()).throw(StorageUnavailable("gone")))
+        with pytest.raises(StorageUnavailable):
+            uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    assert running.checkpoints.get().state == "uploading"
+    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    assert running.checkpoints.get().state == "committed"
+
+
+def test_a_file_of_several_parts_is_put_together_in_order(running, monkeypatch):
+    monkeypatch.setattr(uploads, "PART_SIZE_BYTES", 5 << 20)
+    data = bytes(range(256)) * 4 * 1024 * 11  # 11 MiB
+    plan = uploads.upload_open(session=running, body=opening({"big": data}))
+    assert len(plan.files[0].part_urls) == 3 and plan.files[0].upload_id
+    commit = write(plan, {"big": data})
+    one_short = UploadCommit(files=[UploadedFile(path="big", etags=commit.files[0].etags[:2])])
+    with pytest.raises(InvalidRequest):
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=one_short)
+    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    assert storage.get(f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/big") == data
+
+
+def test_an_object_of_another_size_than_announced_is_refused(running):
+    plan = uploads.upload_open(session=running, body=opening({"a": b"12345"}))
+    commit = write(plan, {"a": b"123"})
+    with pytest.raises(Conflict, match="3 bytes"):
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    assert running.checkpoints.get().state == "uploading"
+
+
+def test_a_part_that_was_never_written_is_no_checkpoint(running):
+    plan = uploads.upload_open(session=running, body=opening({"a": b"12345"}))
+    commit = UploadCommit(files=[UploadedFile(path="a", etags=['"0123456789abcdef0123456789abcdef"'])])
+    with pytest.raises((Conflict, StorageUnavailable)):
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    assert running.checkpoints.get().state == "uploading"
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../up", "a/../../b", "a//b", "a\\b", "", ".", "manifest.json", "a/"])
+def test_a_path_that_leaves_its_folder_is_refused(running, path):
+    with pytest.raises(InvalidRequest):
+        uploads.upload_open(session=running, body=opening({path: b"x"}))
+    assert not running.checkpoints.exists()
+
+
+def test_a_path_that_stands_twice_is_refused(running):
+    body = opening({"a": b"x"})
+    with pytest.raises(InvalidRequest):
+        uploads.upload_open(session=running, body=body.model_copy(update={"files": body.files * 2}))
+
+
+def test_files_that_are_not_those_of_the_plan_are_refused(running):
+    plan = uploads.upload_open(session=running, body=opening({"a": b"x"}))
+    for files in ([], [UploadedFile(path="b", etags=["e"])], [UploadedFile(path="a", etags=["e"])] * 2):
+        with pytest.raises(InvalidRequest):
+            uploads.upload_commit(session=running, upload_id=plan.upload_id, body=UploadCommit(files=files))
+
+
+def test_another_sessions_uploads_and_checkpoints_are_not_found(project, running):
+    plan = uploads.upload_open(session=running, body=opening({"a": b"x"}))
+    _other, token = factories.runtime_make(project)
+    other = leases.lease_check(token=token)
+    with pytest.raises(NotFound):
+        uploads.upload_commit(session=other, upload_id=plan.upload_id, body=write(plan, {"a": b"x"}))
+    with pytest.raises(NotFound):
+        uploads.upload_open(session=other, body=opening({"a": b"x"}, checkpoint_id=plan.checkpoint_id))
+
+
+def test_a_runtime_that_lost_its_lease_can_neither_open_nor_commit(running):
+    plan = uploads.upload_open(session=running, body=opening(FILES))
+    commit = write(plan, FILES)
+    leases.lease_issue(session=Session.objects.get(id=running.id))
+    with pytest.raises(StaleLease):
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    with pytest.raises(StaleLease):
+        uploads.upload_open(session=running, body=opening(FILES))
+    assert [checkpoint.state for checkpoint in running.checkpoints.all()] == ["failed"]
+
+
+def test_a_late_part_of_a_fenced_runtime_cannot_change_a_committed_object(project, running):
+    wanted = checkpoints.checkpoint_request(project=project, session_id=running.id, kind="model")
+    old = uploads.upload_open(session=running, body=opening({"a": b"old"}, checkpoint_id=wanted.id))
+    token = leases.lease_issue(session=Session.objects.get(id=running.id))
+    successor = leases.lease_check(token=token)
+    new = uploads.upload_open(session=successor, body=opening({"a": b"new"}, checkpoint_id=wanted.id))
+    uploads.upload_commit(session=successor, upload_id=new.upload_id, body=write(new, {"a": b"new"}))
+    put(old.files[0].part_urls[0], b"old")
+    assert storage.get(f"sessions/{running.id}/checkpoints/{wanted.id}/a") == b"new"
+
+
+def test_a_new_runtime_resumes_from_the_last_committed_state(running):
+    for step in (10, 20):
+        files = {"w": str(step).encode()}
+        plan = uploads.upload_open(session=running, body=opening(files, kind="state", step=step))
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, files))
+    uploads.upload_open(session=running, body=opening({"w": b"30"}, kind="state", step=30))
+    resume = leases.runtime_register(session=running).resume_from
+    assert resume.step == 20
+    assert [(file.path, fetch(file.url)) for file in resume.files] == [("w", b"20")]
+
+
+def test_old_automatic_states_make_room_and_ordered_ones_stay(project, running):
+    ordered = checkpoints.checkpoint_request(project=project, session_id=running.id, kind="state")
+    for step in (1, 2, 3, 4):
+        files = {"w": str(step).encode()}
+        asked = ordered.id if step == 1 else None
+        plan = uploads.upload_open(session=running, body=opening(files, kind="state", step=step, checkpoint_id=asked))
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, files))
+        if step == 2:
+            dropped = f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}"
+    kept = running.checkpoints.order_by("step").values_list("step", flat=True)
+    assert list(kept) == [1, 3, 4]
+    assert storage.get(f"{dropped}/w") is None and storage.get(f"{dropped}/manifest.json") is None
+
+
+def test_the_last_copy_of_the_journal_is_kept_and_handed_to_the_next_runtime(running):
+    keys = []
+    for data in (b"first", b"second"):
+        body = opening({"journal.sqlite3": data}, kind="journal")
+        plan = uploads.upload_open(session=running, body=body)
+        commit = write(plan, {"journal.sqlite3": data})
+        for _ in range(2):
+            assert uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit).checkpoint_id is None
+        keys.append(f"sessions/{running.id}/journal/{hashlib.sha256(data).hexdigest()}.sqlite3")
+    stored = leases.runtime_register(session=running).journal
+    assert (fetch(stored.url), stored.sha256) == (b"second", hashlib.sha256(b"second").hexdigest())
+    assert [storage.size_bytes(key) for key in keys] == [None, 6]
+
+
+def test_a_journal_of_two_files_is_refused(running):
+    with pytest.raises(InvalidRequest):
+        uploads.upload_open(session=running, body=opening({"a": b"1", "b": b"2"}, kind="journal"))
+
+
+def other_signature(url: str) -> str:
+    return url.replace("X-Amz-Signature=", "X-Amz-Signature=0")
+
+
+def no_signature(url: str) -> str:
+    return url.partition("?")[0]
+
+
+@pytest.mark.parametrize("spoil", [other_signature, no_signature])
+def test_the_store_answers_to_nobody_without_a_signature(running, spoil):
+    plan = uploads.upload_open(session=running, body=opening({"a": b"x"}))
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        put(spoil(plan.files[0].part_urls[0]), b"x")
+    assert refused.value.code == 403
+    refused.value.close()
+    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, {"a": b"x"}))
+    key = f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/a"
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        fetch(spoil(storage.read_url(key, expires_s=60)))
+    assert refused.value.code == 403
+    refused.value.close()
+
+
+def test_a_presigned_url_expires(running):
+    storage.put("short", b"x")
+    url = storage.read_url("short", expires_s=1)
+
+    def is_refused() -> bool:
+        try:
+            fetch(url)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code == 403
+        return False
+
+    assert wait_until(is_refused, timeout_s=10, poll_s=0.2)
+
+
+def test_a_store_that_does_not_answer_is_named_and_nothing_is_written(project, settings):
+    settings.S3_ENDPOINT_URL, settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = "http://127.0.0.1:9", "a", "b"
+    _session, token = factories.runtime_make(project)
+    session = leases.lease_check(token=token)
+    with pytest.raises(StorageUnavailable) as refused:
+        uploads.upload_open(session=session, body=opening({"a": b"x"}))
+    assert refused.value.code.retryable and refused.value.hint
+    assert not session.checkpoints.exists() and not session.uploads.exists()
+
+
+def test_credentials_are_private_and_survive_a_restart(tmp_path):
+    first = embedded_s3.credentials_get(tmp_path)
+    assert embedded_s3.credentials_get(tmp_path) == first
+    assert (tmp_path / "s3" / "credentials.json").stat().st_mode & 0o777 == 0o600
+    ports = embedded_s3.ports_get(tmp_path)
+    assert embedded_s3.ports_get(tmp_path) == ports and len(set(ports.values())) == len(ports) == 5
+    assert json.loads((tmp_path / "s3" / "ports.json").read_text()) == ports
