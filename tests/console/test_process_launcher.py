@@ -1,0 +1,159 @@
+"""The process launcher with real, tiny children: they are found again, ended whole, and nobody else is."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from console.scheduling import processes
+from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.launchers.protocol import Sight
+from console.scheduling.processes import wait_until
+
+SLEEP = "import time; print('up', flush=True); time.sleep(60)"
+POLITE = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: (print("bye", flush=True), sys.exit(0)))
+print("up", flush=True)
+time.sleep(60)
+"""
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+# A child of its own in the same session, another that leaves it; then the leader ends by itself.
+FAMILY = """
+import subprocess, sys, time
+for leave in (False, True):
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=leave)
+    print("child", child.pid, flush=True)
+{then}
+"""
+
+
+@pytest.fixture
+def launch(tmp_path):
+    """``launch(program)``: a launcher and the handle of a runtime that has written its first line."""
+    started = []
+
+    def start(program: str, **environment: str):
+        launcher = ProcessLauncher([sys.executable, "-c", program])
+        handle = launcher.plan(session_id="ses_1", folder=tmp_path / "ses_1")
+        handle = launcher.start(handle, environment=environment)
+        started.append((launcher, handle))
+        assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=20)
+        return launcher, handle
+
+    yield start
+    for launcher, handle in started:
+        launcher.stop(handle, grace_s=0)
+
+
+def is_alive(pid: int) -> bool:
+    stat = processes.stat_read(pid)
+    return stat is not None and stat.state not in "ZX"
+
+
+def test_a_runtime_runs_in_its_folder_with_its_environment_and_without_the_servers_secrets(
+    launch, monkeypatch, tmp_path
+):
+    for name in ("S3_SECRET_KEY", "DATABASE_URL", "TINKERSCRIPT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "REDIS_URL"):
+        monkeypatch.setenv(name, "secret-value")
+    program = "import os, time; print(os.getcwd()); print(sorted(os.environ.items()), flush=True); time.sleep(60)"
+    launcher, handle = launch(program, TINKERSCRIPT_LEASE="tml-ls-x")
+    assert wait_until(lambda: len(launcher.logs(handle, lines=9)) == 2, timeout_s=10)
+    folder, environment = launcher.logs(handle, lines=9)
+    assert folder == str(tmp_path / "ses_1")
+    assert "tml-ls-x" in environment and "secret-value" not in environment
+    assert os.getpgid(handle["pid"]) == handle["pid"] != os.getpgid(0)
+
+
+def test_a_runtime_that_runs_is_seen_running_also_by_a_launcher_that_did_not_start_it(launch):
+    launcher, handle = launch(SLEEP)
+    assert launcher.inspect(handle) == ProcessLauncher().inspect(handle) == Sight("running")
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("raise SystemExit(3)", 3), ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9)]
+)
+def test_how_a_child_ended_is_told_by_its_launcher_and_its_absence_by_another(launch, end, code):
+    launcher, handle = launch(f"print('up', flush=True); {end}")
+    assert wait_until(lambda: launcher.inspect(handle).state != "running", timeout_s=10)
+    assert launcher.inspect(handle) == launcher.inspect(handle) == Sight("exited", code)
+    assert ProcessLauncher().inspect(handle) == Sight("gone")
+    launcher.stop(handle, grace_s=0)
+    assert launcher.inspect(handle) == Sight("gone")
+
+
+def test_a_runtime_that_ends_when_asked_is_not_killed(launch):
+    program = (
+        "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: (print('bye', flush=True), sys.exit(0)));"
+    )
+    launcher, handle = launch(program + "print('up', flush=True); time.sleep(60)")
+    launcher.stop(handle, grace_s=10)
+    assert launcher.logs(handle, lines=1) == ["bye"] and not is_alive(handle["pid"])
+
+
+def test_a_runtime_that_does_not_end_when_asked_is_killed_after_its_grace(launch):
+    launcher, handle = launch(STUBBORN)
+    began = time.monotonic()
+    launcher.stop(handle, grace_s=0.3)
+    assert 0.3 <= time.monotonic() - began < 5 and not is_alive(handle["pid"])
+
+
+@pytest.mark.parametrize("then", ["time.sleep(60)", "sys.exit(1)"])
+@pytest.mark.parametrize("by_another", [False, True])
+def test_a_runtime_dies_with_everything_it_started(launch, then, by_another):
+    launcher, handle = launch(FAMILY.format(then=then))
+    assert wait_until(lambda: len(launcher.logs(handle, lines=9)) == 2, timeout_s=10)
+    children = [int(line.split()[1]) for line in launcher.logs(handle, lines=9)]
+    assert all(is_alive(pid) for pid in children)
+    if then != "time.sleep(60)":
+        assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=10)
+    (ProcessLauncher() if by_another else launcher).stop(handle, grace_s=0)
+    assert not any(is_alive(pid) for pid in [handle["pid"], *children])
+
+
+def test_a_pid_that_was_given_to_somebody_else_is_never_signalled(launch, tmp_path):
+    launcher, handle = launch(SLEEP)
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    try:
+        recycled = handle | {"pid": bystander.pid, "launch": "another"}
+        assert launcher.inspect(recycled) == Sight("gone")
+        launcher.stop(recycled, grace_s=0.1)
+        assert not processes.signal_send(bystander.pid, handle["start_time"] - 1, signal.SIGKILL)
+        assert bystander.poll() is None
+        assert launcher.inspect(handle) == Sight("running")
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_runtime_whose_start_was_not_written_down_is_found_by_its_plan(launch):
+    launcher, handle = launch(SLEEP)
+    plan = {name: handle[name] for name in ("launch", "folder")}
+    successor = ProcessLauncher()
+    assert successor.inspect(plan) == Sight("running")
+    successor.stop(plan, grace_s=5)
+    assert successor.inspect(plan) == Sight("gone") and not is_alive(handle["pid"])
+
+
+def test_stopping_what_is_gone_is_no_error(launch):
+    launcher, handle = launch(SLEEP)
+    for _ in range(2):
+        launcher.stop(handle, grace_s=1)
+
+
+def test_the_log_of_a_second_launch_follows_the_first(launch):
+    launcher, first = launch("print('first', flush=True)")
+    launcher.stop(first, grace_s=5)
+    launcher, second = launch("print('second', flush=True)")
+    assert wait_until(lambda: launcher.logs(second, lines=40) == ["first", "second"], timeout_s=10)
+    assert launcher.logs(second, lines=1) == ["second"]
+    assert launcher.logs({"folder": "/nowhere"}, lines=5) == []
+
+
+def test_a_program_that_does_not_exist_is_an_os_error(tmp_path):
+    launcher = ProcessLauncher(["/no/such/program"])
+    with pytest.raises(OSError):
+        launcher.start(launcher.plan(session_id="s", folder=tmp_path / "s"), environment={})

@@ -1,0 +1,120 @@
+"""Settings: the environment and nothing else; a malformed value stops start-up and is named."""
+
+import json
+import logging
+import os
+import re
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from console import settings as console_settings
+from console.logs import JsonFormatter
+from console.private_files import read_or_create
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Load the settings in a fresh interpreter."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("TINKERSCRIPT_", "S3_", "DATABASE", "REDIS"))}
+    return subprocess.run(
+        [sys.executable, "-c", f"from console import settings as s; {code}"],
+        cwd=ROOT,
+        env=clean | {"TINKERSCRIPT_DATA": str(tmp_path / "data")} | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TINKERSCRIPT_PORT", "eight"),
+        ("TINKERSCRIPT_PORT", "0"),
+        ("TINKERSCRIPT_PORT", "70000"),
+        ("TINKERSCRIPT_PORT", "-1"),
+        ("TINKERSCRIPT_MAX_RUNTIMES", "1.5"),
+        ("TINKERSCRIPT_PUBLIC_URL", "example.com"),
+        ("TINKERSCRIPT_PUBLIC_URL", "ftp://example.com"),
+        ("TINKERSCRIPT_MODELS", "tiny"),
+        ("TINKERSCRIPT_MODELS", "tiny=relative/folder"),
+        ("TINKERSCRIPT_DEBUG", "yes"),
+        ("TINKERSCRIPT_EMAIL_VERIFICATION", "perhaps"),
+        ("DATABASE_URL", "nonsense://x"),
+        ("REDIS_URL", "localhost:6379"),
+        ("S3_ENDPOINT_URL", "localhost:9000"),
+        ("S3_ENDPOINT_URL", "http://localhost:9000"),
+        ("S3_ACCESS_KEY", "alone"),
+    ],
+)
+def test_a_malformed_value_stops_start_up_and_is_named(tmp_path, name, value):
+    ended = read(tmp_path, "pass", **{name: value})
+    assert ended.returncode != 0
+    assert "ImproperlyConfigured" in ended.stderr and name in ended.stderr.splitlines()[-1]
+
+
+def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(tmp_path):
+    values = "[s.PORT, s.PUBLIC_URL, s.MAX_RUNTIMES, s.DEBUG, s.DATABASES['default']]"
+    ended = read(tmp_path, f"import json; print(json.dumps({values}, default=str))")
+    port, public_url, runtimes, debug, database = json.loads(ended.stdout)
+    assert (port, public_url, runtimes, debug) == (8000, "http://127.0.0.1:8000", 1, False)
+    assert database["NAME"] == str(tmp_path / "data" / "console.sqlite3")
+    assert database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
+    assert "synchronous=FULL" in database["OPTIONS"]["init_command"]
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_every_variable_that_is_read_is_in_the_table():
+    source = Path(console_settings.__file__).read_text()
+    table, code = source.split('"""')[1], source.split('"""', 2)[2]
+    for name in set(re.findall(r'read_(?:text|int|url|models)\(\s*"([A-Z0-9_]+)"', code)):
+        assert name in table, name
+
+
+def test_readers_name_what_they_refuse(monkeypatch):
+    monkeypatch.setenv("N", "²")
+    with pytest.raises(ImproperlyConfigured, match="N='²'"):
+        console_settings.read_int("N", 1, low=0, high=9)
+    monkeypatch.setenv("N", "a=/x, b=/y")
+    assert console_settings.read_models("N") == {"a": "/x", "b": "/y"}
+
+
+def test_the_secret_key_is_made_once_private_and_kept(tmp_path):
+    keys = {read(tmp_path, "print(s.SECRET_KEY)").stdout for _ in range(2)}
+    assert len(keys) == 1 and len(keys.pop()) > 64
+    assert stat.S_IMODE((tmp_path / "data" / "secret_key").stat().st_mode) == 0o600
+
+
+def test_processes_that_race_for_a_secret_read_the_same_one(tmp_path):
+    start, seen = threading.Barrier(8), []
+
+    def race(number: int) -> None:
+        start.wait(10)
+        seen.append(read_or_create(tmp_path / "deep" / "secret", lambda: f"of thread {number}" * 1000))
+
+    threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(seen) == 8 and len(set(seen)) == 1
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["secret"]
+
+
+def test_a_log_line_is_one_json_object():
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        record = logging.LogRecord("a.b", logging.ERROR, "f", 1, "it %s", ("broke",), sys.exc_info())
+    record.session_id = "ses_1"
+    text = JsonFormatter().format(record)
+    line = json.loads(text)
+    assert "\n" not in text and line["message"] == "it broke" and line["session_id"] == "ses_1"
+    assert line["level"] == "error" and "ValueError" in line["traceback"]
