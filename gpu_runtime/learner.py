@@ -1,7 +1,7 @@
 """One batch at a time: train it, hand the weights to the engine, record it; and do it again after a restart.
 
-The order of writes is what makes a kill harmless: a batch is in the journal before it is trained, a step after its
-weights are served, a checkpoint once its manifest is in the store. What lies between is trained again, to the same bits.
+The order of writes makes a kill harmless: a batch is in the journal before it is trained, a step after its weights
+are served, a checkpoint once its manifest is in the store. What lies between is trained again, to the same bits.
 """
 
 import asyncio
@@ -12,21 +12,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
 from tinkerscript.wire.runtime import Assignment
 
 from .agent import Agent
 from .errors import StepRefused
-from .gateway.episodes import Episodes
+from .gateway.batches import Batches
 from .interfaces import Engine, Sample, Trainer
-from .journal import Journal
-from .journal_records import BatchRecord
-from .training.batching import BatchSamples, batch_samples
+from .training.batching import Batch, batch_samples, batch_statistics
 from .weights.store import checkpoint_fetch, checkpoint_upload, folder_publish
 
 log = logging.getLogger(__name__)
 
 STATES_KEPT = 2  # local copies; the store keeps them all
+NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed", "grad_norm",
+                   "learning_rate")  # fmt: skip
 
 
 class Learner:
@@ -36,18 +37,18 @@ class Learner:
     """
 
     def __init__(
-        self, assignment: Assignment, volume: Path, handover: Path, agent: Agent, journal: Journal, episodes: Episodes,
-        engine: Engine, trainer: Trainer,
+        self, assignment: Assignment, volume: Path, handover: Path, agent: Agent, batches: Batches, engine: Engine,
+        trainer: Trainer,
     ) -> None:  # fmt: skip
         self._assignment, self._config = assignment, assignment.config
         self._volume, self._handover = volume, handover
-        self._agent, self._journal, self._episodes = agent, journal, episodes
+        self._agent, self._batches = agent, batches
         self._engine, self._trainer = engine, trainer
         self._upload: asyncio.Task[None] | None = None
         self._rollout_began = time.monotonic()
 
     async def restore(self) -> int:
-        """Become what the journal says: load the last committed state, train the batches after it again. Answers the step."""
+        """Load the last committed state and train again what the journal holds after it. Answers the policy version."""
         step = 0
         if point := self._assignment.resume_from:
             self._agent.status.advance(f"fetching the state of step {point.step}")
@@ -55,42 +56,19 @@ class Learner:
             await checkpoint_fetch(point, folder)
             await self._trainer.load_state(folder)
             step = point.step
-        for batch in self._journal.batches_after(step):
+        while (batch := await self._batches.batch(step + 1)) is not None:
             self._agent.status.advance(f"training step {batch.step} again")
-            samples = batch_samples(self._journal, batch, self._config)
-            try:
-                metrics = await self._update(batch.step, samples.samples)
-            except StepRefused as refusal:
-                self._refuse(batch, refusal)
-                continue
+            if await self._learn(batch, serve=False) is None:
+                break
             step = batch.step
-            self._finish(batch, samples, metrics, train_s=0.0, handover_s=0.0)
         if step:
             await self._hand_over(step)
         return step
 
-    async def train(self, batch: BatchRecord) -> None:
+    async def train(self, batch: Batch) -> None:
         """Train a journaled batch and serve the result. A refused step leaves the weights and says so."""
-        rollout_s = time.monotonic() - self._rollout_began
-        status = self._agent.status
-        status.advance(f"training step {batch.step}")
-        samples = await asyncio.to_thread(batch_samples, self._journal, batch, self._config)
-        began = time.monotonic()
-        try:
-            metrics = await self._update(batch.step, samples.samples)
-        except StepRefused as refusal:
-            self._refuse(batch, refusal)
-            return
-        trained = time.monotonic()
-        status.advance(f"handing over the weights of step {batch.step}")
-        if samples.samples:
-            await self._hand_over(batch.step)
-        else:
-            self._engine.version = batch.step  # nothing to learn from: the same weights under the next number
-        timing = {"train_s": trained - began, "handover_s": time.monotonic() - trained}
-        self._finish(batch, samples, metrics, rollout_s=rollout_s, **timing)
-        self._rollout_began = time.monotonic()
-        if batch.step % self._config.checkpoint_every_steps == 0:
+        self._agent.status.advance(f"training step {batch.step}")
+        if await self._learn(batch, serve=True) and batch.step % self._config.checkpoint_every_steps == 0:
             await self.save_state(batch.step)
 
     async def save_state(self, step: int, checkpoint_id: str | None = None) -> None:
@@ -118,10 +96,34 @@ class Learner:
             await self._upload
             self._upload = None
 
+    async def _learn(self, batch: Batch, *, serve: bool) -> StepMetrics | None:
+        """Samples, gradient, step, hand-over, record; none if the step was refused."""
+        rollout_s = time.monotonic() - self._rollout_began
+        samples = await asyncio.to_thread(trainable, batch, self._config)
+        began = time.monotonic()
+        try:
+            metrics = await self._update(batch.step, samples)
+        except StepRefused as refusal:
+            await self._refuse(batch, refusal)
+            return None
+        trained = time.monotonic()
+        if serve and samples:
+            self._agent.status.advance(f"handing over the weights of step {batch.step}")
+            await self._hand_over(batch.step)
+        self._engine.version = batch.step  # also where there was nothing to learn: the same weights, the next number
+        measured = StepMetrics(
+            step=batch.step, **batch_statistics(batch), **metrics, rollout_s=rollout_s, train_s=trained - began,
+            handover_s=time.monotonic() - trained,
+        )  # fmt: skip
+        await self._batches.step_done(batch.step, measured.model_dump())
+        self._agent.status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
+        self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")
+        self._rollout_began = time.monotonic()
+        return measured
+
     async def _update(self, step: int, samples: Sequence[Sample]) -> dict[str, float]:
         if not samples:
-            return {"loss": 0.0, "kl_engine": 0.0, "entropy": 0.0, "clip_fraction": 0.0, "tokens_trained": 0.0,
-                    "tokens_computed": 0.0, "grad_norm": 0.0, "learning_rate": 0.0}  # fmt: skip
+            return dict.fromkeys(NOTHING_LEARNED, 0.0)
         metrics = await self._trainer.forward_backward(samples)
         self._agent.status.advance()
         return metrics | await self._trainer.optim_step(step)
@@ -131,22 +133,17 @@ class Learner:
         self._agent.status.advance()
         await self._engine.load_weights(self._handover, version)
 
-    def _finish(
-        self, batch: BatchRecord, samples: BatchSamples, metrics: dict[str, float], *,
-        train_s: float, handover_s: float, rollout_s: float = 0.0,
-    ) -> None:  # fmt: skip
-        measured = StepMetrics(
-            step=batch.step, **samples.summary, **metrics, rollout_s=rollout_s, train_s=train_s, handover_s=handover_s
-        )
-        self._episodes.step_done(batch.step, measured.model_dump())
-        self._agent.status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
-        self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")
-
-    def _refuse(self, batch: BatchRecord, refusal: StepRefused) -> None:
+    async def _refuse(self, batch: Batch, refusal: StepRefused) -> None:
         log.error("step %d refused: %s", batch.step, refusal)
-        ids = [episode for group in batch.groups for episode in group]
-        self._journal.batch_discard(batch.step, f"step_refused: {refusal}")
-        data = {"name": "step_refused", "step": batch.step, "reason": str(refusal), "hint": refusal.hint, "episodes": ids}
+        ids = [episode.record.id for episode in batch.episodes]
+        await self._batches.step_refused(batch.step, f"step_refused: {refusal}")
+        data = {
+            "name": "step_refused",
+            "step": batch.step,
+            "reason": str(refusal),
+            "hint": refusal.hint,
+            "episodes": ids,
+        }
         self._agent.report(EventKind.EVENT, data, key=f"refused {batch.step} {ids[0]}")
 
     async def _publish(self, folder: Path, kind: CheckpointKind, step: int, checkpoint_id: str | None) -> None:
@@ -157,3 +154,13 @@ class Learner:
 
     def _state_folder(self, step: int) -> Path:
         return self._volume / f"state-{step:08d}"
+
+
+def trainable(batch: Batch, config: SessionConfig) -> list[Sample]:
+    """The samples with something to learn: a group whose rewards are all equal has no gradient but that of the KL term.
+
+    Left out, such a group also leaves the mean over episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
+    """
+    samples = batch_samples(batch, normalize=config.normalize_advantage)
+    live = {sample.group for sample in samples if sample.advantage != 0.0}
+    return [sample for sample in samples if config.kl_coef > 0 or sample.group in live]

@@ -1,6 +1,6 @@
 """A runtime's life, in order. Every line is a sentence; how each is done stands in the file that it names.
 
-    register -> journal -> engine and trainer -> restore -> gateway -> batches and orders -> the end that was asked for
+register -> journal -> engine and trainer -> restore -> gateway -> batches and orders -> the end that was asked for
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from .config import RuntimeConfig
 from .engine import VllmEngine
 from .errors import EngineDead, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
+from .gateway.batches import Batches
 from .gateway.episodes import Episodes
 from .gateway.render import Renderer
 from .interfaces import Engine, Trainer
@@ -28,6 +29,8 @@ from .training.ranks import TrainerRanks
 from .weights.store import journal_fetch, journal_replicate
 
 log = logging.getLogger(__name__)
+
+WAITING = "waiting for episodes"
 
 
 async def run(config: RuntimeConfig) -> None:
@@ -45,61 +48,64 @@ async def serve_session(
     handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
-    episodes = Episodes(journal, engine, assignment)
-    learner = Learner(assignment, volume, handover, agent, journal, episodes, engine, trainer)
-    step = await learner.restore()
-    episodes.resume(step)
+    episodes = Episodes(journal, assignment)
+    batches = episodes.batches
+    learner = Learner(assignment, volume, handover, agent, batches, engine, trainer)
+    version = await learner.restore()
     app = create_app(episodes, engine, Renderer(assignment.base_model_path), assignment)
+    await episodes.start()
     async with serve(app) as address:
-        agent.status.update(state="ready", phase="waiting for episodes", address=address, policy_version=step)
+        agent.status.update(state="ready", phase=WAITING, address=address, policy_version=version)
         background = [
-            keep_status(agent, journal, episodes),
+            keep_status(agent, episodes),
             replicate_journal(agent, journal, volume, assignment.config.journal_interval_s),
             watch(engine, trainer),
             agent_lost(agent),
-            episodes.keep_clocks(),
         ]
         async with until_one_fails(background):
-            await work(agent, episodes, learner)
+            await work(agent, batches, learner)
         agent.status.update(state="stopping", phase="saving")
-        if agent.stop_reason == "suspend":
-            await learner.save_state(episodes.policy_version)
-        await learner.settle()
+    await episodes.close()
+    if agent.stop_reason == "suspend":
+        await learner.save_state(batches.policy_version)
+    await learner.settle()
     await copy_journal(agent, journal, volume)
     journal.close()
 
 
-async def work(agent: Agent, episodes: Episodes, learner: Learner) -> None:
+async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
     """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until told to stop."""
-    batches = asyncio.create_task(episodes.next_batch())
-    orders = asyncio.create_task(agent.checkpoint_orders.get())
+    batch = asyncio.create_task(batches.next_batch())
+    order = asyncio.create_task(agent.checkpoint_orders.get())
     stop = asyncio.create_task(agent.stop_requested.wait())
     try:
         while not stop.done():
-            await asyncio.wait({batches, orders, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if batches.done():
-                with episodes.stepping():
-                    await learner.train(batches.result())
-                batches = asyncio.create_task(episodes.next_batch())
-            elif orders.done():
-                await fulfil(orders.result(), agent, episodes, learner)
-                orders = asyncio.create_task(agent.checkpoint_orders.get())
-            agent.status.advance("waiting for episodes")
+            # A session whose max_steps is reached is answered no batch any more; it still takes orders.
+            over = batch.done() and batch.result() is None
+            await asyncio.wait({order, stop} if over else {batch, order, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if batch.done() and not over and (full := batch.result()):
+                with batches.stepping():
+                    await learner.train(full)
+                batch = asyncio.create_task(batches.next_batch())
+            elif order.done():
+                await fulfil(order.result(), agent, batches, learner)
+                order = asyncio.create_task(agent.checkpoint_orders.get())
+            agent.status.advance(WAITING)
     finally:
-        for task in (batches, orders, stop):
+        for task in (batch, order, stop):
             task.cancel()
 
 
-async def fulfil(order: CheckpointOrder, agent: Agent, episodes: Episodes, learner: Learner) -> None:
+async def fulfil(order: CheckpointOrder, agent: Agent, batches: Batches, learner: Learner) -> None:
     """A model is exported after every full group has been trained; a store that is away only delays the order."""
     try:
         if order.kind == CheckpointKind.STATE:
-            await learner.save_state(episodes.policy_version, order.checkpoint_id)
+            await learner.save_state(batches.policy_version, order.checkpoint_id)
             return
-        with episodes.stepping():
-            if (batch := await episodes.flush_batch()) is not None:
+        with batches.stepping():
+            while (batch := await batches.flush_batch()) is not None:
                 await learner.train(batch)
-            await learner.export_model(episodes.policy_version, order.checkpoint_id)
+            await learner.export_model(batches.policy_version, order.checkpoint_id)
     except StoreUnavailable as fault:  # the record says so already; heartbeats will bring the order again
         log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
         agent.order_failed(order.checkpoint_id)
@@ -167,12 +173,11 @@ async def until_one_fails(background: list[Coroutine[None, None, None]]) -> Asyn
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def keep_status(agent: Agent, journal: Journal, episodes: Episodes) -> None:
+async def keep_status(agent: Agent, episodes: Episodes) -> None:
     """What the heartbeats say of the episodes; waiting for them is progress as long as this loop turns."""
     while True:
-        accounting = await asyncio.to_thread(journal.accounting)
-        agent.status.update(accounting=accounting, last_activity_at=episodes.last_activity_at)
-        if agent.status.phase == "waiting for episodes":
+        agent.status.update(accounting=await episodes.accounting(), last_activity_at=episodes.last_activity_at)
+        if agent.status.phase == WAITING:
             agent.status.advance()
         await asyncio.sleep(1.0)
 
@@ -210,8 +215,7 @@ async def agent_lost(agent: Agent) -> None:
 
 
 def find_device() -> str:
-    """"cuda" where torch sees one, else "cpu"."""
+    """ "cuda" where torch sees one, else "cpu"."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
-

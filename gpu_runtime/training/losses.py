@@ -1,8 +1,8 @@
 """Policy losses as short pure functions over flat arrays of trained tokens.
 
-Shapes: K trained tokens of a micro-batch, S samples. ``logprobs_K`` are the current policy's (they carry the gradient),
-``old_K`` the sampling policy's, ``advantages_K`` the episode's advantage at each of its tokens, ``sample_K`` the index of
-the sample that a token belongs to. Each returns ``loss_K``: the caller multiplies by a scale per token (``token_scales``)
+Shapes: K trained tokens of a micro-batch, S samples. ``logprobs_K`` are the current policy's (they carry the
+gradient), ``old_K`` the sampling policy's, ``advantages_K`` the episode's advantage at each of its tokens, ``sample_K``
+the index of the sample that a token belongs to. Each returns ``loss_K``: the caller multiplies by a scale per token (``token_scales``)
 and sums, so that the same function serves every way of averaging and any split into micro-batches.
 """
 
@@ -76,7 +76,7 @@ def token_scales(name: str, lengths_S: list[int], weights_S: list[float], max_to
 
     ``lengths_S`` counts trained tokens, ``weights_S`` sums to 1 over the samples of one episode, E = sum(weights_S).
 
-    - grpo, gspo, importance_sampling: weight / (E * length): mean over tokens, then over episodes (arXiv:2402.03300, eq. 3)
+    - grpo, gspo, importance_sampling: weight / (E * length): mean over tokens, then episodes (arXiv:2402.03300, eq. 3)
     - dr_grpo: weight / (E * max_tokens): a constant instead of the length, which rewards no brevity (arXiv:2503.20783)
     - dapo, ppo, cispo: 1 / (all trained tokens): every token counts the same (arXiv:2503.14476, eq. 8)
     """

@@ -6,8 +6,8 @@ nodes, position = depth, and a node attends to itself and its ancestors alone. A
 
     samples  a b c x | a b d x | a e x      row  a b c d e      depth  0 1 2 2 1      parents of c, d: b;  of b, e: a
 
-Because a node sees exactly the tokens that its samples saw, at the same positions, loss and gradients equal the unpacked
-computation up to rounding. No torch in here: plain lists, so that it can be read and tested alone.
+Because a node sees exactly the tokens that its samples saw, at the same positions, loss and gradients equal the
+unpacked computation up to rounding. No torch in here: plain lists, so that it can be read and tested alone.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class _Node:
 
 
 def pack_row(samples: Sequence[Sample], indices: Sequence[int]) -> TreeRow:
-    """The tree of ``samples[i] for i in indices``. The first token of a sample is never trained: nothing predicts it."""
+    """The tree of ``samples[i] for i in indices``. A sample's first token is never trained: nothing predicts it."""
     root = _Node(depth=-1)
     for index in indices:
         _insert(root, samples[index], index)

@@ -112,11 +112,13 @@ class RankTrainer:
             outside_K = (ratio_K < 1 - config.clip_low) | (ratio_K > 1 + config.clip_high)
             # KL from the engine to the trainer, by k3 on tokens that the engine sampled.
             kl = kl_k3(row.old_K, logprobs_K).sum()
-            stats = torch.stack([loss.detach(), kl, -logprobs_K.sum(), outside_K.sum(), logprobs_K.new_tensor(len(loss_K))])
+            stats = torch.stack(
+                [loss.detach(), kl, -logprobs_K.sum(), outside_K.sum(), logprobs_K.new_tensor(len(loss_K))]
+            )
         return stats if live else torch.zeros_like(stats)
 
     def optim_step(self, step: int) -> dict[str, float]:
-        """Apply the accumulated gradient as step ``step``. Raises StepRefused, weights unchanged, if it is not finite."""
+        """Apply the accumulated gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is finite."""
         rate = learning_rate(self.config, step)
         for group in self.engine.optimizer.param_groups:
             group["lr"] = rate

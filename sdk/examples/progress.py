@@ -33,4 +33,6 @@ class RewardProgress:
         if sys.stdout.isatty():
             self._bar.update(self._task, advance=1, reward=f"reward {mean:.2f}")
         elif self._done % self._per_step == 0:
-            print(f"episodes {self._done}/{self._total}  mean reward of the last {self._per_step}: {mean:.2f}", flush=True)
+            print(
+                f"episodes {self._done}/{self._total}  mean reward of the last {self._per_step}: {mean:.2f}", flush=True
+            )

@@ -1,7 +1,7 @@
 """A language model gets better at a task because this loop rewards it, on a machine without a GPU.
 
-The task: is a short review positive or negative? The reward is 1.0 when the first label in the answer is the right one, so
-that neither form nor length earns anything, and reviews that were never trained on show that it generalises.
+The task: is a short review positive or negative? The reward is 1.0 when the first label in the answer is the right one,
+so that neither form nor length earns anything; reviews that were never trained on show that it generalises.
 
 Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
 """
@@ -18,6 +18,7 @@ from openai import OpenAI
 from progress import RewardProgress
 from reviews import HELD_OUT, TRAINING
 from scoring import score_folder
+
 from tinkerscript import TinkerScript, WorkflowOutput
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
@@ -55,7 +56,7 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
             workflow_output = execute_agent(task, api_baseurl_key)  # any OpenAI-compatible agent code
             tinkerjet_remote.end_episode(workflow_output)
             return workflow_output.reward
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - an episode that fails is abandoned, the loop goes on
             print(f"Episode abandoned: {error}")
             return 0.0
 

@@ -125,5 +125,7 @@ HELD_OUT_BLAME = [
 ]
 
 # Alternating, so that every batch of a few reviews holds both labels.
-TRAINING = [pair for praise, blame in zip(PRAISE, BLAME, strict=True) for pair in ((praise, "positive"), (blame, "negative"))]
+TRAINING = [
+    pair for praise, blame in zip(PRAISE, BLAME, strict=True) for pair in ((praise, "positive"), (blame, "negative"))
+]
 HELD_OUT = [(text, "positive") for text in HELD_OUT_PRAISE] + [(text, "negative") for text in HELD_OUT_BLAME]

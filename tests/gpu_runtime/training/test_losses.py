@@ -60,7 +60,9 @@ def test_gradient_equals_finite_differences(name, seed):
         up, down = list(logprobs), list(logprobs)
         up[k] += h
         down[k] -= h
-        slope = (sum(reference(name, up, old, advantages, samples)) - sum(reference(name, down, old, advantages, samples))) / (2 * h)
+        slope = (
+            sum(reference(name, up, old, advantages, samples)) - sum(reference(name, down, old, advantages, samples))
+        ) / (2 * h)
         assert x.grad[k].item() == pytest.approx(slope, rel=1e-5, abs=1e-8)
 
 

@@ -26,7 +26,10 @@ def batch(seed: int) -> list[Sample]:
             answer = [rng.randrange(2, 90) for _ in range(4)]
             samples.append(
                 Sample(
-                    tuple(prompt + answer), (0,) * 12 + (1,) * 4, (0.0,) * 12 + (-4.5,) * 4, rng.uniform(-1, 1),
+                    tuple(prompt + answer),
+                    (0,) * 12 + (1,) * 4,
+                    (0.0,) * 12 + (-4.5,) * 4,
+                    rng.uniform(-1, 1),
                     group=group,
                 )  # fmt: skip
             )
