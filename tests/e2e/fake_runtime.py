@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 
 BEAT_S = 0.2
+AWAY_S = 60.0
 WEIGHTS = b"not really weights"
 
 
@@ -20,7 +21,7 @@ def main() -> None:
         headers={"Authorization": f"Bearer {os.environ['TINKERSCRIPT_LEASE']}"},
         timeout=10,
     )
-    server.post("/register", json={}).raise_for_status()
+    post(server, "/register", {})
     step = 0
     beats = 0
     stop = False
@@ -28,12 +29,24 @@ def main() -> None:
         while Path(f"step-{step + 1}").exists():
             step += 1
             entry = {"key": f"step-{step}", "kind": "metric", "data": metrics(step)}
-            server.post("/report", json={"entries": [entry]}).raise_for_status()
+            post(server, "/report", {"entries": [entry]})
         beats += 1
-        orders = server.post("/heartbeat", json=state(step, beats)).raise_for_status().json()
+        orders = post(server, "/heartbeat", state(step, beats)).json()
         for order in orders["checkpoints"]:
             upload(server, order, step)
         stop = orders["stop"] is not None
+        time.sleep(BEAT_S)
+
+
+def post(server: httpx.Client, path: str, body: dict) -> httpx.Response:
+    """Raises HTTPStatusError when refused; asks again for as long as nobody answers."""
+    give_up_at = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return server.post(path, json=body).raise_for_status()
+        except httpx.TransportError:
+            if time.monotonic() > give_up_at:
+                raise
         time.sleep(BEAT_S)
 
 
@@ -62,12 +75,12 @@ def upload(server: httpx.Client, order: dict, step: int) -> None:
     sha256 = hashlib.sha256(WEIGHTS).hexdigest()
     file = {"path": "model.safetensors", "size_bytes": len(WEIGHTS), "sha256": sha256}
     body = {"kind": order["kind"], "checkpoint_id": order["checkpoint_id"], "step": step, "files": [file]}
-    plan = server.post("/uploads", json=body).raise_for_status().json()
+    plan = post(server, "/uploads", body).json()
     etags = [
         httpx.put(url, content=WEIGHTS).raise_for_status().headers["ETag"] for url in plan["files"][0]["part_urls"]
     ]
     commit = {"files": [{"path": "model.safetensors", "etags": etags}]}
-    server.post(f"/uploads/{plan['upload_id']}/commit", json=commit).raise_for_status()
+    post(server, f"/uploads/{plan['upload_id']}/commit", commit)
 
 
 if __name__ == "__main__":

@@ -42,12 +42,12 @@ test("state changes and events share one timeline in order", () => {
     emptyRecord,
     page(
       entry(1, "state", { from: "queued", to: "provisioning", phase: "", reason: "capacity" }),
-      entry(2, "event", { name: "checkpoint_committed", step: 10 }),
+      entry(2, "event", { name: "checkpoint_committed", checkpoint_id: "ckp_1", step: 10, size_bytes: 2048 }),
     ),
   );
   expect(record.timeline.map((item) => [item.title, item.detail])).toEqual([
     ["queued → provisioning", "capacity"],
-    ["checkpoint committed", "step 10"],
+    ["checkpoint committed", "step 10 · 2.00 KiB"],
   ]);
 });
 

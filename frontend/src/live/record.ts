@@ -1,6 +1,7 @@
 // What a session page knows of its record: a pure reducer over pages of numbered entries. A page that comes twice, or
 // overlaps one already taken, changes nothing, so that a reconnect may start from any cursor at or before the last.
 import type { Event, EventPage, StepMetrics } from "../api/types";
+import { bytes } from "../ui/format";
 
 const KEPT_ENTRIES = 500;
 const KEPT_LINES = 1000;
@@ -68,7 +69,8 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
     return { cursor, at, kind, title, detail: [text(data.reason), text(data.phase)].filter(Boolean).join(" · ") };
   }
   const { name, ...rest } = data;
-  const detail = Object.entries(rest).map(([key, value]) => `${key} ${text(value)}`);
+  const told = Object.entries(rest).filter(([key]) => !key.endsWith("_id")); // ids mean nothing to a reader of a list
+  const detail = told.map(([key, value]) => (key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`));
   return { cursor, at, kind: "event", title: text(name).replaceAll("_", " "), detail: detail.join(" · ") };
 }
 

@@ -28,6 +28,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200 }: Chart
   const scheme = useColourScheme();
   const data: uPlot.AlignedData = [x, ...(band ? [band.low, band.high] : []), ...series.map((one) => one.values)];
   const latest = useRef(data);
+  const empty = x.length === 0;
   const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, scheme]);
 
   useEffect(() => {
@@ -37,7 +38,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200 }: Chart
 
   useEffect(() => {
     const element = place.current;
-    if (!element) return;
+    if (!element || empty) return;
     const [lines, banded, tall] = JSON.parse(look) as [[string, string][], boolean, number];
     const made = new uPlot(plotOptions({ element, lines, banded, height: tall, onHover: setHovered }), latest.current, element);
     plot.current = made;
@@ -50,7 +51,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200 }: Chart
       plot.current = null;
       made.destroy();
     };
-  }, [look]);
+  }, [look, empty]);
 
   const at = hovered !== null && hovered < x.length ? hovered : x.length - 1;
   const spoken = series.map((one) => `${one.label} ${number(one.values[at])}`).join(", ");
@@ -61,7 +62,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200 }: Chart
           {title}
           {unit && <span className="font-normal text-muted"> {unit}</span>}
         </span>
-        {x.length > 0 && (
+        {!empty && (
           <span className="flex flex-wrap gap-x-3 tabular-nums">
             {series.map((one) => (
               <span key={one.label} className="inline-flex items-center gap-1">
@@ -74,8 +75,8 @@ export function Chart({ title, unit = "", x, series, band, height = 200 }: Chart
           </span>
         )}
       </figcaption>
-      <div ref={place} role="img" aria-label={`${title} by step; at step ${number(x[at])}: ${spoken}`} style={{ height }} className="relative mt-1">
-        {x.length === 0 && <p className="absolute inset-0 grid place-items-center text-xs text-muted">No step yet</p>}
+      <div ref={place} role="img" aria-label={empty ? `${title}: no step yet` : `${title} by step; at step ${number(x[at])}: ${spoken}`} style={{ height }} className="relative mt-1">
+        {empty && <p className="absolute inset-0 grid place-items-center text-xs text-muted">No step yet</p>}
       </div>
     </figure>
   );

@@ -54,7 +54,7 @@ export function plotOptions({ element, lines, banded, height, onHover }: PlotLoo
     series: [
       {},
       ...(banded ? [edge, edge] : []),
-      ...lines.map(([label, name]): uPlot.Series => ({ label, stroke: colour(name), width: 1.75, points: { size: 4 } })),
+      ...lines.map(([label, name]): uPlot.Series => ({ label, stroke: colour(name), width: 1.75, points: { size: 5, fill: colour(name) } })),
     ],
     bands: banded ? [{ series: [2, 1], fill: `color-mix(in srgb, ${colour(lines[0]?.[1] ?? "--muted")} 14%, transparent)` }] : [],
     hooks: { setCursor: [(plot) => onHover(plot.cursor.idx ?? null)] },
