@@ -6,6 +6,7 @@ from django.conf import settings
 
 from console.sessions.models import Session
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.runtime import PHASE_WAITING
 from tinkerscript.wire.sessions import SessionState
 
 RESTART_WAIT_MAX_S = 30.0
@@ -21,8 +22,6 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
         silent_since = max(session.lease_expires_at or session.state_since, judging_since)
         if now - silent_since > timedelta(seconds=settings.SILENCE_GRACE_S):
             return f"the runtime's heartbeat stayed away: its lease ended {_ago(session.lease_expires_at, now)}"
-    if state == SessionState.READY and not session.phase:
-        return None  # it waits for its clients
     still_since = max(session.progress_at or session.state_since, session.state_since, judging_since)
     deadline_s = settings.PROGRESS_DEADLINES_S[state]
     if now - still_since <= timedelta(seconds=deadline_s):
@@ -33,7 +32,7 @@ def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> 
 
 def is_idle(session: Session, *, now: datetime) -> bool:
     """Whether a ready session has been without work for as long as its configuration allows."""
-    if session.state != SessionState.READY or session.desired != "run" or session.phase:
+    if session.state != SessionState.READY or session.desired != "run" or session.phase not in {"", PHASE_WAITING}:
         return False
     if session.accounting.get("open", 0) or session.checkpoints.filter(state__in=["requested", "uploading"]).exists():
         return False

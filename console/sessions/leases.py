@@ -136,7 +136,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 lease_sha256=row.lease_sha256,
                 last_activity_at=timezone.now(),
             )
-        elif body.phase != row.phase and row.state != SessionState.STOPPING:
+        elif body.phase != row.phase:
             event_record(
                 session_id=row.id,
                 kind=EventKind.STATE,
@@ -183,9 +183,12 @@ def _renewed() -> dict:
 
 def _observed(row: Session, body: RuntimeState) -> dict:
     """The columns that a heartbeat sets."""
-    fields = {"accounting": body.accounting.model_dump(), "address": body.address, "progress": body.progress}
-    if row.state != SessionState.STOPPING:
-        fields["phase"] = body.phase
+    fields = {
+        "accounting": body.accounting.model_dump(),
+        "address": body.address,
+        "phase": body.phase,
+        "progress": body.progress,
+    }
     if body.progress != row.progress or body.phase != row.phase:
         fields["progress_at"] = timezone.now()
     if body.last_activity_at is not None:

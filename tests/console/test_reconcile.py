@@ -14,7 +14,7 @@ from console.sessions import leases, services
 from console.sessions.models import Session
 from console.users.selectors import project_get
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.runtime import RuntimeState
+from tinkerscript.wire.runtime import PHASE_WAITING, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 
 GIB = 1 << 30
@@ -60,7 +60,10 @@ class FakeLauncher:
 
 
 class World:
-    """A reconciler, its launcher, its clock, and runtimes that say what they are told to."""
+    """A reconciler, its launcher, its clock, and runtimes that say what they are told to.
+
+    A runtime that waits for episodes advances its progress at every heartbeat; any other does as ``beat`` says.
+    """
 
     def __init__(self):
         self.now = timezone.now()
@@ -85,7 +88,8 @@ class World:
             session = leases.lease_check(token=environment["TINKERSCRIPT_LEASE"])
             if session.state == SessionState.PROVISIONING:
                 leases.runtime_register(session=session)
-            leases.runtime_heartbeat(session=session, body=beat)
+            turns = {"progress": session.progress + 1} if beat.phase == PHASE_WAITING else {}
+            leases.runtime_heartbeat(session=session, body=beat.model_copy(update=turns))
 
     def session(self, project, **config) -> Session:
         self.now += timedelta(milliseconds=1)  # nobody comes at the same time
@@ -100,7 +104,7 @@ class World:
         return session
 
 
-READY = RuntimeState(state="ready", progress=5, address="127.0.0.1:9")
+READY = RuntimeState(state="ready", phase=PHASE_WAITING, progress=5, address="127.0.0.1:9")
 
 
 @pytest.fixture
@@ -310,10 +314,11 @@ def test_a_stop_is_ordered_and_ends_when_the_process_has(world, project):
 def test_a_runtime_that_does_not_end_when_told_is_killed_after_its_grace(world, project):
     session = world.ready(project)
     services.session_stop(project=project, session_id=session.id)
-    world.tick()
-    world.tick(60, beat=READY)
+    saving = READY.model_copy(update={"state": "stopping", "phase": "saving"})
+    world.tick(beat=saving)
+    world.tick(60, beat=saving)
     assert state_of(session) == SessionState.STOPPING
-    world.tick(2, beat=READY)
+    world.tick(2, beat=saving)
     assert state_of(session) == SessionState.STOPPED and world.launcher.alive == {}
 
 
@@ -322,7 +327,8 @@ def test_a_runtime_that_is_still_writing_when_told_to_end_is_given_the_time(worl
     services.session_stop(project=project, session_id=session.id)
     world.tick()
     for progress in range(6, 26):
-        world.tick(20, beat=READY.model_copy(update={"progress": progress}), step_s=9)
+        saving = READY.model_copy(update={"state": "stopping", "phase": "saving", "progress": progress})
+        world.tick(20, beat=saving, step_s=9)
     assert state_of(session) == SessionState.STOPPING
 
 
@@ -372,7 +378,8 @@ def test_a_session_with_an_open_episode_or_an_order_is_not_idle(world, project):
 
 def test_a_runtime_that_does_not_suspend_when_told_is_suspended_all_the_same(world, project):
     session = world.ready(project, idle_suspend_s=10)
-    world.tick(12 + 62, beat=READY)
+    world.tick(12, beat=READY)
+    world.tick(62, beat=READY.model_copy(update={"phase": "saving"}))
     assert state_of(session) == SessionState.SUSPENDED and world.launcher.alive == {}
 
 

@@ -52,13 +52,18 @@ class Assignment(Response):
     )
 
 
+# The phase of a ready runtime that has nothing to do: only then may a session be suspended for being idle.
+PHASE_WAITING = "waiting for episodes"
+
+
 class RuntimeState(Request):
-    """One heartbeat. ``progress`` grows whenever real work advances; the control plane watches that it does."""
+    """One heartbeat. ``progress`` grows whenever real work advances; the control plane watches that it does.
+
+    Waiting is work as long as the loop that waits turns.
+    """
 
     state: str = Field(pattern="^(loading|ready|stopping)$")
-    phase: str = Field(
-        "", max_length=200, description="What it is doing; empty while ready and waiting. Only then progress may rest."
-    )
+    phase: str = Field("", max_length=200, description="What it is doing, in words.")
     progress: int = Field(ge=0)
     address: str = Field("", max_length=200, description="host:port of the gateway, once it listens.")
     policy_version: int = Field(0, ge=0)
