@@ -41,7 +41,7 @@ class Api(NinjaAPI):
             docs_url=None,
             openapi_url=None,
         )
-        self._methods: dict[str, set[str]] = {}
+        self.methods: dict[str, set[str]] = {}  # of each path
         self.add_exception_handler(DomainError, error_response)
         self.add_exception_handler(ValidationError, lambda request, e: error_response(request, validation_error(e)))
         self.add_exception_handler(HttpError, lambda request, e: error_response(request, parse_error(e)))
@@ -73,11 +73,11 @@ class Api(NinjaAPI):
             summary=(view.__doc__ or view.__name__).strip().splitlines()[0],
             include_in_schema=not isinstance(door, LeaseDoor),
         )
-        self._methods.setdefault(path, set()).add(method)
+        self.methods.setdefault(path, set()).add(method)
 
     def close(self) -> None:
         """After the last route: every other method of each path answers 405 with our body."""
-        for path, methods in self._methods.items():
+        for path, methods in self.methods.items():
             others = [method for method in METHODS if method not in methods]
             self.default_router.add_api_operation(
                 path, others, _method_not_allowed(path, sorted(methods)), auth=None, include_in_schema=False

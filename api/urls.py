@@ -70,6 +70,6 @@ urlpatterns = [
     path("healthz", pages.healthz),
     path("readyz", pages.readyz),
     path("openapi.json", pages.openapi),
-    re_path(r"^(v1|openai|ws|_allauth|static)(/|$)", errors.not_found),
+    re_path(r"^(?:v1|openai|ws|_allauth|static)(?:/|$)", errors.not_found),
     re_path(r"^", pages.single_page),
 ]

@@ -4,7 +4,8 @@ from functools import lru_cache
 
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.http import FileResponse, HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt, ensure_csrf_cookie
 
 from api.errors import MethodNotAllowed, NotReady, error_response
 from api.openapi import text
@@ -37,6 +38,8 @@ def openapi(request: HttpRequest) -> HttpResponse:
     return HttpResponse(_openapi(), content_type="application/json")
 
 
+@csrf_exempt  # it only reads, and refuses every other method in its own words
+@ensure_csrf_cookie  # the console's first write needs the token
 def single_page(request: HttpRequest) -> HttpResponse:
     """The console: every address of its own is the same page."""
     if request.method not in ("GET", "HEAD"):
@@ -46,7 +49,7 @@ def single_page(request: HttpRequest) -> HttpResponse:
     page = settings.FRONTEND_DIST / "index.html"
     if not page.is_file():
         return HttpResponse(NOT_BUILT, status=200)
-    response = FileResponse(page.open("rb"), content_type="text/html; charset=utf-8")
+    response = HttpResponse(page.read_bytes(), content_type="text/html; charset=utf-8")
     response["Cache-Control"] = "no-cache"  # the page names its assets by hash; it must not outlive them
     return response
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 from channels.layers import get_channel_layer
 
@@ -126,7 +127,7 @@ async def event_page(
     *, session_id: str, after: int, limit: int, kind: EventKind | None = None, wait_s: float = 0
 ) -> EventPage:
     """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of that kind)."""
-    items = await database_sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kind=kind)
+    items = await sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kind=kind)
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:
         async with follow(session_id=session_id, after=after) as follower:

@@ -1,0 +1,31 @@
+"""A session that is served by a gateway on loopback."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from asgi_calls import FakeGateway
+from asgiref.sync import sync_to_async
+from factories import runtime_make
+
+from api.relay_routes import routes
+from api.upstream import client_close
+from console.sessions.models import Session
+from console.users.models import Project
+
+
+@pytest.fixture
+async def gateway() -> AsyncIterator[FakeGateway]:
+    """A gateway that listens."""
+    gateway = FakeGateway()
+    await gateway.start()
+    yield gateway
+    await client_close()
+    await gateway.stop()
+
+
+@pytest.fixture
+async def served(gateway: FakeGateway, project: Project) -> Session:
+    """A ready session of alice's whose runtime is ``gateway``."""
+    session, _lease = await sync_to_async(runtime_make)(project, address=gateway.address)
+    routes.drop(session.id)
+    return session

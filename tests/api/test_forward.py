@@ -1,0 +1,194 @@
+"""Episode calls reach the gateway of the session's runtime, and its answer comes back as it is."""
+
+import asyncio
+import json
+
+import factories
+import pytest
+from aiohttp import web
+from asgi_calls import Call, FakeGateway, until
+from asgiref.sync import sync_to_async
+from django.conf import settings
+
+from api import forward
+from console.asgi import application
+from console.sessions.leases import relay_key
+from console.sessions.models import Session
+from tinkerscript.wire.errors import ErrorBody
+from tinkerscript.wire.sessions import SessionState
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BEGUN = {"episode_id": "ep_1", "api_key": "k", "something": "that only the gateway knows"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forward, "READY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(forward, "LOOK_AGAIN_S", 0.01)
+
+
+def begin(session: Session, key: str, **headers: str) -> Call:
+    path = f"/v1/sessions/{session.id}/episodes"
+    return Call(application, "POST", path, key=key, body=b'{"task": "t"}', **headers)
+
+
+async def update(session: Session, **fields: object) -> None:
+    await Session.objects.filter(id=session.id).aupdate(**fields)
+
+
+def code_of(body: bytes) -> str:
+    return ErrorBody.model_validate_json(body).error.code
+
+
+async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, served: Session, api_key: str) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(BEGUN, status=201, headers={"X-Internal": "1", "Set-Cookie": "a=b"})
+
+    gateway.answer = answer
+    status, headers, body = await begin(served, api_key, idempotency_key="k1", x_request_id="mine").answer()
+    assert (status, json.loads(body)) == (201, BEGUN)
+    assert "x-internal" not in headers
+    assert "set-cookie" not in headers
+    (request, sent) = gateway.requests[0]
+    assert (request.method, request.path) == ("POST", "/episodes")
+    assert json.loads(sent) == {"task": "t", "eval": False, "timeout_s": None, "supersedes": None}
+    assert request.headers["X-Relay-Key"] == relay_key(session_id=served.id)
+    assert request.headers["Idempotency-Key"] == "k1"
+    assert request.headers["X-Request-Id"] == "mine"
+    assert "Authorization" not in request.headers  # the user's key stays here
+
+
+async def test_every_episode_route_has_its_place_at_the_gateway(gateway, served, api_key) -> None:
+    root = f"/v1/sessions/{served.id}"
+    calls = [
+        ("GET", "/episodes?limit=2&cursor=c%20d", "", "/episodes?limit=2&cursor=c+d"),
+        ("GET", "/episodes/ep_1", "", "/episodes/ep_1"),
+        ("POST", "/episodes/ep_1/end", '{"output": {"reward": 1}}', "/episodes/ep_1/end"),
+        ("POST", "/episodes/ep_1/abandon", "{}", "/episodes/ep_1/abandon"),
+        ("POST", "/episodes/ep_1/heartbeat", "", "/episodes/ep_1/heartbeat"),
+        ("GET", "/accounting", "", "/accounting"),
+    ]
+    for method, path, body, expected in calls:
+        status, _, answer = await Call(application, method, root + path, key=api_key, body=body.encode()).answer()
+        assert (status, json.loads(answer)) == (200, {"path": expected})
+
+
+@pytest.mark.parametrize("episode", ["..", "a%2Fb", "a%2e%2e", "%2e%2e", "a?x", "%C3%A9"])
+async def test_an_id_cannot_lead_elsewhere_in_the_gateway(episode, gateway, served, api_key) -> None:
+    call = Call(application, "GET", f"/v1/sessions/{served.id}/episodes/x", key=api_key)
+    from urllib.parse import unquote
+
+    call.task.cancel()
+    call = Call(application, "GET", f"/v1/sessions/{served.id}/episodes/{unquote(episode)}", key=api_key)
+    status, _, body = await call.answer()
+    if status == 200:
+        path = json.loads(body)["path"]
+        assert path.startswith("/episodes/")
+        assert ".." not in path
+    else:
+        assert status in (400, 404)
+
+
+async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(gateway, served, api_key) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"error": {"code": "session_not_ready"}}, status=503, headers={"Retry-After": "0"})
+
+    gateway.answer = answer
+    status, headers, body = await begin(served, api_key).answer()
+    assert (status, headers["retry-after"]) == (503, "0")
+    assert json.loads(body) == {"error": {"code": "session_not_ready"}}
+
+
+async def test_a_body_is_checked_before_the_gateway_sees_it(gateway, served, api_key) -> None:
+    path = f"/v1/sessions/{served.id}/episodes"
+    status, _, _ = await Call(application, "POST", path, key=api_key, body=b'{"tusk": 1}').answer()
+    assert status == 400
+    assert not gateway.requests
+
+
+async def test_an_outsider_never_reaches_the_gateway(gateway, served, outsider_key) -> None:
+    status, _, _ = await begin(served, outsider_key).answer()
+    assert status == 404
+    assert not gateway.requests
+
+
+async def test_a_session_on_its_way_up_is_waited_for(gateway, served, api_key, monkeypatch) -> None:
+    monkeypatch.setattr(forward, "READY_TIMEOUT_S", 10)
+    await update(served, state=SessionState.LOADING, address="")
+    call = begin(served, api_key)
+    await asyncio.sleep(0.05)
+    assert not call.task.done()
+    await update(served, state=SessionState.READY, address=gateway.address)
+    assert (await call.answer())[0] == 200
+
+
+async def test_a_wait_that_is_too_long_ends_with_the_place_in_the_queue(served, api_key) -> None:
+    await update(served, state=SessionState.QUEUED, address="")
+    status, headers, body = await begin(served, api_key).answer()
+    assert (status, headers["retry-after"], code_of(body)) == (503, "1", "session_not_ready")
+    assert ErrorBody.model_validate_json(body).error.details == {"state": "queued", "queue_position": 1}
+
+
+async def test_a_failed_session_says_why(served, api_key) -> None:
+    failure = {"code": "engine_dead", "cause": "out of memory", "hint": "Use a smaller model."}
+    await update(served, state=SessionState.FAILED, failure=failure)
+    status, _, body = await begin(served, api_key).answer()
+    assert (status, code_of(body)) == (409, "session_failed")
+    assert ErrorBody.model_validate_json(body).error.details == failure
+
+
+async def test_an_ended_session_takes_no_episode(served, api_key) -> None:
+    await update(served, state=SessionState.STOPPED)
+    status, _, body = await begin(served, api_key).answer()
+    assert (status, code_of(body)) == (409, "conflict")
+
+
+async def test_a_begin_wakes_a_suspended_session_and_a_look_does_not(served, api_key) -> None:
+    await update(served, state=SessionState.SUSPENDED, address="")
+    status, _, _ = await Call(application, "GET", f"/v1/sessions/{served.id}/accounting", key=api_key).answer()
+    await served.arefresh_from_db()
+    assert (status, served.state) == (409, "suspended")
+    assert (await begin(served, api_key).answer())[0] == 503
+    await served.arefresh_from_db()
+    assert served.state == "queued"
+
+
+async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, served, api_key, monkeypatch) -> None:
+    monkeypatch.setattr(forward, "READY_TIMEOUT_S", 10)
+    heard = asyncio.Event()
+
+    async def die(request: web.Request) -> web.Response:
+        heard.set()
+        request.transport.abort()
+        return web.Response()
+
+    gateway.answer = die
+    call = begin(served, api_key, idempotency_key="k1")
+    await heard.wait()
+    await gateway.stop()
+    restarted = FakeGateway()
+    await restarted.start()
+    try:
+        await update(served, address=restarted.address)
+        assert (await call.answer())[0] == 200
+        assert restarted.requests[0][0].headers["Idempotency-Key"] == "k1"
+    finally:
+        await restarted.stop()
+
+
+async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, monkeypatch) -> None:
+    monkeypatch.setattr(forward, "ANSWER_TIMEOUT_S", 0.1)
+
+    async def hang(request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+
+    gateway.answer = hang
+    status, _, body = await begin(served, api_key).answer()
+    assert (status, code_of(body)) == (503, "session_not_ready")
+    await until(lambda: len(gateway.requests) > 0)
+
+
+async def test_accounts_and_keys_of_a_member_work_the_same(gateway, served, project, member) -> None:
+    secret = await sync_to_async(factories.key_make)(project, member)
+    assert (await begin(served, secret).answer())[0] == 200
+    assert settings.SECRET_KEY not in str(gateway.requests[0][0].headers)

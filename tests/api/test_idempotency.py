@@ -1,0 +1,103 @@
+"""A repeated POST does its work once."""
+
+from datetime import timedelta
+
+import factories
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from console.sessions.models import Session
+from console.users.models import ApiKey, KeptAnswer
+from tinkerscript.wire.account import Scope
+
+BODY = {"base_model": "SmolLM2-135M-Instruct"}
+
+
+@pytest.fixture
+def client(api_key: str) -> Client:
+    return Client(headers={"Authorization": f"Bearer {api_key}"})
+
+
+def create(client: Client, key: str | None = "k1", body: dict | None = None):
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return client.post("/v1/sessions", BODY if body is None else body, content_type="application/json", headers=headers)
+
+
+def test_the_same_key_and_body_are_answered_the_same(client) -> None:
+    first, second = create(client), create(client)
+    assert (first.status_code, second.status_code) == (201, 201)
+    assert first.content == second.content
+    assert second["Idempotent-Replay"] == "true"
+    assert Session.objects.count() == 1
+
+
+def test_another_body_or_path_under_the_same_key_is_refused(client) -> None:
+    made = create(client).json()
+    for answer in (
+        create(client, body=BODY | {"name": "other"}),
+        client.post(f"/v1/sessions/{made['id']}/stop", headers={"Idempotency-Key": "k1"}),
+    ):
+        assert answer.status_code == 409
+        assert answer.json()["error"]["code"] == "idempotency_mismatch"
+    assert Session.objects.get().state == "queued"
+
+
+def test_without_a_key_each_request_is_its_own(client) -> None:
+    create(client, key=None)
+    create(client, key=None)
+    assert Session.objects.count() == 2
+
+
+def test_keys_of_two_projects_do_not_meet(client, outsider_key, client_for) -> None:
+    assert create(client).json()["id"] != create(client_for(outsider_key)).json()["id"]
+
+
+def test_a_refusal_is_kept_and_undoes_what_was_begun(client, monkeypatch) -> None:
+    first = create(client, body={"base_model": "nothing"})
+    monkeypatch.setattr("console.sessions.services.base_model_resolve", None)  # it is not asked again
+    second = create(client, body={"base_model": "nothing"})
+    assert (first.status_code, second.status_code) == (400, 400)
+    assert first.content == second.content
+
+
+def test_what_may_succeed_later_is_not_kept(client, monkeypatch) -> None:
+    def broken(**_):
+        Session.objects.update(name="half done")
+        raise RuntimeError
+
+    session = create(client, key=None).json()
+    path = f"/v1/sessions/{session['id']}/stop"
+    with monkeypatch.context() as patch:
+        patch.setattr("console.sessions.services.session_stop", broken)
+        assert client.post(path, headers={"Idempotency-Key": "k2"}).status_code == 500
+    assert Session.objects.get().name == ""
+    assert client.post(path, headers={"Idempotency-Key": "k2"}).json()["state"] == "cancelled"
+
+
+def test_the_secret_of_a_new_key_is_not_stored(project, alice, client_for) -> None:
+    client = client_for(factories.key_make(project, alice, [Scope.ADMIN]))
+    ask = {"path": "/v1/keys", "data": {"name": "n"}, "content_type": "application/json"}
+    made = client.post(**ask, headers={"Idempotency-Key": "k3"})
+    assert made.status_code == 201, made.content
+    again = client.post(**ask, headers={"Idempotency-Key": "k3"})
+    assert again.status_code == 409
+    assert again.json()["error"]["code"] == "conflict"
+    assert "another" in again.json()["error"]["hint"]
+    assert ApiKey.objects.filter(name="n").count() == 1
+    assert made.json()["secret"] not in str(list(KeptAnswer.objects.values()))
+
+
+def test_an_answer_is_forgotten_after_a_day(client) -> None:
+    create(client)
+    KeptAnswer.objects.update(created_at=timezone.now() - timedelta(hours=25))
+    assert create(client).status_code == 201
+    assert Session.objects.count() == 2
+    assert KeptAnswer.objects.count() == 1
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "\xe9"])
+def test_a_malformed_key_is_refused(key, client) -> None:
+    answer = create(client, key=key)
+    assert answer.status_code == 400
+    assert Session.objects.count() == 0

@@ -1,0 +1,63 @@
+"""Health, the console's single page, and what every HTTP request passes first."""
+
+from pathlib import Path
+
+import pytest
+from asgi_calls import Call
+from django.test import Client
+
+from console.asgi import application
+from console.doorway import BODY_LIMIT_BYTES
+from tinkerscript.wire.errors import ErrorBody
+
+
+def test_health_and_readiness(client: Client, db: None) -> None:
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize("path", ["/", "/sessions/ses_1", "/keys", "/v1ish"])
+def test_every_address_of_the_console_is_the_same_page(path, client: Client, settings, tmp_path: Path) -> None:
+    settings.FRONTEND_DIST = tmp_path
+    assert b"make frontend" in client.get(path).content
+    (tmp_path / "index.html").write_text("<!doctype html>built")
+    answer = client.get(path)
+    assert (answer.status_code, answer.content) == (200, b"<!doctype html>built")
+    assert "csrftoken" in answer.cookies
+    assert client.post(path).status_code == 405
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_each_answer_has_the_id_of_its_request() -> None:
+    for path, key in (("/healthz", None), ("/v1/account", "wrong"), ("/openai/v1/models", "wrong"), ("/nothing", None)):
+        _, headers, _ = await Call(application, "GET", path, key=key, x_request_id="mine-1").answer()
+        assert headers["x-request-id"] == "mine-1"
+        _, headers, _ = await Call(application, "GET", path, key=key, x_request_id="not mine").answer()
+        assert headers["x-request-id"].startswith("req_")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_body_over_the_limit_is_refused_while_it_comes() -> None:
+    call = Call(application, "POST", "/v1/sessions", body=b" " * (BODY_LIMIT_BYTES + 1))
+    status, headers, body = await call.answer()
+    assert status == 413
+    assert ErrorBody.model_validate_json(body).request_id == headers["x-request-id"]
+    just_fits = Call(application, "POST", "/v1/sessions", body=b" " * BODY_LIMIT_BYTES)
+    assert (await just_fits.answer())[0] == 401
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_sign_up_through_the_front_door_makes_a_project() -> None:
+    _, headers, _ = await Call(application, "GET", "/").answer()
+    token = headers["set-cookie"].partition("csrftoken=")[2].partition(";")[0]
+    call = Call(
+        application,
+        "POST",
+        "/_allauth/browser/v1/auth/signup",
+        body=b'{"email": "new@example.com", "password": "correct horse battery"}',
+        content_type="application/json",
+        cookie=f"csrftoken={token}",
+        x_csrftoken=token,
+    )
+    status, headers, body = await call.answer()
+    assert status == 200, body
