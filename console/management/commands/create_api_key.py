@@ -16,6 +16,7 @@ from tinkerscript.wire.account import KeyCreate, Scope
 
 class Command(BaseCommand):
     help = "Print a new API key, and nothing else. The user and the project are created if absent."
+    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("email")

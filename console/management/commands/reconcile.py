@@ -17,6 +17,7 @@ TICK_S = 0.5
 
 class Command(BaseCommand):
     help = "Start, watch, restart and end the runtimes of sessions. One leads; others stand by."
+    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def handle(self, **options: object) -> None:
         stop = threading.Event()

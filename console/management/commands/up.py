@@ -33,6 +33,7 @@ class Interrupted(Exception):
 
 class Command(BaseCommand):
     help = "Run the whole server on this machine: database, object store, web server, reconciler, runtimes."
+    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def handle(self, **options: object) -> None:
         self._signals = 0
@@ -65,19 +66,23 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True
         self._start_store()
-        self._say(f"store   {storage.store_get().endpoint_url}")
         self._children.start(Child("web", lambda: _python("-m", "daphne", *_daphne_arguments()), grace_s=5.0))
+        self._wait_for_store()
+        self._say(f"store   {storage.store_get().endpoint_url}")
         self._children.start(Child("reconcile", lambda: _python("manage.py", "reconcile"), grace_s=15.0))
         self._wait_for_web()
         self._say(f"ready {settings.PUBLIC_URL}")
 
     def _start_store(self) -> None:
-        """The embedded store, or a look at the one that the settings name."""
-        if not settings.S3_ENDPOINT_URL:
-            try:
-                self._children.start(Child("store", _store, grace_s=10.0))
-            except embedded_s3.WeedMissing as error:
-                raise CommandError(str(error)) from None
+        if settings.S3_ENDPOINT_URL:
+            return
+        try:
+            self._children.start(Child("store", _store, grace_s=10.0))
+        except embedded_s3.WeedMissing as error:
+            raise CommandError(str(error)) from None
+
+    def _wait_for_store(self) -> None:
+        """Until it takes an object, be it the embedded one or the one that the settings name."""
         try:
             storage.ready_wait(timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals > 0)
         except StorageUnavailable as error:
