@@ -1,6 +1,8 @@
 """Episode calls: found to be the caller's here, answered by the gateway of the session's runtime, passed on as is."""
 
 import asyncio
+import logging
+import re
 import time
 
 import aiohttp
@@ -10,7 +12,7 @@ from pydantic import BaseModel
 
 from api.idempotency import idempotency_key_of
 from api.upstream import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
-from console.errors import Conflict, SessionFailed, SessionNotReady
+from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
 from console.request_id import request_id_of
 from console.sessions.leases import relay_key
 from console.sessions.models import Session
@@ -22,24 +24,29 @@ READY_TIMEOUT_S = 20.0
 # A gateway holds a begin for up to 20 s (strict on-policy admission) before it says 503.
 ANSWER_TIMEOUT_S = 30.0
 LOOK_AGAIN_S = 0.25
+PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 PASSED_ON = ("Content-Type", "Retry-After")
 
+logger = logging.getLogger(__name__)
 
-async def forward(request: HttpRequest, session_id: str, path: str, body: BaseModel | None = None) -> HttpResponse:
-    """The gateway's answer to ``path``, as it is.
+
+async def forward(request: HttpRequest, session_id: str, *path: str, body: BaseModel | None = None) -> HttpResponse:
+    """The gateway's answer to ``path`` (its parts), as it is.
 
     A session that is on its way up, or whose runtime is being restarted, is waited for. Raises NotFound,
     SessionFailed, Conflict when it has ended, SessionNotReady when the wait was too short: ask again.
     """
     idempotency_key_of(request)  # refused here as everywhere when malformed; the gateway acts on it
+    if not all(PLAIN.fullmatch(part) for part in path):  # what an id is not, such as "..", must not steer the URL
+        raise NotFound("There is no such episode in this session.")
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         session = await sync_to_async(_session_for)(request, session_id)
         if session.state == SessionState.READY and session.address:
             try:
-                return await _ask(request, session, path, body)
-            except CONNECTION_ERRORS:
-                pass  # the runtime is going or gone: its row says so soon
+                return await _ask(request, session, "/".join(path), body)
+            except CONNECTION_ERRORS as error:  # the runtime is going or gone: its row says so soon
+                logger.warning("%s did not answer: %r", session.address, error, extra={"session_id": session_id})
         if time.monotonic() >= deadline:
             raise await sync_to_async(_not_ready)(session)
         await asyncio.sleep(LOOK_AGAIN_S)
@@ -79,7 +86,7 @@ async def _ask(request: HttpRequest, session: Session, path: str, body: BaseMode
         headers["Content-Type"] = "application/json"
     async with client().request(
         request.method,
-        f"http://{session.address}{path}",
+        f"http://{session.address}/{path}",
         params=request.GET.dict(),
         data=body.model_dump_json() if body is not None else None,
         headers=headers,

@@ -12,10 +12,6 @@ RELAY_PREFIX = "/openai/"
 Asgi = Callable[[dict[str, Any], Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]], Awaitable[None]]
 
 
-class BodyTooLarge(Exception):
-    """Raised into the application while it reads."""
-
-
 class Doorway:
     """Sends /openai/ to the relay (which has a limit of its own) and everything else to Django."""
 
@@ -38,9 +34,9 @@ class Doorway:
         if scope["path"].startswith(RELAY_PREFIX):
             await self.relay(scope, receive, send_with_id)
             return
-        try:
-            await self.django(scope, _limited(receive), send_with_id)
-        except BodyTooLarge:
+        limited = Limited(receive)
+        await self.django(scope, limited, send_with_id)
+        if limited.is_over:
             await _refuse(send_with_id, request_id)
 
 
@@ -49,19 +45,20 @@ def _given_id(scope: dict[str, Any]) -> str | None:
     return given if ACCEPTED.fullmatch(given) else None
 
 
-def _limited(receive: Callable) -> Callable:
-    """``receive`` that counts. Django reads the whole body before it answers, so nothing was sent when this raises."""
-    size_bytes = 0
+class Limited:
+    """``receive`` that counts. Past the limit it hangs up: Django, which reads the whole body first, says nothing."""
 
-    async def receive_limited() -> dict[str, Any]:
-        nonlocal size_bytes
-        message = await receive()
-        size_bytes += len(message.get("body", b""))
-        if size_bytes > BODY_LIMIT_BYTES:
-            raise BodyTooLarge
-        return message
+    def __init__(self, receive: Callable) -> None:
+        self.receive, self.size_bytes = receive, 0
 
-    return receive_limited
+    @property
+    def is_over(self) -> bool:
+        return self.size_bytes > BODY_LIMIT_BYTES
+
+    async def __call__(self) -> dict[str, Any]:
+        message = await self.receive()
+        self.size_bytes += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if self.is_over else message
 
 
 async def _refuse(send: Callable, request_id: str) -> None:

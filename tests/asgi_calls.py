@@ -87,7 +87,7 @@ class Call:
     async def start(self) -> tuple[int, dict[str, str]]:
         message = await self.message()
         assert message["type"] == "http.response.start"
-        return message["status"], {name.decode(): value.decode() for name, value in message["headers"]}
+        return message["status"], {name.decode().lower(): value.decode() for name, value in message["headers"]}
 
     async def body(self) -> bytes:
         body = b""

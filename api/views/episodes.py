@@ -9,36 +9,36 @@ from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd
 
 async def episode_begin(request: HttpRequest, session_id: str, body: EpisodeBegin) -> HttpResponse:
     """Begin an episode: a base_url and a key for any OpenAI client."""
-    return await forward(request, session_id, "/episodes", body)
+    return await forward(request, session_id, "episodes", body=body)
 
 
 async def episode_list(
     request: HttpRequest, session_id: str, cursor: str | None = None, limit: int = Query(50, ge=1, le=200)
 ) -> HttpResponse:
     """The session's episodes, newest first."""
-    return await forward(request, session_id, "/episodes")
+    return await forward(request, session_id, "episodes")
 
 
 async def episode_get(request: HttpRequest, session_id: str, episode_id: str) -> HttpResponse:
     """One episode."""
-    return await forward(request, session_id, f"/episodes/{episode_id}")
+    return await forward(request, session_id, "episodes", episode_id)
 
 
 async def episode_end(request: HttpRequest, session_id: str, episode_id: str, body: EpisodeEnd) -> HttpResponse:
     """End an episode with its reward; acknowledged once it is on disk."""
-    return await forward(request, session_id, f"/episodes/{episode_id}/end", body)
+    return await forward(request, session_id, "episodes", episode_id, "end", body=body)
 
 
 async def episode_abandon(request: HttpRequest, session_id: str, episode_id: str, body: EpisodeAbandon) -> HttpResponse:
     """Abandon an episode; it is counted and never trained."""
-    return await forward(request, session_id, f"/episodes/{episode_id}/abandon", body)
+    return await forward(request, session_id, "episodes", episode_id, "abandon", body=body)
 
 
 async def episode_heartbeat(request: HttpRequest, session_id: str, episode_id: str) -> HttpResponse:
     """Keep a quiet episode from expiring."""
-    return await forward(request, session_id, f"/episodes/{episode_id}/heartbeat")
+    return await forward(request, session_id, "episodes", episode_id, "heartbeat")
 
 
 async def accounting_get(request: HttpRequest, session_id: str) -> HttpResponse:
     """Where every begun episode went."""
-    return await forward(request, session_id, "/accounting")
+    return await forward(request, session_id, "accounting")

@@ -7,7 +7,6 @@ from asgi_calls import FakeGateway
 from asgiref.sync import sync_to_async
 from factories import runtime_make
 
-from api.relay_routes import routes
 from api.upstream import client_close
 from console.sessions.models import Session
 from console.users.models import Project
@@ -26,6 +25,7 @@ async def gateway() -> AsyncIterator[FakeGateway]:
 @pytest.fixture
 async def served(gateway: FakeGateway, project: Project) -> Session:
     """A ready session of alice's whose runtime is ``gateway``."""
-    session, _lease = await sync_to_async(runtime_make)(project, address=gateway.address)
-    routes.drop(session.id)
+    session, _lease = await sync_to_async(runtime_make)(project)
+    session.address = gateway.address  # a lease begins without one
+    await session.asave(update_fields=["address"])
     return session

@@ -73,20 +73,11 @@ async def test_every_episode_route_has_its_place_at_the_gateway(gateway, served,
         assert (status, json.loads(answer)) == (200, {"path": expected})
 
 
-@pytest.mark.parametrize("episode", ["..", "a%2Fb", "a%2e%2e", "%2e%2e", "a?x", "%C3%A9"])
+@pytest.mark.parametrize("episode", ["..", "a/b", "a%2Fb", "%2e%2e", "a%3Fx", "é", "a" * 65])
 async def test_an_id_cannot_lead_elsewhere_in_the_gateway(episode, gateway, served, api_key) -> None:
-    call = Call(application, "GET", f"/v1/sessions/{served.id}/episodes/x", key=api_key)
-    from urllib.parse import unquote
-
-    call.task.cancel()
-    call = Call(application, "GET", f"/v1/sessions/{served.id}/episodes/{unquote(episode)}", key=api_key)
-    status, _, body = await call.answer()
-    if status == 200:
-        path = json.loads(body)["path"]
-        assert path.startswith("/episodes/")
-        assert ".." not in path
-    else:
-        assert status in (400, 404)
+    status, _, _ = await Call(application, "GET", f"/v1/sessions/{served.id}/episodes/{episode}", key=api_key).answer()
+    assert status == 404
+    assert not gateway.requests
 
 
 async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(gateway, served, api_key) -> None:
