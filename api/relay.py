@@ -158,9 +158,7 @@ async def _whole(answer: aiohttp.ClientResponse):
 def _start(answer: aiohttp.ClientResponse) -> dict[str, Any]:
     hop_by_hop = _named_by_connection(answer.headers.getall("Connection", [])) | HOP_BY_HOP
     dropped = {name.encode("latin-1") for name in hop_by_hop}
-    headers = [
-        (name.lower(), value) for name, value in answer.raw_headers if name.decode("latin-1").lower() not in dropped
-    ]
+    headers = [(name.lower(), value) for name, value in answer.raw_headers if name.lower() not in dropped]
     return {"type": "http.response.start", "status": answer.status, "headers": headers}
 
 
