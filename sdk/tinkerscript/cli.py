@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 try:
     import typer
@@ -65,7 +66,7 @@ def events(session_id: str, follow: bool = False, after: int = 0, kind: list[Eve
 
 
 @app.command()
-def download(session_id: str, path: Path = Path("tuned_model")) -> None:
+def download(session_id: str, path: Annotated[Path, typer.Argument()] = Path("tuned_model")) -> None:
     """Download the tuned model; of a session that has ended, the last one that was exported."""
     with connection() as transport:
         which = Session(transport, session_id)

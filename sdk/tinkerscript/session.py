@@ -20,7 +20,7 @@ from .wire.sessions import Accounting, SessionList, SessionState, SessionView
 T = TypeVar("T")
 OnProgress = Callable[[str, str, int | None], object]
 
-FOLLOW_WAIT_S = 15.0  # the server holds a long poll for at most 20 s
+FOLLOW_WAIT_S = 5.0  # a closed client ends its followers within this; the server would hold a long poll for 20 s
 READY_POLL_S = 2.0  # phase and queue position change without an event; look this often
 EPISODE_CALL_TIMEOUT_S = 60.0  # the API and the gateway may each hold an episode call for 20 s
 ABANDON_RETRY_S = 30.0  # an episode that cannot be abandoned expires anyway

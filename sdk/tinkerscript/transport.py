@@ -4,8 +4,10 @@ Runtimes use it too, with their lease token. Every request has a timeout and eve
 may be sent twice carries one ``Idempotency-Key``, the same on each try, so a lost answer costs nothing.
 """
 
+import functools
 import ipaddress
 import random
+import ssl
 import threading
 import time
 import uuid
@@ -30,7 +32,14 @@ WAITS_FOR_SESSION = "session_not_ready"  # not an outage: the caller knows how l
 def http_client_for(url: str) -> httpx.Client:
     """A client for the host of ``url``. Proxy settings of the environment never apply to this machine itself."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-    return httpx.Client(trust_env=not is_loopback(url), limits=limits, follow_redirects=False)
+    verify = _certificates()
+    return httpx.Client(verify=verify, trust_env=not is_loopback(url), limits=limits, follow_redirects=False)
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """The system's trusted certificates, read once: that takes longer than everything else about a client."""
+    return httpx.create_ssl_context()
 
 
 def is_loopback(url: str) -> bool:

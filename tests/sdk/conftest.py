@@ -1,0 +1,49 @@
+"""A hand-written control plane on a real socket, and sessions on it that are closed at the end."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sdk.rest_server import API_KEY, RestServer
+
+from tinkerscript import TinkerScript, transport
+from tinkerscript import session as session_module
+
+
+@pytest.fixture(autouse=True)
+def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TINKERSCRIPT_BASE_URL", "TINKERSCRIPT_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def quick_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "BACKOFF_FIRST_S", 0.02)
+    monkeypatch.setattr(transport, "BACKOFF_MOST_S", 0.1)
+    monkeypatch.setattr(session_module, "FOLLOW_WAIT_S", 0.2)
+
+
+@pytest.fixture
+def server() -> Iterator[RestServer]:
+    rest = RestServer()
+    rest.start()
+    yield rest
+    rest.stop()
+
+
+@pytest.fixture
+def connect(server: RestServer) -> Iterator[Callable[..., TinkerScript]]:
+    opened: list[TinkerScript] = []
+
+    def start(base_model: str | None = "SmolLM2", **options: Any) -> TinkerScript:
+        opened.append(TinkerScript(base_model, **{"base_url": server.url, "api_key": API_KEY, **options}))
+        return opened[-1]
+
+    yield start
+    for session in opened:
+        session.close(stop=False)
+
+
+@pytest.fixture
+def session(connect: Callable[..., TinkerScript]) -> TinkerScript:
+    return connect()

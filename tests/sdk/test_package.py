@@ -1,0 +1,43 @@
+"""What a user installs and imports: the SDK alone."""
+
+import email
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import tinkerscript
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_importing_the_sdk_imports_nothing_heavy():
+    code = (
+        "import sys, httpx, pydantic\n"
+        "before = set(sys.modules)\n"  # httpx itself imports rich where it is installed
+        "import tinkerscript\n"
+        "heavy = {'django', 'torch', 'vllm', 'transformers', 'openai', 'rich', 'typer', 'numpy'}\n"
+        "print(sorted(heavy & (set(sys.modules) - before)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_public_name_exists():
+    assert sorted(tinkerscript.__all__) == tinkerscript.__all__
+    assert all(hasattr(tinkerscript, name) for name in tinkerscript.__all__)
+
+
+def test_wheel_holds_the_sdk_alone_and_needs_httpx_and_pydantic_only(tmp_path):
+    command = ["pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--quiet", "-w", tmp_path, ROOT]
+    subprocess.run([sys.executable, "-m", *map(str, command)], check=True, timeout=120, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        [about] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        metadata = email.message_from_bytes(archive.read(about))
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"tinkerscript"}
+    assert "tinkerscript/wire/episodes.py" in names
+    assert not [name for name in names if "examples" in name or "tests" in name]
+    required = [r for r in metadata.get_all("Requires-Dist") if "extra ==" not in r]
+    assert sorted(r.split("<")[0].split(">")[0] for r in required) == ["httpx", "pydantic"]
