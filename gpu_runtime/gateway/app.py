@@ -1,0 +1,109 @@
+"""The gateway as one ASGI app, and how it is served inside the runtime's event loop."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.gateway.calls import STALL_S, Calls
+from gpu_runtime.gateway.episodes import Episodes
+from gpu_runtime.gateway.errors import GatewayError, NotFound, WrongMethod
+from gpu_runtime.gateway.http import openai_error, wire_error
+from gpu_runtime.gateway.internal import InternalDoor
+from gpu_runtime.gateway.openai import OpenAIDoor
+from gpu_runtime.gateway.render import Renderer
+from gpu_runtime.interfaces import Engine
+from tinkerscript.wire.runtime import Assignment
+
+START_S = 30.0
+log = logging.getLogger(__name__)
+
+
+def create_app(
+    episodes: Episodes,
+    engine: Engine,
+    renderer: Renderer,
+    assignment: Assignment,
+    *,
+    on_fault: Callable[[RuntimeFault], None],
+    stall_s: float = STALL_S,
+) -> Starlette:
+    """The app. ``on_fault`` is told when a call finds the engine dead or silent for ``stall_s`` seconds."""
+    calls = Calls(episodes, engine, renderer, assignment.config, on_fault=on_fault, stall_s=stall_s)
+    return Starlette(
+        routes=[
+            *OpenAIDoor(episodes, calls, renderer, assignment).routes(),
+            *InternalDoor(episodes, assignment.relay_key).routes(),
+            Route("/healthz", _health),
+        ],
+        exception_handlers={
+            GatewayError: _refuse,
+            HTTPException: _no_route,
+            ClientDisconnect: _nobody_there,
+            Exception: _crash,
+        },
+    )
+
+
+@contextlib.asynccontextmanager
+async def serve(app: Starlette, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+    """Serve ``app`` in the running event loop; gives "host:port", with a free port by default. Stops on leaving.
+
+    Raises OSError when the address cannot be had, TimeoutError when the server does not come up.
+    """
+    listener = socket.create_server((host, port), backlog=2048)
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    server = _Server(config)
+    task = asyncio.create_task(server.serve([listener]))
+    try:
+        async with asyncio.timeout(START_S):
+            while not server.started:
+                if task.done():
+                    await task
+                await asyncio.sleep(0.005)
+        yield "{}:{}".format(*listener.getsockname()[:2])
+    finally:
+        server.should_exit = True
+        await asyncio.gather(task, return_exceptions=True)
+        listener.close()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals alone: the runtime handles them, and ends this server in its turn."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _health(_: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, GatewayError), "registered for this class alone"
+    return openai_error(request, error) if request.url.path.startswith("/v1/") else wire_error(request, error)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException), "registered for this class alone"
+    refusal = WrongMethod if error.status_code == 405 else NotFound
+    return await _refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}"))
+
+
+async def _nobody_there(_: Request, error: Exception) -> Response:
+    return Response(status_code=499)
+
+
+async def _crash(request: Request, error: Exception) -> Response:
+    log.error("A request failed.", exc_info=error)
+    return await _refuse(request, GatewayError("the request failed inside the service"))

@@ -1,0 +1,209 @@
+"""A request for a chat completion, checked strictly: what is not supported is named, never ignored."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gpu_runtime.gateway.errors import BadRequest
+from gpu_runtime.gateway.messages import Message
+
+# Options of the dialect that this gateway does not have, with the values at which they say nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "repetition_penalty": (1,),
+    "logit_bias": ({},),
+    "min_p": (0,),
+    "min_tokens": (0,),
+    "modalities": (["text"],),
+    "service_tier": ("auto", "default"),
+    "store": (False,),
+    "top_k": (0, -1),
+}
+MAX_STOPS = 16
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Function(_Options):
+    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(_Options):
+    type: Literal["function"]
+    function: Function
+
+    def normal(self) -> dict[str, Any]:
+        """The form that templates read: ``parameters`` is always a schema."""
+        function = {"name": self.function.name}
+        if self.function.description is not None:
+            function["description"] = self.function.description
+        return {
+            "type": "function",
+            "function": function | {"parameters": self.function.parameters or {"type": "object", "properties": {}}},
+        }
+
+
+class NamedFunction(_Options):
+    name: str
+
+
+class NamedTool(_Options):
+    type: Literal["function"]
+    function: NamedFunction
+
+
+class StreamOptions(_Options):
+    include_usage: bool | None = None
+    include_obfuscation: Literal[False] | None = None
+
+
+class JsonSchema(_Options):
+    name: str = Field(min_length=1, max_length=64)
+    description: str | None = None
+    schema_: dict[str, Any] = Field(default_factory=dict, alias="schema")
+    strict: bool | None = None
+
+
+class TextFormat(_Options):
+    type: Literal["text"]
+
+
+class JsonObjectFormat(_Options):
+    type: Literal["json_object"]
+
+
+class JsonSchemaFormat(_Options):
+    type: Literal["json_schema"]
+    json_schema: JsonSchema
+
+
+ResponseFormat = Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Field(discriminator="type")]
+StopString = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+class ChatRequest(_Options):
+    """The body of ``POST /v1/chat/completions``."""
+
+    model: str
+    messages: list[Message] = Field(min_length=1)
+    max_tokens: int | None = Field(None, ge=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
+    n: int | None = Field(None, ge=1, le=128)
+    stop: StopString | Annotated[list[StopString], Field(max_length=MAX_STOPS)] | None = None
+    seed: int | None = Field(None, ge=-(2**63), lt=2**63)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    tools: list[Tool] | None = Field(None, max_length=128)
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    return_token_ids: bool | None = None
+    metadata: dict[str, str] | None = None
+    user: str | None = None
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> "ChatRequest":
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs: true")
+        if self.stream_options is not None and not self.stream:
+            raise ValueError("stream_options needs stream: true")
+        if self.tool_choice not in (None, "none", "auto") and not self.tools:
+            raise ValueError("tool_choice needs tools")
+        if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in self.tool_names:
+            raise ValueError(f"tool_choice names {self.tool_choice.function.name!r}, which is not among tools")
+        if self.tools and self.tool_choice != "none" and self.json_schema is not None:
+            raise ValueError("response_format together with tools is not supported by this model; send one of them")
+        return self
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of the functions that may be called."""
+        return [tool.function.name for tool in self.tools or []]
+
+    @property
+    def json_schema(self) -> str | None:
+        """The schema that the answer must satisfy; "{}" means any object."""
+        if isinstance(self.response_format, JsonObjectFormat):
+            return "{}"
+        if isinstance(self.response_format, JsonSchemaFormat):
+            return json.dumps(self.response_format.json_schema.schema_)
+        return None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @property
+    def wants_ids(self) -> bool:
+        """Token ids are part of an answer unless the client says no."""
+        return self.return_token_ids is not False
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """So are log-probabilities."""
+        return self.logprobs or (self.logprobs is None and self.wants_ids)
+
+
+def read(body: bytes) -> ChatRequest:
+    """The request in ``body``. Raises BadRequest, naming what is wrong and where."""
+    value = _json(body)
+    if not isinstance(value, dict):
+        raise BadRequest("the body must be a JSON object")
+    for name, neutral in NEUTRAL.items():
+        if name in value and value.pop(name) not in (None, *neutral):
+            raise BadRequest(f"the option {name} is not supported", param=name, openai_code="unsupported_parameter")
+    try:
+        return ChatRequest.model_validate({name: option for name, option in value.items() if option is not None})
+    except ValidationError as error:
+        raise _named(error, value) from None
+
+
+def _json(body: bytes) -> Any:
+    try:
+        value = json.loads(body, parse_constant=_no_constant)
+        if b"\\u" in body:  # an escape can make half a surrogate pair, which is no text
+            json.dumps(value, ensure_ascii=False).encode()
+        elif isinstance(value, dict) and "tools" in value:
+            json.dumps(value["tools"])  # what can be read can be nested too deeply to be written
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body is not JSON in UTF-8: {str(error)[:200]}") from None
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _named(error: ValidationError, body: dict[str, Any]) -> BadRequest:
+    # A union reports each of its members. The one that was meant is the one whose type fits; then the deepest.
+    errors = error.errors(include_url=False, include_input=False)
+    best = max(errors, key=lambda entry: (not entry["type"].endswith("_type"), len(entry["loc"])))
+    place = _path(best["loc"], body)
+    if best["type"] == "extra_forbidden":
+        return BadRequest(f"the option {place} is not supported", param=place, openai_code="unsupported_parameter")
+    message = best["msg"].removeprefix("Value error, ")
+    return BadRequest(f"{place}: {message}" if place else message, param=place or None)
+
+
+def _path(loc: tuple[int | str, ...], value: Any) -> str:
+    """``loc`` without the names of union members, which a client has never heard of."""
+    path = []
+    for index, part in enumerate(loc):
+        inside = part in value if isinstance(value, dict) else isinstance(value, list) and isinstance(part, int)
+        if inside:
+            value = value[part]
+        if inside or (isinstance(value, dict) and index == len(loc) - 1 and isinstance(part, str) and "[" not in part):
+            path.append(str(part))
+    return ".".join(path)

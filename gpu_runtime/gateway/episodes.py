@@ -1,0 +1,369 @@
+"""The ledger of episodes: who may begin, call, end; what expires; what waits to be trained.
+
+The journal is the truth and memory its index: after a restart everything here is rebuilt from it, and open episodes
+stay open. All methods run on one asyncio loop.
+"""
+
+import asyncio
+import hashlib
+import logging
+import math
+import secrets
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpu_runtime.gateway import timelines
+from gpu_runtime.gateway.admission import batch_is_covered
+from gpu_runtime.gateway.batches import Batches
+from gpu_runtime.gateway.disk import Bell, Disk
+from gpu_runtime.gateway.errors import (
+    BadKey,
+    BadRequest,
+    EmptyEpisode,
+    EpisodeClosed,
+    GatewayError,
+    NotAdmitted,
+    NotFound,
+    OutputConflict,
+)
+from gpu_runtime.gateway.open_episode import OpenEpisode
+from gpu_runtime.gateway.splicing import Conversation
+from gpu_runtime.gateway.tool_calls import ToolFormat
+from gpu_runtime.journal import Journal
+from gpu_runtime.journal_records import CallRecord, EpisodeRecord, pack_ids
+from tinkerscript.wire import episode_key
+from tinkerscript.wire.episodes import (
+    EpisodeBegin,
+    EpisodeBegun,
+    EpisodeList,
+    EpisodeState,
+    EpisodeView,
+    WorkflowOutput,
+)
+from tinkerscript.wire.runtime import Assignment
+from tinkerscript.wire.sessions import Accounting
+
+HOLD_S = 20.0  # how long a begin may be held before it is told to ask again
+GATE_S = 300.0  # how long a call may wait for a step and its hand-over
+SWEEP_S = 1.0
+log = logging.getLogger(__name__)
+
+
+class Episodes:
+    """One session's episodes. ``start`` runs the clocks; ``close`` stops them and finishes what is being written.
+
+    ``batches`` is what the training loop takes from. ``last_activity_at`` is Unix time.
+    """
+
+    def __init__(self, journal: Journal, assignment: Assignment, *, now: Callable[[], float] = time.time) -> None:
+        self._journal, self._assignment, self._now = journal, assignment, now
+        self._config = assignment.config
+        self._key = bytes.fromhex(assignment.episode_signing_key)
+        self._disk, self._bell = Disk(), Bell()
+        self._open = {record.id: OpenEpisode.of(record, now()) for record in journal.open_episodes()}
+        self._clocks: asyncio.Task | None = None
+        self.batches = Batches(journal, self._config, self._disk, self._bell)
+        self.last_activity_at = now()
+
+    async def start(self) -> None:
+        """Begin to watch the clocks."""
+        self._clocks = asyncio.create_task(self._watch_clocks())
+
+    async def close(self) -> None:
+        """Stop the clocks and the calls in flight; open episodes stay open in the journal. Safe to call twice."""
+        if self._clocks:
+            self._clocks.cancel()
+            await asyncio.gather(self._clocks, return_exceptions=True)
+        for episode in list(self._open.values()):
+            await episode.stop_calls()
+        self._disk.close()
+
+    # What clients do
+
+    async def begin(
+        self, request: EpisodeBegin, *, begin_key: str | None = None, hold_s: float = HOLD_S
+    ) -> EpisodeBegun:
+        """A new episode and its key, once it is in the journal; the same ones again for a repeated ``begin_key``.
+
+        Held for up to ``hold_s`` seconds while it could only be left over. Raises NotAdmitted, DiskFull.
+        """
+        if begin_key and (earlier := await self._disk.run(self._journal.episode_of_begin, begin_key)):
+            return self._begun(earlier)
+        if request.supersedes in self._open:
+            await self._drop(self._open[request.supersedes], self._journal.abandon, "superseded")
+        deadline = asyncio.get_running_loop().time() + hold_s
+        while reason := self._reason_to_wait(request.eval):
+            left_s = deadline - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                raise NotAdmitted(reason)
+            await self._bell.wait(min(left_s, 1.0))
+        return await self._open_now(request, begin_key)
+
+    async def end(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
+        """Complete an episode; the answer says what became of it and is on disk before it is given.
+
+        Raises NotFound, EpisodeClosed, EmptyEpisode, OutputConflict, BadRequest, DiskFull.
+        """
+        episode = self._open.get(episode_id)
+        if episode is None:
+            return await self._end_again(episode_id, output)
+        async with episode.lock:
+            if episode_id in self._open:
+                record = await self._close(episode, self._complete, output)
+                if not record.eval:
+                    record = await self.batches.add(record)
+                return record.view()
+        return await self._end_again(episode_id, output)
+
+    async def abandon(self, episode_id: str, reason: str) -> EpisodeView:
+        """Give an episode up; one that is over without a sample stays as it is. Raises NotFound, OutputConflict."""
+        if episode_id in self._open:
+            await self._drop(self._open[episode_id], self._journal.abandon, reason)
+        record = await self._record(episode_id)
+        if record.state is EpisodeState.COMPLETED:
+            raise OutputConflict(f"episode {episode_id} has ended; its reward stands")
+        return record.view()
+
+    async def heartbeat(self, episode_id: str) -> EpisodeView:
+        """The agent is alive: its idle clock starts again. Raises NotFound, EpisodeClosed."""
+        record = await self._record(episode_id)
+        if episode_id not in self._open:
+            raise _closed(record)
+        self._touch(self._open[episode_id])
+        return record.view()
+
+    async def view(self, episode_id: str) -> EpisodeView:
+        """One episode. Raises NotFound."""
+        return (await self._record(episode_id)).view()
+
+    async def page(self, *, cursor: str | None = None, limit: int = 100) -> EpisodeList:
+        """One page, newest first. Raises BadRequest on a cursor that is not one of ours."""
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+            raise BadRequest("cursor is not one that this session answered", param="cursor")
+        before = int(cursor) if cursor else None
+        records = await self._disk.run(self._journal.episodes, before=before, limit=limit + 1)
+        more = str(records[limit - 1].seq) if len(records) > limit else None
+        return EpisodeList(items=[record.view() for record in records[:limit]], next_cursor=more)
+
+    async def accounting(self) -> Accounting:
+        """Where every begun episode is."""
+        return await self._disk.run(self._journal.accounting)
+
+    async def calls(self, episode_id: str) -> list[CallRecord]:
+        """Every call of an episode, with its tokens. Raises NotFound."""
+        await self._record(episode_id)
+        return await self._disk.run(self._journal.calls, episode_id)
+
+    # What calls need
+
+    def authenticate(self, key: str) -> OpenEpisode:
+        """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
+        try:
+            claim = episode_key.read(key)
+            if claim.session_id != self._assignment.session_id:
+                raise BadKey("this key belongs to another session", openai_code="invalid_api_key")
+            episode_key.verify(key, self._key, now=self._now())
+        except episode_key.BadEpisodeKey as error:
+            if error.expired:
+                raise EpisodeClosed("the episode of this key has expired") from None
+            raise BadKey(f"the episode key is not valid: {error}", openai_code="invalid_api_key") from None
+        episode = self._open.get(claim.episode_id)
+        if episode is None or episode.closing or episode.expiry(self._now(), self._config.episode_idle_timeout_s):
+            raise EpisodeClosed(f"episode {claim.episode_id} is over")
+        return episode
+
+    async def call_gate(self, episode: OpenEpisode, *, gate_s: float = GATE_S) -> None:
+        """Wait until the episode's calls may be sampled. Raises NotAdmitted, EpisodeClosed."""
+        deadline = asyncio.get_running_loop().time() + gate_s
+        while not self.batches.calls_may_run:
+            left_s = deadline - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                raise NotAdmitted("a training step takes longer than a call may wait")
+            await self._bell.wait(left_s)
+        if episode.closing or episode.id not in self._open:
+            raise EpisodeClosed(f"episode {episode.id} is over")
+
+    def call_begun(self, episode: OpenEpisode, task: asyncio.Task) -> None:
+        """``task`` answers a call of ``episode``: it keeps the episode from being idle and ends with it."""
+        self._touch(episode)
+        episode.calls.add(task)
+        task.add_done_callback(lambda done: self._call_over(episode, done))
+
+    def group_found(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None:
+        """The first prompt of an episode that has no task names its group."""
+        if episode.group_key is None:
+            episode.group_key = "prompt:" + hashlib.sha256(pack_ids(prompt_ids)).hexdigest()[:32]
+            self._bell.ring()
+
+    async def conversation(self, episode: OpenEpisode, tool_format: ToolFormat | None) -> Conversation:
+        """What later calls of the episode can continue; read from the journal after a restart."""
+        if episode.conversation is None:
+            calls = await self._disk.run(self._journal.calls, episode.id)
+            # Another call may have read it meanwhile, and added to it since.
+            episode.conversation = episode.conversation or Conversation(calls, tool_format)
+        return episode.conversation
+
+    async def call_record(self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int) -> None:
+        """Keep a call; it is on disk when this returns. Raises EpisodeNotOpen, DiskFull."""
+        await self._disk.run(
+            self._journal.record_call, call, group_key=episode.group_key, parent_prefix_length=parent_prefix_length
+        )
+        versions = [version for answer in call.completions for version in answer.versions_T]
+        if call.status == "completed" and versions:
+            known = [] if episode.version_first is None else [episode.version_first]
+            episode.version_first = min([*known, *versions])
+
+    async def recorded_call(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
+        """The call that answered this request id before, if any."""
+        return await self._disk.run(self._journal.call_of_request, episode.id, request_id)
+
+    async def check_room(self) -> None:
+        """Raises DiskFull when a call could be sampled but not kept."""
+        await self._disk.run(self._journal.check_room)
+
+    # Inside
+
+    def _call_over(self, episode: OpenEpisode, task: asyncio.Task) -> None:
+        episode.calls.discard(task)
+        self._touch(episode)
+
+    def _touch(self, episode: OpenEpisode) -> None:
+        episode.last_seen = self.last_activity_at = self._now()
+
+    def _reason_to_wait(self, is_eval: bool) -> str | None:
+        batches, config = self.batches, self._config
+        if batches.is_over:
+            return None
+        if batches.pending() > config.max_staleness:
+            return "a training step is about to run or running"
+        if is_eval or config.max_staleness > 0:
+            return None
+        now = self._now()
+        # Those that began to sample under older weights will be stale: they fill nothing.
+        useful = [
+            episode
+            for episode in self._open.values()
+            if not episode.eval
+            and episode.is_live(now)
+            and (episode.version_first is None or episode.version_first >= batches.policy_version)
+        ]
+        covered = batch_is_covered(
+            completed=Counter(record.group_key or "" for record in batches.waiting.values()),
+            open_known=Counter(episode.group_key for episode in useful if episode.group_key is not None),
+            open_unknown=sum(episode.group_key is None for episode in useful),
+            grpo_n=config.grpo_n,
+            tasks_per_batch=config.tasks_per_batch,
+        )
+        return "the open episodes already fill the coming batch" if covered else None
+
+    async def _open_now(self, request: EpisodeBegin, begin_key: str | None) -> EpisodeBegun:
+        now = self._now()
+        episode = OpenEpisode(
+            id=f"epi_{secrets.token_hex(8)}",
+            seq=0,
+            eval=request.eval,
+            group_key=request.task,
+            begun_at=now,
+            deadline_at=now + (request.timeout_s or self._config.episode_timeout_s),
+            last_seen=now,
+        )
+        self.last_activity_at = now
+        self._open[episode.id] = episode  # before the disk is asked, so that the next begin counts it
+        try:
+            record = await self._disk.run(
+                self._journal.begin,
+                episode.id,
+                task=request.task,
+                eval=request.eval,
+                deadline_at=episode.deadline_at,
+                begin_key=begin_key,
+            )
+        except (GatewayError, sqlite3.IntegrityError) as error:
+            del self._open[episode.id]
+            self._bell.ring()
+            earlier = begin_key and await self._disk.run(self._journal.episode_of_begin, begin_key)
+            if isinstance(error, sqlite3.IntegrityError) and earlier:
+                return self._begun(earlier)
+            raise
+        return self._begun(record)
+
+    def _begun(self, record: EpisodeRecord) -> EpisodeBegun:
+        claim = episode_key.EpisodeClaim(self._assignment.session_id, record.id, math.ceil(record.deadline_at))
+        return EpisodeBegun(
+            episode_id=record.id,
+            api_key=episode_key.sign(self._key, claim),
+            base_url=self._assignment.public_url.rstrip("/") + "/openai/v1",
+            model=self._assignment.base_model,
+            policy_version=self.batches.policy_version,
+            idle_timeout_s=self._config.episode_idle_timeout_s,
+            deadline_s=max(0.0, record.deadline_at - self._now()),
+        )
+
+    async def _close(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any) -> EpisodeRecord:
+        """Stop the calls, then ``write``; the caller holds the lock. A refused write leaves the episode open."""
+        episode.closing = True
+        try:
+            await episode.stop_calls()
+            record = await self._disk.run(write, episode.id, *values)
+        finally:
+            episode.closing = False
+        del self._open[episode.id]
+        self.last_activity_at = self._now()
+        self._bell.ring()
+        return record
+
+    async def _drop(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str) -> None:
+        async with episode.lock:
+            if episode.id in self._open:
+                await self._close(episode, write, reason)
+
+    def _complete(self, episode_id: str, output: WorkflowOutput) -> EpisodeRecord:
+        report = timelines.report(self._journal.calls(episode_id))
+        if not report["calls"]:
+            raise EmptyEpisode(f"episode {episode_id} has no LLM call: there is nothing to train or to count")
+        unknown = sorted({*(output.rewards_by_agent or {})} - {*report["agents"]})
+        if unknown:
+            raise BadRequest(
+                f"rewards_by_agent names {', '.join(unknown)}, but no call of this episode was labelled so",
+                hint="Label the calls of an agent with the header X-Agent or with metadata.agent.",
+                param="rewards_by_agent",
+                details={"known": report["agents"]},
+            )
+        return self._journal.end(episode_id, output, report)
+
+    async def _end_again(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
+        record = await self._record(episode_id)
+        if record.output is None:
+            raise _closed(record)
+        if record.output != output:
+            raise OutputConflict(f"episode {episode_id} has ended with another output; that one stands")
+        return record.view()
+
+    async def _record(self, episode_id: str) -> EpisodeRecord:
+        record = await self._disk.run(self._journal.episode, episode_id)
+        if record is None:
+            raise NotFound(f"this session has no episode {episode_id}")
+        return record
+
+    async def _watch_clocks(self) -> None:
+        while True:
+            try:
+                await self._expire_due()
+            except Exception:  # the top of this loop: a full disk now must not stop the clocks for ever
+                log.exception("An episode could not be expired; its clock is read again.")
+            idle_s = self._config.episode_idle_timeout_s
+            due_in_s = min((e.due_at(idle_s) for e in self._open.values()), default=math.inf) - self._now()
+            await asyncio.sleep(min(SWEEP_S, max(0.01, due_in_s)))
+
+    async def _expire_due(self) -> None:
+        for episode in list(self._open.values()):
+            if reason := episode.expiry(self._now(), self._config.episode_idle_timeout_s):
+                await self._drop(episode, self._journal.expire, reason)
+
+
+def _closed(record: EpisodeRecord) -> EpisodeClosed:
+    why = f" ({record.reason})" if record.reason else ""
+    return EpisodeClosed(f"episode {record.id} is {record.state.value}{why}")

@@ -1,0 +1,94 @@
+"""What both doors of the gateway share: reading a body, seeing that a client went away, and the two error bodies."""
+
+import asyncio
+import contextlib
+import hmac
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+
+from gpu_runtime.gateway.errors import BadKey, GatewayError, TooLarge
+from tinkerscript.wire.errors import ErrorBody, ErrorDetail
+
+MOST_BODY_BYTES = 16 * 2**20
+T = TypeVar("T")
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body. Raises TooLarge before it has read more than 16 MiB."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_BODY_BYTES:
+            raise TooLarge(f"the body is larger than {MOST_BODY_BYTES} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """``work``, cancelled when the client goes away first. Raises ClientDisconnect then. The body must be read."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise ClientDisconnect()
+        return await task
+    finally:
+        for each in (task, gone):
+            each.cancel()
+            with contextlib.suppress(asyncio.CancelledError, GatewayError):
+                await each
+
+
+def bearer(request: Request) -> str:
+    """The episode key of a request. Raises BadKey."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not key.strip():
+        raise BadKey("no episode key: send it as Authorization: Bearer", openai_code="invalid_api_key")
+    return key.strip()
+
+
+def check_relay_key(request: Request, relay_key: str) -> None:
+    """Internal paths are for the control plane alone. Raises BadKey."""
+    given = request.headers.get("x-relay-key", "")
+    if not hmac.compare_digest(given.encode(), relay_key.encode()):
+        raise BadKey("wrong or missing X-Relay-Key", hint="Internal paths are for the control plane.")
+
+
+def request_id(request: Request) -> str | None:
+    """The caller's name for this request, the same when it is sent again."""
+    return request.headers.get("x-request-id") or None
+
+
+def openai_error(request: Request, error: GatewayError) -> JSONResponse:
+    """The error body of the OpenAI dialect."""
+    body = {
+        "message": f"{error} {error.hint}".strip() if error.hint else str(error),
+        "type": error.openai_type,
+        "param": error.param,
+        "code": error.openai_code,
+    }
+    return JSONResponse({"error": body}, status_code=error.status, headers=_headers(request, error))
+
+
+def wire_error(request: Request, error: GatewayError) -> JSONResponse:
+    """The error body of the REST interface."""
+    details = error.details | ({"param": error.param} if error.param else {})
+    detail = ErrorDetail(code=error.code, message=str(error), hint=error.hint, details=details)
+    body = ErrorBody(error=detail, request_id=request_id(request) or "")
+    return JSONResponse(body.model_dump(mode="json"), status_code=error.status, headers=_headers(request, error))
+
+
+def _headers(request: Request, error: GatewayError) -> dict[str, str]:
+    headers = {"X-Request-Id": request_id(request) or ""}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(error.retry_after_s)
+    return headers
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,148 @@
+"""What one chat request asks for, in the engine's terms: prompt, sampling options, and the message of an answer."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gpu_runtime.gateway.chat_request import ChatRequest, NamedTool
+from gpu_runtime.gateway.errors import BadRequest
+from gpu_runtime.gateway.messages import extended, normal, normal_answer
+from gpu_runtime.gateway.render import Renderer
+from gpu_runtime.gateway.splicing import Conversation, Prompt, compose
+from gpu_runtime.gateway.tool_calls import ToolFormat
+from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.journal_records import Completion
+from tinkerscript.wire.config import SessionConfig
+
+
+@dataclass(frozen=True)
+class ChatPlan:
+    """A checked request with its identity: ``request_id`` names it among retries, ``agent`` says who asks."""
+
+    request: ChatRequest
+    renderer: Renderer
+    body_sha256: str
+    request_id: str | None = None
+    agent: str | None = None
+
+    @cached_property
+    def messages(self) -> list[dict[str, Any]]:
+        """In normal form."""
+        return [normal(message) for message in self.request.messages]
+
+    @cached_property
+    def tools(self) -> list[dict[str, Any]]:
+        """In normal form."""
+        return [tool.normal() for tool in self.request.tools or []]
+
+    @property
+    def choices(self) -> int:
+        """How many answers are asked for."""
+        return self.request.n or 1
+
+    @property
+    def tool_format(self) -> ToolFormat | None:
+        """How calls in the answer are read; none if the answer is plain text."""
+        return self.renderer.tool_format if self.tools and self.request.tool_choice != "none" else None
+
+    @property
+    def forced(self) -> ToolFormat | None:
+        """Set when the answer must be a call."""
+        return self.tool_format if self.request.tool_choice not in (None, "auto", "none") else None
+
+    def check(self) -> None:
+        """Raises BadRequest for what this model cannot do."""
+        if self.tools and self.renderer.tool_format is None:
+            raise BadRequest(
+                "this model's chat template has no tools, or writes calls in a way that is not known here",
+                param="tools",
+                openai_code="unsupported_parameter",
+            )
+        if self.forced and self.forced.prefill is None:
+            raise BadRequest(
+                f"tool_choice cannot force a call in this model's format ({self.forced.name}); use auto",
+                param="tool_choice",
+                openai_code="unsupported_parameter",
+            )
+
+    def compose(self, conversation: Conversation) -> Prompt:
+        """The prompt, on the ids that the engine has seen where that is possible. Raises BadRequest."""
+        return compose(self.renderer, conversation, self.messages, self.tools, self.forced)
+
+    def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
+        """How to sample answer number ``choice``, of at most ``room`` tokens."""
+        request = self.request
+        limits = [limit for limit in (request.max_tokens, request.max_completion_tokens) if limit is not None]
+        return SamplingOptions(
+            max_tokens=min([room, *(limits or [config.max_tokens])]),
+            temperature=config.temperature if request.temperature is None else request.temperature,
+            top_p=1.0 if request.top_p is None else request.top_p,
+            stop=request.stops,
+            seed=None if request.seed is None else mixed_seed(request.seed, identity, choice),
+            top_logprobs=request.top_logprobs or 0,
+            json_schema=self.forced.forced_schema(self._allowed_tools()) if self.forced else request.json_schema,
+        )
+
+    def completion(self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt) -> Completion:
+        """Answer number ``choice``, as it is kept and as later requests continue it."""
+        text = "".join(delta.text for delta in deltas)
+        ids = tuple(token for delta in deltas for token in delta.token_ids_T)
+        message = self._message(call_id, choice, text, ids)
+        return Completion(
+            choice=choice,
+            token_ids_T=ids,
+            logprobs_T=tuple(logprob for delta in deltas for logprob in delta.logprobs_T),
+            versions_T=tuple(delta.version for delta in deltas for _ in delta.token_ids_T),
+            text=text,
+            finish_reason=deltas[-1].finish_reason if deltas else None,
+            message=message,
+            stop_reason=deltas[-1].stop_reason if deltas else None,
+            splice_key=extended(prompt.names[-1], normal_answer(message)),
+            top_logprobs_T=tuple(top for delta in deltas for top in delta.top_logprobs_T),
+        )
+
+    def options(self) -> dict[str, Any]:
+        """The request without its messages, for the journal."""
+        options = self.request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"messages"})
+        return options | ({"forced_tool": True} if self.forced else {})
+
+    def _allowed_tools(self) -> list[dict[str, Any]]:
+        choice = self.request.tool_choice
+        named = choice.function.name if isinstance(choice, NamedTool) else None
+        return [tool for tool in self.tools if named in (None, tool["function"]["name"])]
+
+    def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if self.tool_format is None:
+            return message
+        written = text
+        if self.tool_format.marker not in written:
+            # Some models mark a call with a special token, which is no part of the text.
+            body = ids[:-1] if ids and self.renderer.is_special(ids[-1]) else ids
+            marked = self.renderer.decode(body, special=True)
+            written = marked if self.tool_format.marker in marked else written
+        if self.forced:
+            written = f"{self.forced.prefill}{text}{self.forced.closing}"
+        content, calls = self.tool_format.parse(written)
+        if not calls:
+            return message
+        if self.request.parallel_tool_calls is False:
+            calls = calls[:1]
+        message["content"] = content or None
+        message["tool_calls"] = [
+            {
+                "id": self.tool_format.call_id(f"{call_id}|{choice}|{index}"),
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for index, call in enumerate(calls)
+        ]
+        return message
+
+
+def mixed_seed(seed: int, identity: str, choice: int) -> int:
+    """A client's seed for one answer: clients that always send the same must not make a group's episodes equal."""
+    digest = hashlib.sha256(f"{seed}|{identity}|{choice}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1

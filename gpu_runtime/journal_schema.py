@@ -1,0 +1,138 @@
+"""The tables of a session's journal, and how its file is opened: one writer, a commit is on disk when it returns."""
+
+import errno
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpu_runtime.errors import JournalFull, RuntimeFault
+
+SCHEMA_VERSION = 1
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+
+-- An episode is in exactly one place of the accounting: `state`, and for a completed one `fate` (none: waiting).
+CREATE TABLE IF NOT EXISTS episodes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    begin_key TEXT UNIQUE,
+    task TEXT,
+    group_key TEXT,
+    eval INTEGER NOT NULL DEFAULT 0,
+    state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'completed', 'abandoned', 'expired')),
+    fate TEXT CHECK (fate IN ('trained', 'stale', 'eval')),
+    reason TEXT,
+    output TEXT,
+    reward REAL,
+    calls INTEGER NOT NULL DEFAULT 0,
+    sampled_tokens INTEGER NOT NULL DEFAULT 0,
+    version_first INTEGER,
+    version_last INTEGER,
+    report TEXT,
+    trained_step INTEGER,
+    begun_at REAL NOT NULL,
+    deadline_at REAL NOT NULL,
+    ended_at REAL,
+    end_seq INTEGER,
+    CHECK (fate IS NULL OR state = 'completed'),
+    CHECK ((state = 'open') = (ended_at IS NULL))
+);
+CREATE INDEX IF NOT EXISTS episodes_by_state ON episodes (state, fate, eval);
+
+-- A prompt that continues an earlier completion is kept as a reference to it plus the ids that follow: a long
+-- conversation takes room in proportion to its length, not to its square.
+CREATE TABLE IF NOT EXISTS calls (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    episode_id TEXT NOT NULL REFERENCES episodes (id),
+    request_id TEXT,
+    body_sha256 TEXT,
+    status TEXT NOT NULL CHECK (status IN ('completed', 'cancelled')),
+    agent TEXT,
+    parent_call TEXT REFERENCES calls (id),
+    parent_choice INTEGER,
+    parent_kept INTEGER,
+    prompt_ids BLOB NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    messages_from INTEGER NOT NULL,
+    messages TEXT NOT NULL,
+    options TEXT NOT NULL,
+    drift TEXT,
+    begun_at REAL NOT NULL,
+    ended_at REAL NOT NULL,
+    UNIQUE (episode_id, request_id)
+);
+CREATE INDEX IF NOT EXISTS calls_by_episode ON calls (episode_id, seq);
+
+CREATE TABLE IF NOT EXISTS completions (
+    call_id TEXT NOT NULL REFERENCES calls (id),
+    choice INTEGER NOT NULL,
+    token_ids BLOB NOT NULL,
+    logprobs BLOB NOT NULL,
+    versions BLOB NOT NULL,
+    top_logprobs TEXT,
+    text TEXT NOT NULL,
+    finish_reason TEXT,
+    stop_reason TEXT,
+    message TEXT NOT NULL,
+    splice_key TEXT,
+    PRIMARY KEY (call_id, choice)
+);
+
+-- One batch per step; an episode is in at most one batch.
+CREATE TABLE IF NOT EXISTS batches (
+    step INTEGER PRIMARY KEY,
+    policy_version INTEGER NOT NULL,
+    created_at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS batch_episodes (
+    step INTEGER NOT NULL REFERENCES batches (step),
+    position INTEGER NOT NULL,
+    group_index INTEGER NOT NULL,
+    episode_id TEXT NOT NULL UNIQUE REFERENCES episodes (id),
+    PRIMARY KEY (step, position)
+);
+CREATE TABLE IF NOT EXISTS steps (
+    step INTEGER PRIMARY KEY REFERENCES batches (step),
+    metrics TEXT NOT NULL,
+    done_at REAL NOT NULL
+);
+"""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open (and if new, create) the journal at ``path``. Raises RuntimeFault on a file of another schema."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA journal_mode = WAL")
+    # FULL: a commit returns when the write-ahead log is on disk, so that an acknowledgement survives a power cut.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
+    connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+    found = connection.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()[0]
+    if found != str(SCHEMA_VERSION):
+        connection.close()
+        raise RuntimeFault(f"the journal {path.name} has schema {found}; this runtime reads schema {SCHEMA_VERSION}")
+    return connection
+
+
+@contextmanager
+def full_disk_is_named() -> Iterator[None]:
+    """Turn SQLite's and the system's ways of saying that the disk is full into JournalFull."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:  # the low byte is the primary code
+            raise JournalFull(f"the journal could not be written: {error}") from error
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise JournalFull(f"the journal could not be written: {error}") from error
+        raise

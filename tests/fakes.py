@@ -1,0 +1,187 @@
+"""Hand-written stand-ins for the engine and the trainer."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformers import PreTrainedTokenizerFast
+
+from gpu_runtime.errors import EngineDead, TrainerFailed
+from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
+
+
+@dataclass
+class Generated:
+    """One request as the fake engine saw it, and what it answered."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    options: SamplingOptions
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    cancelled: bool = False
+
+
+class FakeEngine:
+    """Answers deterministically from prompt ids and seed; ``say`` scripts the next answers.
+
+    A scripted answer is text (encoded and ended) or a list of ids (taken as they are). ``requests`` is the engine's own
+    log. ``hang`` makes it stop after one token, ``dead`` makes it fail.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, *, context_length: int = 512, tokens_per_delta: int = 2
+    ) -> None:
+        self.tokenizer, self.context_length, self.version = tokenizer, context_length, 0
+        self.requests: list[Generated] = []
+        self.weights: list[tuple[Path, int]] = []
+        self.hang = False
+        self.dead = False
+        self.closed = False
+        self.answer: Callable[[Sequence[int], SamplingOptions], list[int]] | None = None
+        self._script: list[list[int]] = []
+        self._per_delta = tokens_per_delta
+
+    @property
+    def end_id(self) -> int:
+        return self.tokenizer.eos_token_id
+
+    def say(self, *answers: str | list[int]) -> None:
+        for answer in answers:
+            ids = answer if isinstance(answer, list) else [*self.encode(answer), self.end_id]
+            self._script.append(ids)
+
+    def encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False)
+
+    async def generate(
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+    ) -> AsyncIterator[Delta]:
+        request = Generated(request_id, tuple(prompt_ids), options)
+        self.requests.append(request)
+        assert len(prompt_ids) + options.max_tokens <= self.context_length, "the gateway checks lengths"
+        if self.dead:
+            raise EngineDead("the fake engine is dead")
+        version = self.version
+        try:
+            async for delta in self._deltas(request, version):
+                yield delta
+        except (asyncio.CancelledError, GeneratorExit):
+            request.cancelled = True
+            raise
+
+    async def _deltas(self, request: Generated, version: int) -> AsyncIterator[Delta]:
+        ids, stop_reason = self._cut(self._next_answer(request), request.options)
+        text, sent = self._text(ids, stop_reason), 0
+        reason = "stop" if stop_reason or (ids and ids[-1] == self.end_id) else "length"
+        for start in range(0, len(ids), self._per_delta):
+            await asyncio.sleep(0)
+            part = ids[start : start + self._per_delta]
+            is_last = start + self._per_delta >= len(ids)
+            upto = text if is_last else self._common(self._decode(ids[: start + len(part)]), text)
+            logprobs = [_logprob(request.prompt_ids, ids[: start + i + 1]) for i in range(len(part))]
+            request.token_ids += part
+            request.logprobs += logprobs
+            top = tuple({t: lp, t + 1: lp - 1.0} for t, lp in zip(part, logprobs, strict=True))
+            yield Delta(
+                text=upto[sent:],
+                token_ids_T=tuple(part),
+                logprobs_T=tuple(logprobs),
+                version=version,
+                finish_reason=reason if is_last else None,
+                top_logprobs_T=top if request.options.top_logprobs else (),
+                stop_reason=stop_reason if is_last else None,
+            )
+            sent = max(sent, len(upto))
+            if self.hang:
+                await asyncio.Event().wait()
+
+    def _next_answer(self, request: Generated) -> list[int]:
+        if self._script:
+            return self._script.pop(0)
+        if self.answer is not None:
+            return self.answer(request.prompt_ids, request.options)
+        seed = json.dumps([list(request.prompt_ids), request.options.seed, request.options.temperature])
+        words = hashlib.sha256(seed.encode()).hexdigest()[:8]
+        return [*self.encode(" ".join(words)), self.end_id]
+
+    def _cut(self, ids: list[int], options: SamplingOptions) -> tuple[list[int], str | None]:
+        ids = ids[: options.max_tokens]
+        for end in range(1, len(ids) + 1):
+            text = self._decode(ids[:end])
+            for stop in options.stop:
+                if stop in text:
+                    return ids[:end], stop
+        return ids, None
+
+    def _text(self, ids: list[int], stop_reason: str | None) -> str:
+        text = self._decode(ids)
+        return text.split(stop_reason)[0] if stop_reason else text
+
+    def _decode(self, ids: list[int]) -> str:
+        return self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    @staticmethod
+    def _common(part: str, text: str) -> str:
+        part = part.rstrip("\ufffd")
+        return part if text.startswith(part) else text[: len(part)]
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        self.weights.append((folder, version))
+        self.version = version
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeTrainer:
+    """Records what it is asked to train; ``fail`` makes the next call raise."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[Sample]] = []
+        self.steps: list[int] = []
+        self.fail = False
+        self.closed = False
+
+    async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
+        self._check()
+        self.batches.append(list(samples))
+        return {"loss": 0.0, "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0}
+
+    async def optim_step(self, step: int) -> dict[str, float]:
+        self._check()
+        self.steps.append(step)
+        return {"grad_norm": 1.0, "learning_rate": 1e-5}
+
+    async def publish(self, folder: Path) -> None:
+        self._write(folder, "weights.json")
+
+    async def export_model(self, folder: Path) -> None:
+        self._write(folder, "model.json")
+
+    async def save_state(self, folder: Path) -> None:
+        self._write(folder, "state.json")
+
+    async def load_state(self, folder: Path) -> None:
+        self._check()
+        self.steps = json.loads((folder / "state.json").read_text())["steps"]
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def _check(self) -> None:
+        if self.fail:
+            raise TrainerFailed("the fake trainer was told to fail")
+
+    def _write(self, folder: Path, name: str) -> None:
+        self._check()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps({"steps": self.steps}))
+
+
+def _logprob(prompt_ids: Sequence[int], sampled: Sequence[int]) -> float:
+    digest = hashlib.sha256(json.dumps([list(prompt_ids), list(sampled)]).encode()).digest()
+    return -int.from_bytes(digest[:2], "big") / 16384
