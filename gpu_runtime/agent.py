@@ -131,9 +131,11 @@ class Agent:
         """Queue one entry for the session's record, from any thread. The same ``key`` twice is one entry.
 
         Returns at once; entries arrive in order, within about 0.2 s, or when the control plane is back. Raises
-        pydantic.ValidationError for an entry that cannot be sent.
+        ValueError (pydantic's ValidationError is one) for an entry that cannot be sent.
         """
         entry = ReportEntry(key=key, kind=kind, data=data).model_dump_json()
+        if len(entry) > BATCH_BYTES:
+            raise ValueError(f"the entry {key!r} has {len(entry)} bytes; {BATCH_BYTES} is the most that is taken")
         if self.lost is None and not self._loop.is_closed():
             self._queue.append(entry)
             self._loop.call_soon_threadsafe(self._queued.set)

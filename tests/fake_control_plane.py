@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -174,7 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        with suppress(BrokenPipeError):  # the client gave up on the answer, as it does when it closes
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Quiet."""

@@ -28,11 +28,11 @@ from tinkerscript.wire.runtime import (
 )
 
 from ..agent import Agent
-from ..errors import DiskFull, StoreUnavailable
+from ..errors import ControlPlaneRefused, DiskFull, StoreUnavailable
 from .transfer import Transfer, UrlRefused, file_sha256, transfer_open
 
 PATIENCE_S = 300.0  # how long the store may be away
-PLANS = 3  # sets of URLs that the store may refuse before it counts as unavailable
+PLANS = 3  # uploads of the same files that may be refused before the store counts as unavailable
 RESERVE_BYTES = 256 << 20  # what the journal and the logs keep when weights fill the volume
 
 
@@ -128,14 +128,13 @@ async def _upload(agent: Agent, folder: Path, opening: UploadOpen, patience_s: f
             plan = await agent.call("/v1/runtime/uploads", opening, UploadPlan, deadline_s=patience_s)
             # A second plan is for the same checkpoint, not for one more.
             opening = opening.model_copy(update={"checkpoint_id": plan.checkpoint_id})
+            commit = f"/v1/runtime/uploads/{plan.upload_id}/commit"
             try:
                 etags = await _put_all(folder, opening.files, plan.files, patience_s)
-            except UrlRefused as error:
-                refused = error
-                continue
-            commit = f"/v1/runtime/uploads/{plan.upload_id}/commit"
-            return await agent.call(commit, UploadCommit(files=etags), UploadCommitted, deadline_s=patience_s)
-        raise StoreUnavailable(f"{PLANS} sets of upload URLs were refused in a row: {refused}") from refused
+                return await agent.call(commit, UploadCommit(files=etags), UploadCommitted, deadline_s=patience_s)
+            except (UrlRefused, ControlPlaneRefused) as error:
+                refused = error  # expired URLs, or objects that are not what was announced: write them again
+        raise StoreUnavailable(f"{PLANS} uploads in a row were refused: {refused}") from refused
     except StoreUnavailable as fault:
         what = f"{opening.kind} of step {opening.step}" if opening.kind != "journal" else "copy of the journal"
         data = {"name": "storage_unavailable", "what": what, "reason": str(fault), "hint": fault.hint}

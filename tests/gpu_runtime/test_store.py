@@ -113,6 +113,15 @@ async def test_expired_upload_urls_are_asked_for_again_under_the_same_checkpoint
     assert server.objects[f"{checkpoint_id}/config.json"] == b"{}"
 
 
+async def test_objects_that_the_commit_refuses_are_written_again(tmp_path, folder):
+    with FakeControlPlane() as server:
+        server.answers[f"{UPLOADS}/up_1/commit"] = (409, error_body("conflict", "config.json has 0 bytes"))
+        async with registered(server, tmp_path) as agent:
+            checkpoint_id = await store.checkpoint_upload(agent, folder, CheckpointKind.STATE, 3)
+    assert server.objects[f"{checkpoint_id}/config.json"] == b"{}"
+    assert len(server.bodies(UPLOADS)) == 2
+
+
 async def test_a_commit_whose_answer_was_lost_is_repeated(tmp_path, folder):
     with FakeControlPlane() as server:
         lost = [(502, {})]

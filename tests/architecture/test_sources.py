@@ -1,0 +1,145 @@
+"""How the sources are written: short files, named failures, no output of their own, nothing about one machine."""
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("api", "console", "gpu_runtime", "sdk/tinkerscript")
+LINES, LINES_OF_TESTS = 300, 500
+
+# A broad `except` stands only at the top of a loop or process, where it records what happened. These are all of them;
+# the numbers may go down and never up.
+BROAD_EXCEPTS = {
+    "api/relay.py": 1,
+    "console/live/consumer.py": 1,
+    "console/live/hub.py": 2,
+    "console/management/commands/reconcile.py": 1,
+    "console/scheduling/reconcile.py": 1,
+    "gpu_runtime/gateway/calls.py": 1,
+    "gpu_runtime/gateway/episodes.py": 1,
+    "gpu_runtime/training/ranks.py": 1,
+    "sdk/tinkerscript/heartbeats.py": 1,
+}
+
+# Written in two parts, so that this file does not find itself.
+REGISTRIES = ["pypi" + ".org", "pythonhosted" + ".org", "npmjs" + ".org", "yarnpkg" + ".com", "pytorch" + ".org/whl"]
+REGISTRIES += ["deb.debian" + ".org", "registry.docker" + ".io", "ghcr" + ".io"]
+MACHINE_PATHS = re.compile(r"(?<![\w.$}])/(?:" + "work|tmp|root|home|opt/" + "wheels)/")
+UNFINISHED = re.compile("TO" + "DO|FIX" + "ME|XX" + "X")
+
+
+@cache
+def tracked():
+    """Every file that the repository holds."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+@cache
+def texts():
+    """Path relative to the root -> text, of every tracked text file."""
+    found = {}
+    for path in tracked():
+        content = path.read_bytes()
+        if b"\0" not in content:
+            found[path.relative_to(ROOT).as_posix()] = content.decode()
+    return found
+
+
+def python(*folders):
+    return {
+        name: text
+        for name, text in texts().items()
+        if name.endswith(".py") and (not folders or name.startswith(tuple(f"{folder}/" for folder in folders)))
+    }
+
+
+def test_no_file_is_too_long_to_be_read_at_once():
+    limits = {
+        name: LINES_OF_TESTS if name.startswith("tests/") else LINES for name in python() if "/migrations/" not in name
+    }
+    too_long = {name: count for name in limits if (count := texts()[name].count("\n")) > limits[name]}
+    assert too_long == {}
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [
+        name for name, text in python(*PACKAGES).items() if text.strip() and not ast.get_docstring(ast.parse(text))
+    ]
+    assert [name for name in silent if "/migrations/" not in name] == []
+
+
+def test_packages_have_empty_init_files():
+    full = [
+        name
+        for name, text in python("api", "console", "gpu_runtime").items()
+        if name.endswith("/__init__.py") and any(not is_docstring(node) for node in ast.parse(text).body)
+    ]
+    assert full == []
+
+
+def is_docstring(node):
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def broad_excepts(text):
+    handlers = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ExceptHandler)]
+    # One that ends by raising again cleans up and hides nothing.
+    hiding = [handler for handler in handlers if not isinstance(handler.body[-1], ast.Raise)]
+    return sum(handler.type is None or catches_all(handler.type) for handler in hiding)
+
+
+def catches_all(node):
+    names = node.elts if isinstance(node, ast.Tuple) else [node]
+    return any(isinstance(name, ast.Name) and name.id in {"Exception", "BaseException"} for name in names)
+
+
+def test_no_failure_is_caught_without_a_name():
+    found = {name: count for name, text in python(*PACKAGES).items() if (count := broad_excepts(text))}
+    assert found == BROAD_EXCEPTS
+
+
+def test_no_package_prints():
+    def prints(text):
+        calls = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+        return any(isinstance(called, ast.Name) and called.id == "print" for called in calls)
+
+    packages = python(*PACKAGES)
+    packages.pop("sdk/tinkerscript/cli.py", None)
+    assert [name for name, text in packages.items() if prints(text)] == []
+
+
+def test_nothing_names_a_package_registry():
+    assert [name for name, text in texts().items() if any(host in text for host in REGISTRIES)] == []
+
+
+def test_nothing_names_a_path_of_one_machine():
+    found = {name: MACHINE_PATHS.findall(text) for name, text in texts().items() if MACHINE_PATHS.search(text)}
+    assert found == {}
+
+
+def test_nothing_is_left_for_later():
+    assert [name for name, text in texts().items() if UNFINISHED.search(text)] == []
+
+
+SETTING = re.compile(r"\b(?:TINKERSCRIPT_[A-Z_]+|S3_[A-Z_]+|DATABASE_URL|REDIS_URL)\b")
+
+
+def test_every_setting_is_documented():
+    # In quotes in settings.py: the name as it is read from the environment.
+    read = set(re.findall(rf'"({SETTING.pattern})"', texts()["console/settings.py"]))
+    assert read, "settings.py reads nothing from the environment any more"
+    assert read - set(SETTING.findall(texts()["README.md"])) == set()
+
+
+def test_every_documented_setting_is_read_somewhere():
+    documented = set(SETTING.findall(texts()["README.md"]))
+    sources = "\n".join(python("console", "gpu_runtime", "sdk").values())
+    assert {name for name in documented if f'"{name}"' not in sources} == set()
