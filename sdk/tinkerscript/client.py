@@ -21,6 +21,7 @@ from .errors import (
     UnknownOption,
 )
 from .heartbeats import Heartbeats
+from .life import EpisodeLife
 from .outputs import sentences
 from .session import EPISODE_CALL_TIMEOUT_S, OnProgress, Session, new_key
 from .transport import Transport
@@ -134,9 +135,10 @@ class TinkerScript(Session):
         )
         if supersedes is not None:
             supersedes.mark_closed("abandoned (superseded)")
-        episode = Episode(self, begun, task=task)
-        self._current.set(episode)
-        self.heartbeats.add(episode, idle_timeout_s=begun.idle_timeout_s)
+        life = EpisodeLife(self, begun.episode_id)
+        episode = Episode(self, life, begun, task=task)
+        self._current.set(life)
+        self.heartbeats.add(life, episode, idle_timeout_s=begun.idle_timeout_s)
         return episode
 
     def end_episode(self, workflow_output: Any, *, episode: Episode | None = None) -> EpisodeView:
@@ -146,22 +148,24 @@ class TinkerScript(Session):
         server has it on disk, what became of it. Ending again with the same output answers the same. Raises
         NoOpenEpisode and what Episode.end() raises.
         """
-        if episode is None:
-            episode = self._current.get()
-            if episode is None or not episode.can_end_with(workflow_output):
-                raise self._no_open_episode(episode)
-        return episode.end(workflow_output)
+        if episode is not None:
+            return episode.end(workflow_output)
+        current = self._current.get()
+        if current is None or not current.can_end_with(workflow_output):
+            raise _no_open_episode(current)
+        return current.end(workflow_output)
 
     def abort_episode(self, reason: str = "aborted", *, episode: Episode | None = None) -> EpisodeView:
         """Abandon an episode: ``episode``, or else the current one of this thread or asyncio task.
 
         Raises NoOpenEpisode, EpisodeClosed.
         """
-        if episode is None:
-            episode = self._current.get()
-            if episode is None or not episode.is_open:
-                raise self._no_open_episode(episode)
-        return episode.abandon(reason)
+        if episode is not None:
+            return episode.abandon(reason)
+        current = self._current.get()
+        if current is None or not current.is_open:
+            raise _no_open_episode(current)
+        return current.abandon(reason)
 
     def close(self, *, stop: bool = True, timeout_s: float = 120.0) -> None:
         """Abandon open episodes as ``closed``, stop the session, wait until its runtime is gone, end the connection.
@@ -195,19 +199,13 @@ class TinkerScript(Session):
             self.close()
 
     def _abandon_open_episodes(self) -> None:
-        for episode_id, episode in self.heartbeats.open_episodes().items():
-            if episode is not None:
-                episode.mark_closed("abandoned (closed)")
+        for life in self.heartbeats.open_episodes():
+            life.mark_closed("abandoned (closed)")
             try:
-                self.episode_abandon(episode_id, "closed", retry_timeout_s=CLOSE_ABANDON_RETRY_S)
+                self.episode_abandon(life.id, "closed", retry_timeout_s=CLOSE_ABANDON_RETRY_S)
             except TinkerScriptError as failure:
                 if failure.status is None:
                     return  # the server is away: it expires them all by itself
-
-    def _no_open_episode(self, last: Episode | None) -> NoOpenEpisode:
-        if last is None:
-            return NoOpenEpisode("This thread or asyncio task has no open episode.")
-        return NoOpenEpisode(f"This thread or asyncio task has no open episode; its last was {last!r}.")
 
 
 def connect(base_url: str | None = None, api_key: str | None = None, *, retry_timeout_s: float = 300.0) -> Transport:
@@ -257,6 +255,11 @@ def _session_create(
         raise InvalidRequest(
             f"The session cannot start: {sentences(failure)}", hint="Give base_model, or session_id to attach."
         ) from failure
+
+
+def _no_open_episode(last: EpisodeLife | None) -> NoOpenEpisode:
+    known = "" if last is None else f"; its last, {last.id}, is over: {last.closed_because}"
+    return NoOpenEpisode(f"This thread or asyncio task has no open episode{known}.")
 
 
 def _create(transport: Transport, wanted: SessionCreate) -> SessionView:

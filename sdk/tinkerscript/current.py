@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .episode import Episode
+    from .life import EpisodeLife
 
 
 @dataclass(frozen=True)
 class _Slot:
     owner: "weakref.ref[Any]"  # weak, for the owner's own context holds this slot
-    episode: "Episode"
+    episode: "EpisodeLife"
 
 
 # One variable for all sessions of the process: contexts keep variables alive for ever. Never changed in place.
@@ -31,12 +31,12 @@ _slots: ContextVar[Mapping["CurrentEpisode", _Slot]] = ContextVar("tinkerscript_
 class CurrentEpisode:
     """The latest episode that each thread or task began on one session, open or not."""
 
-    def get(self) -> "Episode | None":
+    def get(self) -> "EpisodeLife | None":
         """The caller's own latest episode; never one that it inherited."""
         slot = _slots.get({}).get(self)
         return slot.episode if slot is not None and slot.owner() is _caller() else None
 
-    def set(self, episode: "Episode | None") -> None:
+    def set(self, episode: "EpisodeLife | None") -> None:
         """Make ``episode`` the caller's latest, or forget it."""
         others = {key: slot for key, slot in _slots.get({}).items() if key is not self}
         mine = {self: _Slot(weakref.ref(_caller()), episode)} if episode is not None else {}

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from .errors import EpisodeClosed, NotFound, TinkerScriptError
-from .outputs import workflow_output
+from .errors import TinkerScriptError
+from .life import EpisodeLife
 from .transport import is_loopback
-from .wire.episodes import EpisodeBegun, EpisodeState, EpisodeView, WorkflowOutput
+from .wire.episodes import EpisodeBegun, EpisodeView
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -21,6 +21,9 @@ log = logging.getLogger("tinkerscript")
 class Episode:
     """An open episode. Unpacks as ``base_url, api_key``; also a context manager that abandons what was not ended.
 
+    While this object is in use, or a key unpacked from it, the session sends heartbeats in the background, so that a
+    slow tool does not count as idle. An episode that was dropped without an end expires on the server.
+
     Example::
 
         with session.begin_episode(task="3+4") as episode:
@@ -28,10 +31,9 @@ class Episode:
             episode.end(1.0 if answer == "7" else 0.0)
     """
 
-    def __init__(self, session: "TinkerScript", begun: EpisodeBegun, *, task: str | None) -> None:
+    def __init__(self, session: "TinkerScript", life: EpisodeLife, begun: EpisodeBegun, *, task: str | None) -> None:
         self._session = session
-        self._ended: tuple[WorkflowOutput, EpisodeView] | None = None
-        self._closed_because: str | None = None
+        self._life = life
         self.id = begun.episode_id
         self.task = task
         self.base_url = begun.base_url
@@ -40,19 +42,15 @@ class Episode:
         self.policy_version = begun.policy_version
 
     def __iter__(self) -> Iterator[str]:
-        return iter((self.base_url, self.api_key))
+        return iter((self.base_url, _HeldKey(self)))
 
     def __repr__(self) -> str:
-        return f"<Episode {self.id} task={self.task!r} {self._closed_because or 'open'}>"
+        return f"<Episode {self.id} task={self.task!r} {self._life.closed_because or 'open'}>"
 
     @property
     def is_open(self) -> bool:
         """Whether it can still be ended, as far as this process knows."""
-        return self._closed_because is None
-
-    def can_end_with(self, output: Any) -> bool:
-        """Whether end(output) has an answer: it is open, or was ended with the same output. Raises InvalidReward."""
-        return self.is_open or (self._ended is not None and self._ended[0] == workflow_output(output))
+        return self._life.is_open
 
     def openai(self, **options: Any) -> "OpenAI":
         """An ``openai.OpenAI`` client for this episode; ``options`` go to its constructor. Needs the openai package."""
@@ -60,7 +58,7 @@ class Episode:
 
         if "http_client" not in options and is_loopback(self.base_url):
             options["http_client"] = openai.DefaultHttpxClient(trust_env=False)
-        return openai.OpenAI(base_url=self.base_url, api_key=self.api_key, **options)
+        return openai.OpenAI(base_url=self.base_url, api_key=_HeldKey(self), **options)
 
     def async_openai(self, **options: Any) -> "AsyncOpenAI":
         """An ``openai.AsyncOpenAI`` client for this episode, as openai()."""
@@ -68,7 +66,7 @@ class Episode:
 
         if "http_client" not in options and is_loopback(self.base_url):
             options["http_client"] = openai.DefaultAsyncHttpxClient(trust_env=False)
-        return openai.AsyncOpenAI(base_url=self.base_url, api_key=self.api_key, **options)
+        return openai.AsyncOpenAI(base_url=self.base_url, api_key=_HeldKey(self), **options)
 
     def end(self, output: Any) -> EpisodeView:
         """Hand in the result and return what the server made of it, once it is on the server's disk.
@@ -77,43 +75,18 @@ class Episode:
         output answers the same view. Raises InvalidReward (before anything is sent), EmptyEpisode when no call was
         captured (the episode stays open), EpisodeClosed when it is over, with another result or by a clock.
         """
-        output = workflow_output(output)
-        if self._ended is not None and self._ended[0] == output:
-            return self._ended[1]
-        if self._closed_because is not None:
-            raise EpisodeClosed(f"Episode {self.id} is over already: {self._closed_because}.")
-        try:
-            view = self._session.episode_end(self.id, output)
-        except (EpisodeClosed, NotFound):
-            self.mark_closed("closed on the server")
-            raise
-        self._ended = (output, view)
-        self.mark_closed("ended" if view.state == EpisodeState.COMPLETED else view.state.value)
-        return view
+        return self._life.end(output)
 
     def abandon(self, reason: str = "abandoned") -> EpisodeView:
         """Give it up: it is counted under ``reason`` (1 to 200 characters) and never trained.
 
         Raises EpisodeClosed when it has been ended.
         """
-        if self._closed_because is not None:
-            raise EpisodeClosed(f"Episode {self.id} is over already: {self._closed_because}.")
-        try:
-            view = self._session.episode_abandon(self.id, reason)
-        except (EpisodeClosed, NotFound):
-            self.mark_closed("closed on the server")
-            raise
-        self.mark_closed(f"abandoned ({reason})")
-        return view
+        return self._life.abandon(reason)
 
     def heartbeat(self) -> EpisodeView:
         """Say now that the agent is alive. The session does so by itself in the background."""
         return self._session.episode_heartbeat(self.id)
-
-    def mark_closed(self, because: str) -> None:
-        """Note that it is over, without asking the server."""
-        self._closed_because = because
-        self._session.heartbeats.discard(self.id)
 
     def __enter__(self) -> "Episode":
         return self
@@ -130,3 +103,17 @@ class Episode:
                 raise
             # The agent's own exception matters more; the server expires the episode.
             log.warning("Episode %s could not be abandoned: %s", self.id, problem)
+
+
+class _HeldKey(str):
+    """An episode's key that keeps its Episode in use: whoever unpacked it holds nothing else."""
+
+    def __new__(cls, episode: Episode) -> "_HeldKey":
+        key = super().__new__(cls, episode.api_key)
+        key.episode = episode
+        return key
+
+    episode: Episode
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)  # what is copied or sent to another process is the plain key

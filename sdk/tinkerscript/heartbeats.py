@@ -15,6 +15,7 @@ from .errors import ClientClosed, EpisodeClosed, NotFound, TinkerScriptError
 
 if TYPE_CHECKING:
     from .episode import Episode
+    from .life import EpisodeLife
 
 INTERVAL_MOST_S = 30.0
 RETRY_S = 2.0
@@ -23,7 +24,8 @@ log = logging.getLogger("tinkerscript")
 
 @dataclass
 class _Entry:
-    episode: "weakref.ref[Episode]"
+    life: "EpisodeLife"
+    in_use: "weakref.ref[Episode]"
     interval_s: float
     due: float  # time.monotonic()
 
@@ -31,8 +33,8 @@ class _Entry:
 class Heartbeats:
     """The open episodes of a session. ``beat(episode_id)`` sends one heartbeat; it may raise any TinkerScriptError.
 
-    Episodes are held weakly: one that nobody can end any more (its thread is gone, its object dropped) gets no more
-    heartbeats and expires on the server, which is what its silence means.
+    The user's Episode is held weakly: when it was dropped, as by an agent that failed, nobody works on the episode, and
+    it gets no more heartbeats. The server then expires it.
     """
 
     def __init__(self, beat: Callable[[str], object]) -> None:
@@ -43,11 +45,11 @@ class Heartbeats:
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def add(self, episode: "Episode", *, idle_timeout_s: float) -> None:
+    def add(self, life: "EpisodeLife", episode: "Episode", *, idle_timeout_s: float) -> None:
         """Start to keep an episode alive, every quarter of its idle timeout and at most every 30 s."""
         interval_s = min(INTERVAL_MOST_S, idle_timeout_s / 4)
         with self._lock:
-            self._entries[episode.id] = _Entry(weakref.ref(episode), interval_s, time.monotonic() + interval_s)
+            self._entries[life.id] = _Entry(life, weakref.ref(episode), interval_s, time.monotonic() + interval_s)
             if self._thread is None and not self._stopped:
                 self._thread = threading.Thread(target=self._run, name="tinkerscript-heartbeats", daemon=True)
                 self._thread.start()
@@ -58,10 +60,10 @@ class Heartbeats:
         with self._lock:
             self._entries.pop(episode_id, None)
 
-    def open_episodes(self) -> dict[str, "Episode | None"]:
-        """Every episode that was not ended, by id; None where its object is gone."""
+    def open_episodes(self) -> "list[EpisodeLife]":
+        """Every episode that was not ended, in use or not."""
         with self._lock:
-            return {episode_id: entry.episode() for episode_id, entry in self._entries.items()}
+            return [entry.life for entry in self._entries.values()]
 
     def close(self, timeout_s: float = 10.0) -> None:
         """End the thread. Safe to call twice."""
@@ -84,13 +86,13 @@ class Heartbeats:
 
     def _seconds_to_next(self) -> float | None:
         with self._lock:
-            dues = [entry.due for entry in self._entries.values() if entry.episode() is not None]
+            dues = [entry.due for entry in self._entries.values() if entry.in_use() is not None]
         return max(0.0, min(dues) - time.monotonic()) if dues else None
 
     def _beat_due(self) -> None:
         now = time.monotonic()
         with self._lock:
-            due = [(id_, e) for id_, e in self._entries.items() if e.due <= now and e.episode() is not None]
+            due = [(id_, e) for id_, e in self._entries.items() if e.due <= now and e.in_use() is not None]
         for episode_id, entry in due:
             if self._stopped:
                 return

@@ -1,11 +1,16 @@
 """Open episodes are kept alive in the background, and the background ends."""
 
+import copy
 import gc
+import json
+import pickle
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 from sdk.rest_server import API_KEY, error, wait_until
 
 BEATS = "POST .*/heartbeat"
@@ -18,7 +23,7 @@ def heartbeat_threads():
 def test_open_episode_gets_heartbeats_until_it_ends(server, connect):
     server.idle_timeout_s = 0.04
     session = connect()
-    session.begin_episode()
+    _held = session.begin_episode()
     wait_until(lambda: len(server.seen(BEATS)) >= 3)
     session.end_episode(1.0)
     seen = len(server.seen(BEATS))
@@ -37,7 +42,7 @@ def test_interval_is_a_quarter_of_the_idle_timeout_and_at_most_thirty_seconds(se
 def test_thread_is_a_daemon_and_ends_at_close(server, connect):
     session = connect()
     assert heartbeat_threads() == []
-    session.begin_episode()
+    _held = session.begin_episode()
     [thread] = heartbeat_threads()
     assert thread.daemon
     session.close()
@@ -49,7 +54,7 @@ def test_failing_heartbeats_never_reach_user_code_and_recover(server, connect):
     server.fail(BEATS, times=2, answer=error(500, "internal"))
     server.fail(BEATS, times=2)
     session = connect()
-    session.begin_episode()
+    _held = session.begin_episode()
     wait_until(lambda: len(server.seen(BEATS)) >= 6)
     assert session.end_episode(1.0).state == "completed"
 
@@ -64,7 +69,7 @@ def test_heartbeat_thread_survives_an_unexpected_exception(server, connect, monk
         raise RuntimeError("unexpected")
 
     monkeypatch.setattr(session.heartbeats, "_beat", beat)
-    session.begin_episode()
+    _held = session.begin_episode()
     wait_until(lambda: len(beats) >= 2)
     assert heartbeat_threads()
 
@@ -72,7 +77,7 @@ def test_heartbeat_thread_survives_an_unexpected_exception(server, connect, monk
 def test_heartbeats_go_on_after_the_server_was_away(server, connect):
     server.idle_timeout_s = 0.04
     session = connect()
-    session.begin_episode()
+    _held = session.begin_episode()
     wait_until(lambda: server.seen(BEATS))
     server.stop()
     time.sleep(0.05)
@@ -86,23 +91,73 @@ def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(server, conn
     session = connect()
     episode = session.begin_episode()
     server._close(episode.id, state="expired")
-    wait_until(lambda: episode.id not in session.heartbeats.open_episodes())
+    wait_until(lambda: not session.heartbeats.open_episodes())
     seen = len(server.seen(BEATS))
     time.sleep(0.05)
     assert len(server.seen(BEATS)) == seen
 
 
-def test_episode_that_nobody_can_end_any_more_is_left_to_expire_but_closed_at_close(server, connect):
+def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(server, connect):
+    server.idle_timeout_s = 0.04
     session = connect()
-    thread = threading.Thread(target=session.begin_episode)
-    thread.start()
-    thread.join()
-    del thread
+    episode = session.begin_episode()
+    wait_until(lambda: server.seen(BEATS))
+    del episode
     gc.collect()
-    [(episode_id, episode)] = session.heartbeats.open_episodes().items()
-    assert episode is None
+    seen = len(server.seen(BEATS))
+    time.sleep(0.1)
+    assert len(server.seen(BEATS)) <= seen + 1  # one may have been under way
+    assert session.end_episode(1.0).state == "completed"
+
+
+def test_agent_that_failed_in_a_pool_does_not_look_alive(server, connect):
+    server.idle_timeout_s = 0.04
+    session = connect()
+
+    def rollout():
+        try:
+            api_baseurl_key = session.begin_episode()
+            base_url, api_key = api_baseurl_key
+            raise RuntimeError(f"the agent failed at {base_url} with {api_key}")
+        except RuntimeError:
+            return 0.0
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(rollout).result()
+        time.sleep(0.05)
+        seen = len(server.seen(BEATS))
+        time.sleep(0.1)
+        assert len(server.seen(BEATS)) <= seen + 1
     session.close()
-    assert server.episodes[episode_id].reason == "closed"
+    assert [e.reason for e in server.episodes.values()] == ["closed"]
+
+
+def unpacked(session):
+    base_url, api_key = session.begin_episode()
+    return api_key
+
+
+def client_of(session):
+    return session.begin_episode().openai()
+
+
+@pytest.mark.parametrize("holder", [unpacked, client_of])
+def test_whoever_holds_the_unpacked_key_or_a_client_gets_heartbeats(server, connect, holder):
+    server.idle_timeout_s = 0.04
+    session = connect()
+    held = holder(session)
+    gc.collect()
+    seen = len(server.seen(BEATS))
+    wait_until(lambda: len(server.seen(BEATS)) >= seen + 3)
+    del held
+
+
+def test_unpacked_key_is_a_plain_string_to_everyone_else(session):
+    _, key = session.begin_episode()
+    for copied in (pickle.loads(pickle.dumps(key)), copy.deepcopy(key), json.loads(json.dumps(key))):
+        assert type(copied) is str
+        assert copied == key
+    assert key.startswith("tml-ep-")
 
 
 def test_process_ends_with_an_episode_open_and_without_close(server):
