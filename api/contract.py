@@ -26,6 +26,7 @@ from api.parsing import StrictParser
 from console.errors import DomainError
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+ID = re.compile(r"{(\w+)}")
 
 
 class Api(NinjaAPI):
@@ -63,10 +64,11 @@ class Api(NinjaAPI):
 
         ``once`` keeps the answer under the request's Idempotency-Key, unless it is ``secret``.
         """
+        answering = _answering(view, path, status)
         self.default_router.add_api_operation(
             path,
             [method],
-            _refuse_unknown_query(idempotent(view, status=status, secret=secret) if once else view),
+            idempotent(answering, secret=secret) if once else answering,
             auth=door,
             response={status: answer},
             operation_id=view.__name__,
@@ -92,32 +94,39 @@ def _method_not_allowed(path: str, methods: list[str]) -> Callable[..., HttpResp
         response["Allow"] = allowed
         return response
 
-    names = ["request", *re.findall(r"{(\w+)}", path)]  # Ninja wants to see the ids of the path in the signature
+    names = ["request", *ID.findall(path)]  # Ninja wants to see the ids of the path in the signature
     parameters = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     method_not_allowed.__signature__ = inspect.Signature(parameters)
     return method_not_allowed
 
 
-def _refuse_unknown_query(view: Callable[..., Any]) -> Callable[..., Any]:
-    """A query parameter that the view does not take is refused, as an unknown field of a body is."""
-    known = set(inspect.signature(view).parameters)
+def _answering(view: Callable[..., Any], path: str, status: int) -> Callable[..., Any]:
+    """``view`` with its answer written as JSON, and with a query parameter that it does not take refused."""
+    known = set(inspect.signature(view).parameters) - {"request", "body", *ID.findall(path)}
 
     def check(request: HttpRequest) -> None:
         if unknown := sorted(set(request.GET) - known):
             raise fields_error([{"field": name, "problem": UNKNOWN} for name in unknown])
 
+    def present(answer: BaseModel | HttpResponse | None) -> HttpResponse:
+        if isinstance(answer, HttpResponse):  # a gateway's, passed on
+            return answer
+        if answer is None:
+            return HttpResponse(status=status)
+        return HttpResponse(answer.model_dump_json(), status=status, content_type="application/json")
+
     if inspect.iscoroutinefunction(view):
 
         @functools.wraps(view)
-        async def checked(request: HttpRequest, **values: Any) -> Any:
+        async def answering(request: HttpRequest, **values: Any) -> HttpResponse:
             check(request)
-            return await view(request, **values)
+            return present(await view(request, **values))
 
     else:
 
         @functools.wraps(view)
-        def checked(request: HttpRequest, **values: Any) -> Any:
+        def answering(request: HttpRequest, **values: Any) -> HttpResponse:
             check(request)
-            return view(request, **values)
+            return present(view(request, **values))
 
-    return checked
+    return answering

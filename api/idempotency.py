@@ -8,7 +8,6 @@ from typing import Any
 
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from pydantic import BaseModel
 
 from api.errors import error_response
 from console.errors import Conflict, DomainError, InvalidRequest
@@ -28,15 +27,15 @@ def idempotency_key_of(request: HttpRequest) -> str | None:
     return key
 
 
-def idempotent(view: Callable[..., Any], *, status: int, secret: bool = False) -> Callable[..., HttpResponse]:
-    """Run ``view``, which answers ``status``, once per key; later requests get the first one's answer.
+def idempotent(view: Callable[..., HttpResponse], *, secret: bool = False) -> Callable[..., HttpResponse]:
+    """Run ``view`` once per key; later requests get the first one's answer.
 
     Refusals (4xx) are kept like answers; 429 and 5xx are not, because the same request may succeed later. ``secret``
     answers are never stored: a repetition is a Conflict.
     """
 
     @functools.wraps(view)
-    def once(request: HttpRequest, **values: Any) -> Any:
+    def once(request: HttpRequest, **values: Any) -> HttpResponse:
         key = idempotency_key_of(request)
         if key is None:
             return view(request, **values)
@@ -49,23 +48,22 @@ def idempotent(view: Callable[..., Any], *, status: int, secret: bool = False) -
             )
             if not is_new:
                 return _again(row)
-            response = _first(view, request, values, status=status)
-            if not (secret and response.status_code == status):
+            response = _first(view, request, values)
+            if not (secret and response.status_code < 400):
                 answer_keep(row=row, status=response.status_code, body=response.content.decode())
             return response
 
     return once
 
 
-def _first(view: Callable[..., Any], request: HttpRequest, values: dict[str, Any], *, status: int) -> HttpResponse:
+def _first(view: Callable[..., HttpResponse], request: HttpRequest, values: dict[str, Any]) -> HttpResponse:
     try:
         with transaction.atomic():  # a refusal undoes what the view began, not the record of the refusal
-            answer: BaseModel = view(request, **values)
+            return view(request, **values)
     except DomainError as error:
         if error.status >= 500 or error.status == 429:
             raise
         return error_response(request, error)
-    return HttpResponse(answer.model_dump_json(), status=status, content_type="application/json")
 
 
 def _again(row: KeptAnswer) -> HttpResponse:

@@ -1,6 +1,7 @@
 """The live channel: ``/ws/v1/sessions/{id}?after=cursor`` sends the record from there on, each message an EventPage."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs
@@ -12,8 +13,11 @@ from console.live.hub import follow
 from tinkerscript.wire.events import EventPage
 
 PAGE = 200
+CLOSE_BROKEN = 1011
 CURSOR_DIGITS = 18
 CLOSE_CODES = {InvalidRequest: 4400, Unauthenticated: 4401, Forbidden: 4403, NotFound: 4404}
+
+logger = logging.getLogger(__name__)
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -47,10 +51,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await asyncio.wait([self.sender])
 
     async def _send_all(self, session_id: str, after: int) -> None:
-        async with follow(session_id=session_id, after=after) as follower:
-            while events := await follower.next(limit=PAGE):
-                page = EventPage(items=events, next_cursor=events[-1].cursor)
-                await self.send(text_data=page.model_dump_json())
+        try:
+            async with follow(session_id=session_id, after=after) as follower:
+                while events := await follower.next(limit=PAGE):
+                    page = EventPage(items=events, next_cursor=events[-1].cursor)
+                    await self.send(text_data=page.model_dump_json())
+        except Exception:  # a client that hears nothing more must know it: it comes back with its cursor
+            logger.exception("The live channel broke", extra={"session_id": session_id})
+            await self.close(code=CLOSE_BROKEN)
 
 
 def _after(query_string: bytes) -> int:

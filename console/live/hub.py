@@ -22,6 +22,7 @@ from console.live.services import group_name
 from tinkerscript.wire.events import Event, EventKind, EventPage
 
 LOOK_AGAIN_S = 0.5  # for writers in another process when the layer is in memory, and for wake-ups that were lost
+LAYER_RETRY_S = 5.0
 MEMORY = 1000  # entries that a feed keeps for its followers
 PAGE = 500  # rows per read
 
@@ -46,10 +47,8 @@ class Feed:
 
     async def run(self) -> None:
         """Read when woken or when it is time to look; end when cancelled."""
-        layer, woken = get_channel_layer(), asyncio.Event()
-        channel = await layer.new_channel("live")
-        await layer.group_add(group_name(self.session_id), channel)
-        ears = asyncio.create_task(_listen(layer, channel, woken))
+        woken = asyncio.Event()
+        ears = asyncio.create_task(_listen(self.session_id, woken))
         try:
             while True:
                 try:
@@ -62,7 +61,7 @@ class Feed:
                 woken.clear()
         finally:
             ears.cancel()
-            await layer.group_discard(group_name(self.session_id), channel)
+            await asyncio.wait([ears])
 
     async def read(self) -> None:
         """Take every new row and wake the followers."""
@@ -138,8 +137,23 @@ async def event_page(
     return EventPage(items=items, next_cursor=items[-1].cursor if items else after)
 
 
-async def _listen(layer, channel: str, woken: asyncio.Event) -> None:
-    """Turn the layer's messages, however many, into one wake-up."""
+async def _listen(session_id: str, woken: asyncio.Event) -> None:
+    """Turn the layer's messages, however many, into one wake-up. Without a layer the half-second look is left."""
     while True:
-        await layer.receive(channel)
-        woken.set()
+        try:
+            await _listen_to_layer(session_id, woken)
+        except Exception:
+            logger.exception("The channel layer is away", extra={"session_id": session_id})
+        await asyncio.sleep(LAYER_RETRY_S)
+
+
+async def _listen_to_layer(session_id: str, woken: asyncio.Event) -> None:
+    layer = get_channel_layer()
+    channel = await layer.new_channel("live")
+    await layer.group_add(group_name(session_id), channel)
+    try:
+        while True:
+            await layer.receive(channel)
+            woken.set()
+    finally:
+        await layer.group_discard(group_name(session_id), channel)

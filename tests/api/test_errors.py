@@ -50,6 +50,7 @@ def test_an_unknown_base_model_lists_the_known_ones(client) -> None:
 def test_an_unknown_query_parameter_is_named(client) -> None:
     assert fields_of(client.get("/v1/sessions?limt=3")) == {"limt": "unknown field"}
     assert fields_of(client.get("/v1/sessions/ses_1/events?from=3")) == {"from": "unknown field"}
+    assert fields_of(post(client, "/sessions/ses_1/stop?session_id=ses_2", "")) == {"session_id": "unknown field"}
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=", "cursor=nothing"])

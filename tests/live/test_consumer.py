@@ -1,0 +1,157 @@
+"""The live websocket: who may watch, from where, and that a broken connection costs nothing."""
+
+import json
+
+import factories
+import pytest
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.sessions.backends.db import SessionStore
+
+from console.asgi import application
+from console.live.models import EventRecord
+from console.live.services import event_record
+from console.sessions.models import Session
+from console.users.models import Project, User
+from tinkerscript.wire.account import Scope
+from tinkerscript.wire.events import EventKind, EventPage
+
+pytestmark = pytest.mark.django_db(transaction=True)
+HOST = (b"host", b"testserver")
+
+
+@pytest.fixture
+def session(project: Project) -> Session:
+    return factories.session_make(project)
+
+
+def socket(session_id: str, *, key: str | None = None, query: str = "", headers: tuple = ()) -> WebsocketCommunicator:
+    sent = [HOST, *headers]
+    if key is not None:
+        sent.append((b"authorization", f"Bearer {key}".encode()))
+    return WebsocketCommunicator(application, f"/ws/v1/sessions/{session_id}{query}", headers=sent)
+
+
+async def cookie_of(user: User) -> bytes:
+    store = SessionStore()
+    store[SESSION_KEY] = str(user.pk)
+    store[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
+    await sync_to_async(store.save)()
+    return f"{settings.SESSION_COOKIE_NAME}={store.session_key}".encode()
+
+
+async def page(client: WebsocketCommunicator) -> EventPage:
+    return EventPage.model_validate_json(await client.receive_from(timeout=10))
+
+
+async def close_code(client: WebsocketCommunicator) -> int:
+    connected, _ = await client.connect(timeout=10)
+    assert connected  # a close code is visible to a page only after the handshake
+    message = await client.receive_output(timeout=10)
+    assert message["type"] == "websocket.close"
+    return message["code"]
+
+
+async def test_the_backlog_then_live(session, api_key) -> None:
+    client = socket(session.id, key=api_key)
+    await client.connect(timeout=10)
+    backlog = await page(client)
+    assert [event.data["to"] for event in backlog.items] == ["queued"]
+    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.METRIC, data={"step": 1})
+    live = await page(client)
+    assert [event.data for event in live.items] == [{"step": 1}]
+    assert live.next_cursor == live.items[-1].cursor > backlog.next_cursor
+    await client.disconnect(timeout=10)
+
+
+async def test_a_client_resumes_after_the_last_entry_that_it_saw(session, api_key) -> None:
+    events = [
+        await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": str(number)})
+        for number in range(5)
+    ]
+    client = socket(session.id, key=api_key, query=f"?after={events[2].id}")
+    await client.connect(timeout=10)
+    assert [event.data["line"] for event in (await page(client)).items] == ["3", "4"]
+    assert await client.receive_nothing()
+    await client.disconnect(timeout=10)
+
+
+async def test_a_long_backlog_comes_whole_and_in_order(session, api_key) -> None:
+    rows = [EventRecord(session_id=session.id, kind="log", data={"line": str(number)}) for number in range(950)]
+    await EventRecord.objects.abulk_create(rows)
+    client = socket(session.id, key=api_key)
+    await client.connect(timeout=10)
+    cursors = []
+    while len(cursors) < 951:
+        cursors += [event.cursor for event in (await page(client)).items]
+    assert len(set(cursors)) == 951
+    assert cursors == sorted(cursors)
+    await client.disconnect(timeout=10)
+
+
+async def test_owner_and_member_watch_and_an_outsider_finds_nothing(
+    session, project, api_key, member, outsider_key
+) -> None:
+    for key in (api_key, await sync_to_async(factories.key_make)(project, member)):
+        client = socket(session.id, key=key)
+        await client.connect(timeout=10)
+        assert (await page(client)).items
+        await client.disconnect(timeout=10)
+    assert await close_code(socket(session.id, key=outsider_key)) == 4404
+    assert await close_code(socket("ses_none", key=api_key)) == 4404
+
+
+async def test_no_key_or_a_wrong_one_is_4401(session) -> None:
+    assert await close_code(socket(session.id)) == 4401
+    assert await close_code(socket(session.id, key="wrong")) == 4401
+    assert await close_code(socket(session.id, headers=((b"authorization", b"Basic x"),))) == 4401
+
+
+async def test_a_key_without_the_scope_is_4403(session, project, alice) -> None:
+    key = await sync_to_async(factories.key_make)(project, alice, [Scope.EPISODES])
+    assert await close_code(socket(session.id, key=key)) == 4403
+
+
+async def test_a_signed_in_person_watches_from_our_own_pages_only(session, alice, bob) -> None:
+    cookie = (b"cookie", await cookie_of(alice))
+    for origin in (b"http://testserver", settings.PUBLIC_URL.encode()):
+        client = socket(session.id, headers=(cookie, (b"origin", origin)))
+        await client.connect(timeout=10)
+        assert (await page(client)).items
+        await client.disconnect(timeout=10)
+    for headers in ((cookie,), (cookie, (b"origin", b"https://evil.example")), (cookie, (b"origin", b"null"))):
+        assert await close_code(socket(session.id, headers=headers)) == 4403
+    other = (b"cookie", await cookie_of(bob))
+    assert await close_code(socket(session.id, headers=(other, (b"origin", b"http://testserver")))) == 4404
+
+
+@pytest.mark.parametrize("query", ["?after=x", "?after=-1", "?after=", "?after=" + "9" * 19, "?from=1"])
+async def test_a_bad_place_in_the_record_is_4400(query, session, api_key) -> None:
+    assert await close_code(socket(session.id, key=api_key, query=query)) == 4400
+
+
+async def test_what_a_client_says_is_dropped(session, api_key) -> None:
+    client = socket(session.id, key=api_key)
+    await client.connect(timeout=10)
+    await page(client)
+    await client.send_to(text_data=json.dumps({"type": "anything"}))
+    await client.send_to(bytes_data=b"\x00")
+    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "still here"})
+    assert (await page(client)).items[0].data == {"line": "still here"}
+    await client.disconnect(timeout=10)
+
+
+async def test_a_channel_that_breaks_is_closed(session, api_key, monkeypatch) -> None:
+    def broken(**_):
+        raise RuntimeError("the database is away")
+
+    monkeypatch.setattr("console.live.hub.event_cursor_latest", broken)
+    assert await close_code(socket(session.id, key=api_key)) == 1011
+
+
+async def test_there_is_no_other_channel() -> None:
+    client = WebsocketCommunicator(application, "/ws/v1/nothing", headers=[HOST])
+    assert await client.connect(timeout=10) == (False, 4404)

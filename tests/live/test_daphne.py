@@ -1,0 +1,133 @@
+"""The server as it runs: daphne in a process of its own, over real sockets."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import factories
+import pytest
+from aiohttp import web
+from asgi_calls import FakeGateway, episode_key
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db import connection
+
+from console.live.services import event_record
+from console.sessions.models import Session
+from console.users.models import Project
+from tinkerscript.wire.events import EventKind, EventPage
+from tinkerscript.wire.runtime import Report, ReportEntry
+
+pytestmark = pytest.mark.django_db(transaction=True)
+START_S = 60.0
+
+
+@pytest.fixture
+def origin(transactional_db: None) -> Iterator[str]:
+    """The address of a daphne that serves the test database. Its listening socket is made here, so none is guessed."""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+        "TINKERSCRIPT_SECRET_KEY": settings.SECRET_KEY,
+        "PYTHONPATH": os.pathsep.join([".", "sdk"]),
+    }
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = [sys.executable, "-m", "daphne", "--fd", str(listener.fileno()), "console.asgi:application"]
+        process = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR, pass_fds=[listener.fileno()])
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.fixture
+async def http(origin: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of that server; connections wait in the socket's backlog until it is up."""
+    timeout = aiohttp.ClientTimeout(total=START_S)
+    async with aiohttp.ClientSession(origin, timeout=timeout) as session:
+        async with session.get("/healthz") as answer:
+            assert await answer.json() == {"status": "ok"}
+        yield session
+
+
+async def live_page(watched: aiohttp.ClientWebSocketResponse) -> EventPage:
+    return EventPage.model_validate_json(await watched.receive_str(timeout=10))
+
+
+async def test_a_report_reaches_a_watcher_within_a_second(http, project: Project, api_key: str) -> None:
+    session, lease = await sync_to_async(factories.runtime_make)(project)
+    headers = {"Authorization": f"Bearer {api_key}"}
+    async with http.ws_connect(f"/ws/v1/sessions/{session.id}", headers=headers) as watched:
+        await live_page(watched)  # the backlog
+        report = Report(entries=[ReportEntry(key="1", kind=EventKind.LOG, data={"line": "by report"})])
+        began = time.monotonic()
+        posted = await http.post(
+            "/v1/runtime/report", data=report.model_dump_json(), headers={"Authorization": f"Bearer {lease}"}
+        )
+        assert posted.status == 204
+        assert (await live_page(watched)).items[0].data == {"line": "by report"}
+        assert time.monotonic() - began < 1
+        # Written by another process, as the reconciler does: its in-memory layer is not the server's.
+        began = time.monotonic()
+        await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "from outside"})
+        page = await live_page(watched)
+        assert page.items[0].data == {"line": "from outside"}
+        assert time.monotonic() - began < 1
+    path = f"/v1/sessions/{session.id}/events?after={page.items[0].cursor - 1}"
+    async with http.get(path, headers=headers) as answer:
+        assert EventPage.model_validate_json(await answer.read()).items == page.items
+
+
+async def test_a_long_poll_answers_when_there_is_something(http, project: Project, api_key: str) -> None:
+    session = await sync_to_async(factories.session_make)(project)
+    first = await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "1"})
+    path = f"/v1/sessions/{session.id}/events?after={first.id}&wait_s=20"
+    asked = asyncio.create_task(http.get(path, headers={"Authorization": f"Bearer {api_key}"}))
+    await asyncio.sleep(0.3)
+    assert not asked.done()
+    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "2"})
+    began = time.monotonic()
+    async with await asked as answer:
+        page = EventPage.model_validate_json(await answer.read())
+    assert [event.data for event in page.items] == [{"line": "2"}]
+    assert time.monotonic() - began < 1
+
+
+async def test_the_relay_streams_and_hangs_up_over_real_sockets(http, project: Project) -> None:
+    turns: asyncio.Queue[bytes] = asyncio.Queue()
+    is_gone = asyncio.Event()
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(await turns.get())
+        finally:
+            is_gone.set()
+
+    gateway = FakeGateway()
+    gateway.answer = stream
+    await gateway.start()
+    session, _ = await sync_to_async(factories.runtime_make)(project)
+    await Session.objects.filter(id=session.id).aupdate(address=gateway.address)
+    headers = {"Authorization": f"Bearer {episode_key(session.id)}"}
+    try:
+        turns.put_nowait(b"data: 0\n\n")
+        answer = await http.post("/openai/v1/chat/completions", data=b"{}", headers=headers)
+        async with asyncio.timeout(10):
+            assert await answer.content.readany() == b"data: 0\n\n"
+            for number in range(1, 4):
+                piece = f"data: {number}\n\n".encode()
+                turns.put_nowait(piece)
+                assert await answer.content.readany() == piece
+            answer.close()
+            await is_gone.wait()
+    finally:
+        await gateway.stop()

@@ -1,0 +1,169 @@
+"""Following a session: nothing lost, nothing twice, in order, within the second."""
+
+import asyncio
+import time
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from console.live import hub
+from console.live.hub import event_page, follow
+from console.live.models import EventRecord
+from console.live.services import event_record
+from tinkerscript.wire.events import Event, EventKind
+
+pytestmark = pytest.mark.django_db(transaction=True)
+S = "ses_watched"
+
+
+async def record(number: int, *, session_id: str = S, kind: EventKind = EventKind.EVENT) -> int:
+    event = await sync_to_async(event_record)(session_id=session_id, kind=kind, data={"n": number})
+    return event.id
+
+
+async def record_silently(*numbers: int) -> None:
+    """Rows without a wake-up, as a process writes them whose in-memory layer is not ours."""
+    rows = [EventRecord(session_id=S, kind=EventKind.EVENT, data={"n": number}) for number in numbers]
+    await EventRecord.objects.abulk_create(rows)
+
+
+def numbers(events: list[Event]) -> list[int]:
+    return [event.data["n"] for event in events]
+
+
+async def collect(follower: hub.Follower, count: int, limit: int = 100) -> list[int]:
+    got: list[int] = []
+    async with asyncio.timeout(10):
+        while len(got) < count:
+            got += numbers(await follower.next(limit=limit))
+    return got
+
+
+async def test_the_backlog_comes_first_then_what_is_new() -> None:
+    first = await record(1)
+    await record(2)
+    async with follow(session_id=S, after=first) as follower:
+        assert await collect(follower, 1) == [2]
+        await record(3)
+        assert await collect(follower, 1) == [3]
+        assert await follower.next(limit=10, timeout_s=0.01) == []
+
+
+async def test_a_commit_reaches_a_follower_without_waiting_for_the_next_look(monkeypatch) -> None:
+    monkeypatch.setattr(hub, "LOOK_AGAIN_S", 60)
+    async with follow(session_id=S, after=0) as follower:
+        await asyncio.sleep(0.05)  # the reader has looked and waits
+        began = time.monotonic()
+        await record(1)
+        assert await collect(follower, 1) == [1]
+        assert time.monotonic() - began < 1
+
+
+async def test_rows_of_another_process_come_within_a_second() -> None:
+    async with follow(session_id=S, after=0) as follower:
+        await asyncio.sleep(0.05)
+        began = time.monotonic()
+        await record_silently(1)
+        assert await collect(follower, 1) == [1]
+        assert time.monotonic() - began < 1
+
+
+async def test_a_slow_follower_reads_on_from_the_table_and_loses_nothing(monkeypatch) -> None:
+    monkeypatch.setattr(hub, "MEMORY", 10)
+    monkeypatch.setattr(hub, "PAGE", 7)
+    async with follow(session_id=S, after=0) as slow, follow(session_id=S, after=0) as quick:
+        await record_silently(*range(500))
+        assert await collect(quick, 500) == list(range(500))
+        assert len(slow.feed.recent) <= 10
+        assert await collect(slow, 500, limit=3) == list(range(500))
+        await record(500)
+        assert await collect(slow, 1) == await collect(quick, 1) == [500]
+
+
+async def test_followers_of_one_session_share_one_reader(monkeypatch) -> None:
+    reads = 0
+    real = hub.event_list
+
+    def counted(**names):
+        nonlocal reads
+        reads += 1
+        return real(**names)
+
+    monkeypatch.setattr(hub, "event_list", counted)
+    monkeypatch.setattr(hub, "LOOK_AGAIN_S", 60)
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group, follow(session_id=S, after=0) as first:
+        await asyncio.sleep(0.05)
+        ready = asyncio.Barrier(21)
+
+        async def watch() -> None:
+            async with follow(session_id=S, after=0) as follower:
+                await ready.wait()
+                assert await collect(follower, 1) == [1]
+
+        for _ in range(20):
+            group.create_task(watch())
+        await ready.wait()
+        reads = 0
+        await record(1)
+        assert await collect(first, 1) == [1]
+    assert reads <= 4  # the new row, and the look that finds no more; not once for each of 21
+
+
+async def test_sessions_do_not_mix() -> None:
+    async with follow(session_id=S, after=0) as follower:
+        await record(1, session_id="ses_other")
+        await record(2)
+        assert await collect(follower, 1) == [2]
+
+
+async def test_the_last_to_leave_ends_the_reader() -> None:
+    async with follow(session_id=S, after=0) as first:
+        task = first.feed.task
+        async with follow(session_id=S, after=0):
+            pass
+        assert not task.done()
+    assert task.done()
+    assert hub._feeds == {}
+
+
+async def test_a_read_that_fails_is_tried_again(monkeypatch) -> None:
+    monkeypatch.setattr(hub, "LOOK_AGAIN_S", 0.02)
+    real, broken = hub.event_list, asyncio.Event()
+
+    def flaky(**names):
+        if not broken.is_set():
+            broken.set()
+            raise RuntimeError("the database is away")
+        return real(**names)
+
+    async with follow(session_id=S, after=0) as follower:
+        monkeypatch.setattr(hub, "event_list", flaky)
+        await record(1)
+        assert await collect(follower, 1) == [1]
+
+
+async def test_without_a_layer_the_record_is_still_followed(monkeypatch) -> None:
+    def away():
+        raise ConnectionError("the layer is away")
+
+    monkeypatch.setattr(hub, "get_channel_layer", away)
+    async with follow(session_id=S, after=0) as follower:
+        await record(1)
+        assert await collect(follower, 1) == [1]
+
+
+async def test_a_page_waits_for_the_next_entry_of_its_kind() -> None:
+    asked = asyncio.create_task(event_page(session_id=S, after=0, limit=10, kind=EventKind.METRIC, wait_s=10))
+    await asyncio.sleep(0.05)
+    await record(1)
+    assert not asked.done()
+    cursor = await record(2, kind=EventKind.METRIC)
+    page = await asyncio.wait_for(asked, 10)
+    assert (numbers(page.items), page.next_cursor) == ([2], cursor)
+
+
+async def test_an_empty_page_keeps_its_place() -> None:
+    cursor = await record(1)
+    for wait_s in (0, 0.02):
+        page = await event_page(session_id=S, after=cursor, limit=10, wait_s=wait_s)
+        assert (page.items, page.next_cursor) == ([], cursor)

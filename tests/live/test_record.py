@@ -1,0 +1,69 @@
+"""The record: numbered, in order, once."""
+
+import pytest
+from django.db import transaction
+
+from console.live.models import EventRecord
+from console.live.selectors import event_cursor_latest, event_list
+from console.live.services import event_record, events_record
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.runtime import ReportEntry
+
+pytestmark = pytest.mark.django_db
+
+
+def entry(key: str, **data: object) -> ReportEntry:
+    return ReportEntry(key=key, kind=EventKind.LOG, data=data)
+
+
+def keys(session_id: str) -> list[str | None]:
+    return list(EventRecord.objects.filter(session_id=session_id).order_by("id").values_list("key", flat=True))
+
+
+def test_cursors_grow_and_belong_to_one_session() -> None:
+    first = event_record(session_id="a", kind=EventKind.EVENT, data={"name": "one"})
+    event_record(session_id="b", kind=EventKind.EVENT, data={"name": "other"})
+    second = event_record(session_id="a", kind=EventKind.LOG, data={"line": "two"})
+    assert second.id > first.id
+    assert [event.cursor for event in event_list(session_id="a", after=0, limit=10)] == [first.id, second.id]
+    assert [event.cursor for event in event_list(session_id="a", after=first.id, limit=10)] == [second.id]
+    assert [event.cursor for event in event_list(session_id="a", after=0, limit=1)] == [first.id]
+    assert [event.cursor for event in event_list(session_id="a", after=0, limit=9, kind=EventKind.LOG)] == [second.id]
+    assert (event_cursor_latest(session_id="a"), event_cursor_latest(session_id="none")) == (second.id, 0)
+
+
+def test_a_repeated_report_adds_nothing_and_loses_nothing() -> None:
+    events_record(session_id="a", entries=[entry("1"), entry("2")])
+    events_record(session_id="a", entries=[entry("1", changed=True), entry("2"), entry("3")])
+    events_record(session_id="b", entries=[entry("1")])
+    assert keys("a") == ["1", "2", "3"]
+    assert keys("b") == ["1"]
+    assert not EventRecord.objects.filter(data__has_key="changed").exists()
+
+
+def test_a_keyed_entry_is_written_once() -> None:
+    first = event_record(session_id="a", kind=EventKind.EVENT, data={"n": 1}, key="k")
+    again = event_record(session_id="a", kind=EventKind.EVENT, data={"n": 2}, key="k")
+    assert again.id == first.id
+    assert again.data == {"n": 1}
+
+
+def test_nobody_is_woken_for_what_was_rolled_back(django_capture_on_commit_callbacks) -> None:
+    with django_capture_on_commit_callbacks() as callbacks:
+        with pytest.raises(RuntimeError), transaction.atomic():
+            event_record(session_id="a", kind=EventKind.EVENT, data={})
+            raise RuntimeError
+        assert not EventRecord.objects.exists()
+    assert callbacks == []
+
+
+def test_a_broken_layer_does_not_undo_the_record(monkeypatch, django_capture_on_commit_callbacks) -> None:
+    class Broken:
+        async def group_send(self, group: str, message: dict) -> None:
+            raise ConnectionError("the layer is away")
+
+    monkeypatch.setattr("console.live.services.get_channel_layer", Broken)
+    with django_capture_on_commit_callbacks(execute=True) as callbacks:
+        event_record(session_id="a", kind=EventKind.EVENT, data={})
+    assert len(callbacks) == 1
+    assert EventRecord.objects.count() == 1
