@@ -34,7 +34,7 @@ frontend:
 check:
 	@$(SETUP) runtime dev
 	@.venv/bin/ruff check
-	@.venv/bin/ruff format --check
+	@.venv/bin/ruff format --check --exclude '*.md'
 	@.venv/bin/lint-imports
 
 ## make clean        remove what set-up made; .data, with the sessions, stays

