@@ -1,9 +1,12 @@
 """A repeated POST does its work once."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import factories
 import pytest
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -41,6 +44,23 @@ def test_another_body_or_path_under_the_same_key_is_refused(client) -> None:
         assert answer.status_code == 409
         assert answer.json()["error"]["code"] == "idempotency_mismatch"
     assert Session.objects.get().state == "queued"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_requests_at_the_same_moment_do_the_work_once(api_key) -> None:
+    together = threading.Barrier(8)
+
+    def ask(_: int) -> bytes:
+        try:
+            together.wait(10)
+            return create(Client(headers={"Authorization": f"Bearer {api_key}"})).content
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(ask, range(8)))
+    assert len(answers) == 1
+    assert Session.objects.count() == 1
 
 
 def test_without_a_key_each_request_is_its_own(client) -> None:

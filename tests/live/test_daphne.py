@@ -131,3 +131,31 @@ async def test_the_relay_streams_and_hangs_up_over_real_sockets(http, project: P
             await is_gone.wait()
     finally:
         await gateway.stop()
+
+
+async def test_a_begin_that_nobody_waits_for_is_withdrawn(
+    http, project: Project, api_key: str
+) -> None:
+    is_held, is_gone = asyncio.Event(), asyncio.Event()
+
+    async def hold(request: web.Request) -> web.Response:
+        is_held.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            is_gone.set()
+
+    gateway = FakeGateway()
+    gateway.answer = hold
+    await gateway.start()
+    session, _ = await sync_to_async(factories.runtime_make)(project)
+    await Session.objects.filter(id=session.id).aupdate(address=gateway.address)
+    path = f"/v1/sessions/{session.id}/episodes"
+    asked = asyncio.create_task(http.post(path, data=b"{}", headers={"Authorization": f"Bearer {api_key}"}))
+    try:
+        async with asyncio.timeout(10):
+            await is_held.wait()
+            asked.cancel()
+            await is_gone.wait()
+    finally:
+        await gateway.stop()
