@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.db import transaction
 from django.utils import timezone
 
-from console.errors import Conflict, DomainError
+from console.errors import Conflict
 from console.users.models import KeptAnswer, Project
 from tinkerscript.wire.errors import ErrorCode
 
@@ -23,7 +23,7 @@ def answer_claim(*, project: Project, key: str, request: str, body_sha256: str) 
     a crash, nothing. ``request`` is the method and path. Raises IdempotencyMismatch when the key was used for another.
     """
     if not transaction.get_connection().in_atomic_block:
-        raise DomainError("answer_claim needs a transaction around it.")
+        raise RuntimeError("answer_claim needs a transaction around it")
     KeptAnswer.objects.filter(project=project, created_at__lt=timezone.now() - KEPT_FOR).delete()
     row, is_new = KeptAnswer.objects.get_or_create(
         project=project, key=key, defaults={"request": request, "body_sha256": body_sha256}
