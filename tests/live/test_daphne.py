@@ -133,9 +133,7 @@ async def test_the_relay_streams_and_hangs_up_over_real_sockets(http, project: P
         await gateway.stop()
 
 
-async def test_a_begin_that_nobody_waits_for_is_withdrawn(
-    http, project: Project, api_key: str
-) -> None:
+async def test_a_begin_that_nobody_waits_for_is_withdrawn(http, project: Project, api_key: str) -> None:
     is_held, is_gone = asyncio.Event(), asyncio.Event()
 
     async def hold(request: web.Request) -> web.Response:
