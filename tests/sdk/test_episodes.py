@@ -293,10 +293,11 @@ def test_begin_that_waits_too_long_asks_for_the_state_when_it_was_not_told(serve
         session.begin_episode()
 
 
-def test_end_waits_for_a_runtime_that_restarts(server, session):
+def test_end_waits_for_a_runtime_that_restarts_under_one_key(server, session):
     session.begin_episode()
     server.fail("POST .*/end", times=2, answer=not_ready("provisioning"))
     assert session.end_episode(1.0).state == "completed"
+    assert len({request.key for request in server.seen("POST .*/end")}) == 1
 
 
 def test_threads_of_a_pool_each_have_their_own_episode(server, session):
