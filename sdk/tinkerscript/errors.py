@@ -251,7 +251,8 @@ def from_answer(status: int, body: bytes, headers: Mapping[str, str], *, what: s
     code = said.get("code")
     kind = _BY_CODE.get(code) if isinstance(code, str) else None
     if kind is None:
-        kind = _BY_STATUS.get(status) or (InvalidRequest if 400 <= status < 500 else _other(status))
+        other = InternalError if status >= 500 else InvalidRequest if status >= 400 else UnexpectedAnswer
+        kind = _BY_STATUS.get(status, other)
     message = said.get("message")
     if not isinstance(message, str) or not message:
         message = f"{what} was answered {status}: {_excerpt(body)}"
@@ -265,10 +266,6 @@ def from_answer(status: int, body: bytes, headers: Mapping[str, str], *, what: s
         details=details if isinstance(details, dict) else None,
         retry_after_s=_seconds(headers.get("retry-after")),
     )
-
-
-def _other(status: int) -> type[TinkerScriptError]:
-    return InternalError if status >= 500 else UnexpectedAnswer
 
 
 def _read_body(body: bytes) -> tuple[dict[str, Any], str]:
