@@ -41,6 +41,7 @@ class FakeEngine:
         self.hang = False
         self.dead = False
         self.closed = False
+        self.end_ids = {tokenizer.eos_token_id}
         self.answer: Callable[[Sequence[int], SamplingOptions], list[int]] | None = None
         self._script: list[list[int]] = []
         self._per_delta = tokens_per_delta
@@ -76,13 +77,14 @@ class FakeEngine:
     async def _deltas(self, request: Generated, version: int) -> AsyncIterator[Delta]:
         ids, stop_reason = self._cut(self._next_answer(request), request.options)
         text, sent = self._text(ids, stop_reason), 0
-        reason = "stop" if stop_reason or (ids and ids[-1] == self.end_id) else "length"
+        prompt_hash = hashlib.sha256(json.dumps(request.prompt_ids).encode()).hexdigest()
+        reason = "stop" if stop_reason or (ids and ids[-1] in self.end_ids) else "length"
         for start in range(0, len(ids), self._per_delta):
             await asyncio.sleep(0)
             part = ids[start : start + self._per_delta]
             is_last = start + self._per_delta >= len(ids)
             upto = text if is_last else self._common(self._decode(ids[: start + len(part)]), text)
-            logprobs = [_logprob(request.prompt_ids, ids[: start + i + 1]) for i in range(len(part))]
+            logprobs = [_logprob(prompt_hash, start + i, token) for i, token in enumerate(part)]
             request.token_ids += part
             request.logprobs += logprobs
             top = tuple({t: lp, t + 1: lp - 1.0} for t, lp in zip(part, logprobs, strict=True))
@@ -182,6 +184,6 @@ class FakeTrainer:
         (folder / name).write_text(json.dumps({"steps": self.steps}))
 
 
-def _logprob(prompt_ids: Sequence[int], sampled: Sequence[int]) -> float:
-    digest = hashlib.sha256(json.dumps([list(prompt_ids), list(sampled)]).encode()).digest()
+def _logprob(prompt_hash: str, position: int, token: int) -> float:
+    digest = hashlib.sha256(f"{prompt_hash}|{position}|{token}".encode()).digest()
     return -int.from_bytes(digest[:2], "big") / 16384

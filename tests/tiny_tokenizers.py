@@ -14,7 +14,8 @@ CORPUS = [
 CHATML = (
     "{%- if tools %}{{- '<|im_start|>system\\n# Tools\\n' }}{%- for tool in tools %}{{- tool | tojson }}{{- '\\n' }}"
     "{%- endfor %}{{- '<|im_end|>\\n' }}{%- endif %}"
-    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' + (m.content or '') }}"
+    "{%- for m in messages %}{{- '<|im_start|>' + m.role }}"
+    "{%- if m.content or not m.tool_calls %}{{- '\\n' + (m.content or '') }}{%- endif %}"
     "{%- if m.tool_calls %}{%- for c in m.tool_calls %}"
     '{{- \'\\n<tool_call>\\n{"name": "\' + c.function.name + \'", "arguments": \' + (c.function.arguments | tojson)'
     " + '}\\n</tool_call>' }}{%- endfor %}{%- endif %}{{- '<|im_end|>\\n' }}{%- endfor %}"
@@ -22,7 +23,7 @@ CHATML = (
 )
 # As Qwen3: the thinking of every turn but the last is dropped.
 CHATML_STRIPS_THINKING = CHATML.replace(
-    "{{- '<|im_start|>' + m.role + '\\n' + (m.content or '') }}",
+    "{{- '<|im_start|>' + m.role }}{%- if m.content or not m.tool_calls %}{{- '\\n' + (m.content or '') }}{%- endif %}",
     "{%- set c = m.content or '' %}{%- if m.role == 'assistant' and not loop.last and '</think>' in c %}"
     "{%- set c = c.split('</think>')[-1].lstrip('\\n') %}{%- endif %}{{- '<|im_start|>' + m.role + '\\n' + c }}",
 )

@@ -6,13 +6,14 @@ those ids again. Where the template writes the earlier conversation differently 
 stripped, tools moved), the check fails: the prompt is rendered afresh, a new timeline starts, and the place is noted.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpu_runtime.gateway.messages import chain
 from gpu_runtime.gateway.render import Renderer
-from gpu_runtime.gateway.tool_calls import ParsedCall, ToolFormat
+from gpu_runtime.gateway.tool_calls import ToolFormat
 from gpu_runtime.journal_records import CallRecord, Completion, Parent
 
 MOST_TRIES = 4  # earlier calls that are checked against one request; each costs two renders
@@ -146,9 +147,9 @@ def _same_answer(renderer: Renderer, source: Source, rendered: str) -> bool:
         return False
     before, after = (source.forced.prefill or "", source.forced.closing) if source.forced else ("", "")
 
-    def meaning(text: str) -> tuple[str, list[ParsedCall]]:
+    def meaning(text: str) -> tuple[str, list[tuple[str, Any]]]:
         content, calls = renderer.tool_format.parse(f"{before}{text}{after}")
-        return content.strip(), calls
+        return content.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
 
     return meaning(rendered) in [meaning(text) for text in sampled]
 
@@ -169,7 +170,8 @@ def _join(renderer: Renderer, answer: Completion, rest: tuple[int, ...]) -> tupl
 
 def _departure(reason: str, saw: str, renders: str) -> dict[str, str]:
     same = next((i for i, (a, b) in enumerate(zip(saw, renders, strict=False)) if a != b), min(len(saw), len(renders)))
-    return {"reason": reason, "saw": saw[same : same + FRAGMENT], "renders": renders[same : same + FRAGMENT]}
+    start = max(0, same - FRAGMENT // 4)
+    return {"reason": reason, "saw": saw[start : start + FRAGMENT], "renders": renders[start : start + FRAGMENT]}
 
 
 def _call_ids(message: dict[str, Any]) -> list[str]:
