@@ -53,13 +53,15 @@ class Batches:
     async def next_batch(self) -> Batch | None:
         """Wait for a full batch, journal its composition, and answer it; none once ``max_steps`` is reached.
 
-        A batch that was journaled but whose step is not done is answered again, first: also after a restart.
+        A batch that was journaled but whose step is not done is answered again, first: also after a restart. Nothing
+        is answered while a step runs: it could be what ``flush_batch`` gave to that step.
         """
         while not self.is_over:
-            batch = await self._make(self._config.tasks_per_batch)
-            if batch is not None:
+            heard = self._bell.rings
+            batch = None if self._stepping else await self._make(self._config.tasks_per_batch)
+            if batch is not None and batch.step == self._under_way and not self._stepping:
                 return batch
-            await self._bell.wait(timeout_s=5.0)
+            await self._bell.wait(5.0, heard)
         return None
 
     async def flush_batch(self) -> Batch | None:

@@ -33,18 +33,25 @@ class Disk:
 
 
 class Bell:
-    """Wakes every waiter at each ring. Wait in a loop that checks its own condition."""
+    """Wakes every waiter at each ring. Wait in a loop that checks its own condition.
+
+    Where the check itself awaits, read ``rings`` before it and pass it to ``wait``: a ring in between is not missed.
+    """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self.rings = 0
 
     def ring(self) -> None:
         """Something changed."""
+        self.rings += 1
         self._event.set()
         self._event = asyncio.Event()
 
-    async def wait(self, timeout_s: float) -> None:
-        """Until the next ring, or ``timeout_s`` if that is sooner."""
+    async def wait(self, timeout_s: float, heard: int | None = None) -> None:
+        """Until there was a ring after the first ``heard`` ones (default: after now), or for ``timeout_s``."""
+        if heard is not None and heard != self.rings:
+            return
         event = self._event
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):

@@ -20,7 +20,6 @@ from gpu_runtime.gateway.admission import batch_is_covered
 from gpu_runtime.gateway.batches import Batches
 from gpu_runtime.gateway.disk import Bell, Disk
 from gpu_runtime.gateway.errors import (
-    BadKey,
     BadRequest,
     EmptyEpisode,
     EpisodeClosed,
@@ -29,12 +28,12 @@ from gpu_runtime.gateway.errors import (
     NotFound,
     OutputConflict,
 )
+from gpu_runtime.gateway.keys import EpisodeKeys
 from gpu_runtime.gateway.open_episode import OpenEpisode
 from gpu_runtime.gateway.splicing import Conversation
 from gpu_runtime.gateway.tool_calls import ToolFormat
 from gpu_runtime.journal import Journal
 from gpu_runtime.journal_records import CallRecord, EpisodeRecord, pack_ids
-from tinkerscript.wire import episode_key
 from tinkerscript.wire.episodes import (
     EpisodeBegin,
     EpisodeBegun,
@@ -59,9 +58,9 @@ class Episodes:
     """
 
     def __init__(self, journal: Journal, assignment: Assignment, *, now: Callable[[], float] = time.time) -> None:
-        self._journal, self._assignment, self._now = journal, assignment, now
+        self._journal, self._now = journal, now
         self._config = assignment.config
-        self._key = bytes.fromhex(assignment.episode_signing_key)
+        self._keys = EpisodeKeys(assignment, now)
         self._disk, self._bell = Disk(), Bell()
         self._open = {record.id: OpenEpisode.of(record, now()) for record in journal.open_episodes()}
         self._clocks: asyncio.Task | None = None
@@ -161,18 +160,10 @@ class Episodes:
 
     def authenticate(self, key: str) -> OpenEpisode:
         """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
-        try:
-            claim = episode_key.read(key)
-            if claim.session_id != self._assignment.session_id:
-                raise BadKey("this key belongs to another session", openai_code="invalid_api_key")
-            episode_key.verify(key, self._key, now=self._now())
-        except episode_key.BadEpisodeKey as error:
-            if error.expired:
-                raise EpisodeClosed("the episode of this key has expired") from None
-            raise BadKey(f"the episode key is not valid: {error}", openai_code="invalid_api_key") from None
-        episode = self._open.get(claim.episode_id)
+        episode_id = self._keys.episode_of(key)
+        episode = self._open.get(episode_id)
         if episode is None or episode.closing or episode.expiry(self._now(), self._config.episode_idle_timeout_s):
-            raise EpisodeClosed(f"episode {claim.episode_id} is over")
+            raise EpisodeClosed(f"episode {episode_id} is over")
         return episode
 
     async def call_gate(self, episode: OpenEpisode, *, gate_s: float = GATE_S) -> None:
@@ -291,16 +282,7 @@ class Episodes:
         return self._begun(record)
 
     def _begun(self, record: EpisodeRecord) -> EpisodeBegun:
-        claim = episode_key.EpisodeClaim(self._assignment.session_id, record.id, math.ceil(record.deadline_at))
-        return EpisodeBegun(
-            episode_id=record.id,
-            api_key=episode_key.sign(self._key, claim),
-            base_url=self._assignment.public_url.rstrip("/") + "/openai/v1",
-            model=self._assignment.base_model,
-            policy_version=self.batches.policy_version,
-            idle_timeout_s=self._config.episode_idle_timeout_s,
-            deadline_s=max(0.0, record.deadline_at - self._now()),
-        )
+        return self._keys.begun(record, self.batches.policy_version)
 
     async def _close(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any) -> EpisodeRecord:
         """Stop the calls, then ``write``; the caller holds the lock. A refused write leaves the episode open."""

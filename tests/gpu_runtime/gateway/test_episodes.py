@@ -266,6 +266,24 @@ async def test_flush_trains_full_groups_only(gateway: Gateway) -> None:
     assert await gateway.episodes.batches.flush_batch() is None
 
 
+async def test_flushed_batch_is_not_answered_to_one_who_waits_for_a_full_one(gateway: Gateway) -> None:
+    batches = gateway.episodes.batches
+    waiting = asyncio.ensure_future(batches.next_batch())
+    for task in ("a", "a", "b"):
+        await play(gateway, task)
+    last = await gateway.begin(task="b")
+    await gateway.chat(last)
+    with batches.stepping():
+        flushed = await batches.flush_batch()
+        await gateway.end(last["episode_id"])  # rings for the one who waits
+        assert await batches.flush_batch() == flushed, "one batch at a time"
+        gateway.engine.version = flushed.step
+        await batches.step_done(flushed.step, {})
+    for task in ("a", "a", "b", "b"):
+        await play(gateway, task)
+    assert (await asyncio.wait_for(waiting, 10)).step == 2
+
+
 async def test_refused_step_makes_its_episodes_stale_and_goes_on(gateway: Gateway) -> None:
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)

@@ -1,0 +1,44 @@
+"""The keys of a session's episodes: signed when one begins, checked at every call."""
+
+import math
+from collections.abc import Callable
+
+from gpu_runtime.gateway.errors import BadKey, EpisodeClosed
+from gpu_runtime.journal_records import EpisodeRecord
+from tinkerscript.wire import episode_key
+from tinkerscript.wire.episodes import EpisodeBegun
+from tinkerscript.wire.runtime import Assignment
+
+
+class EpisodeKeys:
+    """Signs with the one key that this session was assigned; ``now`` is Unix time."""
+
+    def __init__(self, assignment: Assignment, now: Callable[[], float]) -> None:
+        self._assignment, self._now = assignment, now
+        self._key = bytes.fromhex(assignment.episode_signing_key)
+
+    def begun(self, record: EpisodeRecord, policy_version: int) -> EpisodeBegun:
+        """What the beginner of an episode is told; the same key however often it is asked."""
+        claim = episode_key.EpisodeClaim(self._assignment.session_id, record.id, math.ceil(record.deadline_at))
+        return EpisodeBegun(
+            episode_id=record.id,
+            api_key=episode_key.sign(self._key, claim),
+            base_url=self._assignment.public_url.rstrip("/") + "/openai/v1",
+            model=self._assignment.base_model,
+            policy_version=policy_version,
+            idle_timeout_s=self._assignment.config.episode_idle_timeout_s,
+            deadline_s=max(0.0, record.deadline_at - self._now()),
+        )
+
+    def episode_of(self, key: str) -> str:
+        """The id of the episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
+        try:
+            claim = episode_key.read(key)
+            if claim.session_id != self._assignment.session_id:
+                raise BadKey("this key belongs to another session", openai_code="invalid_api_key")
+            episode_key.verify(key, self._key, now=self._now())
+        except episode_key.BadEpisodeKey as error:
+            if error.expired:
+                raise EpisodeClosed("the episode of this key has expired") from None
+            raise BadKey(f"the episode key is not valid: {error}", openai_code="invalid_api_key") from None
+        return claim.episode_id
