@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
-from tinkerscript.wire.runtime import Assignment, CheckpointOrder
+from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder
 
 from .agent import Agent
 from .config import RuntimeConfig
 from .engine import VllmEngine
-from .errors import EngineDead, StoreUnavailable, TrainerFailed
+from .errors import EngineDead, RuntimeFault, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .gateway.batches import Batches
 from .gateway.episodes import Episodes
@@ -30,7 +30,6 @@ from .weights.store import journal_fetch, journal_replicate
 
 log = logging.getLogger(__name__)
 
-WAITING = "waiting for episodes"
 
 
 async def run(config: RuntimeConfig) -> None:
@@ -52,15 +51,18 @@ async def serve_session(
     batches = episodes.batches
     learner = Learner(assignment, volume, handover, agent, batches, engine, trainer)
     version = await learner.restore()
-    app = create_app(episodes, engine, Renderer(assignment.base_model_path), assignment)
+    faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
+    renderer = Renderer(assignment.base_model_path)
+    app = create_app(episodes, engine, renderer, assignment, on_fault=faults.put_nowait)
     await episodes.start()
     async with serve(app) as address:
-        agent.status.update(state="ready", phase=WAITING, address=address, policy_version=version)
+        agent.status.update(state="ready", phase=PHASE_WAITING, address=address, policy_version=version)
         background = [
             keep_status(agent, episodes),
             replicate_journal(agent, journal, volume, assignment.config.journal_interval_s),
             watch(engine, trainer),
             agent_lost(agent),
+            fault_found(faults),
         ]
         async with until_one_fails(background):
             await work(agent, batches, learner)
@@ -90,7 +92,7 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
             elif order.done():
                 await fulfil(order.result(), agent, batches, learner)
                 order = asyncio.create_task(agent.checkpoint_orders.get())
-            agent.status.advance(WAITING)
+            agent.status.advance(PHASE_WAITING)
     finally:
         for task in (batch, order, stop):
             task.cancel()
@@ -177,7 +179,7 @@ async def keep_status(agent: Agent, episodes: Episodes) -> None:
     """What the heartbeats say of the episodes; waiting for them is progress as long as this loop turns."""
     while True:
         agent.status.update(accounting=await episodes.accounting(), last_activity_at=episodes.last_activity_at)
-        if agent.status.phase == WAITING:
+        if agent.status.phase == PHASE_WAITING:
             agent.status.advance()
         await asyncio.sleep(1.0)
 
@@ -212,6 +214,11 @@ async def watch(engine: Engine, trainer: Trainer) -> None:
 async def agent_lost(agent: Agent) -> None:
     """Raise the fault with which the agent lost the control plane or the lease."""
     raise await agent.wait_lost()
+
+
+async def fault_found(faults: asyncio.Queue[RuntimeFault]) -> None:
+    """Raise what a call found out: the engine is dead or has gone silent."""
+    raise await faults.get()
 
 
 def find_device() -> str:

@@ -2,8 +2,8 @@
 
 Shapes: K trained tokens of a micro-batch, S samples. ``logprobs_K`` are the current policy's (they carry the
 gradient), ``old_K`` the sampling policy's, ``advantages_K`` the episode's advantage at each of its tokens, ``sample_K``
-the index of the sample that a token belongs to. Each returns ``loss_K``: the caller multiplies by a scale per token (``token_scales``)
-and sums, so that the same function serves every way of averaging and any split into micro-batches.
+the index of the sample that a token belongs to. Each returns ``loss_K``: the caller multiplies by a scale per token
+(``token_scales``) and sums, so that one function serves every way of averaging and any split into micro-batches.
 """
 
 import torch

@@ -133,6 +133,7 @@ def rank_main(connection: Connection, spec: RankSpec) -> None:
         LOCAL_RANK=str(spec.rank),
         WORLD_SIZE=str(spec.world_size),
         OMP_NUM_THREADS=str(spec.threads),
+        OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve whoever shares the cores
         DS_ACCELERATOR=spec.device,
     )
     trainer = None

@@ -118,7 +118,7 @@ class RankTrainer:
         return stats if live else torch.zeros_like(stats)
 
     def optim_step(self, step: int) -> dict[str, float]:
-        """Apply the accumulated gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is finite."""
+        """Apply the gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is finite."""
         rate = learning_rate(self.config, step)
         for group in self.engine.optimizer.param_groups:
             group["lr"] = rate

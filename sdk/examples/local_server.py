@@ -29,7 +29,8 @@ class Server:
 
 @contextmanager
 def running_server() -> Iterator[Server]:
-    """The server named by the environment, or one of our own that ends with the block, Ctrl-C included."""
+    """The server named by the environment, or one of our own that ends with the block, Ctrl-C and SIGTERM included."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if os.environ.get("TINKERSCRIPT_API_KEY"):
         base_url = os.environ.get("TINKERSCRIPT_BASE_URL", "http://127.0.0.1:8000")
         yield Server(base_url, os.environ["TINKERSCRIPT_API_KEY"], Path.cwd(), None, "yourself")

@@ -22,7 +22,7 @@ from scoring import score_folder
 from tinkerscript import TinkerScript, WorkflowOutput
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
-NUM_EPOCH, GRPO_N, TASKS_PER_BATCH = 1, 8, 4
+NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 48, 8, 4
 SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
 QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
 
@@ -60,7 +60,7 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
             print(f"Episode abandoned: {error}")
             return 0.0
 
-    tasks = random.Random(SEED).sample(TRAINING, len(TRAINING))
+    tasks = random.Random(SEED).sample(TRAINING, NUM_TASKS)
     for _epoch in range(NUM_EPOCH):
         for task in tasks:
             for _run in range(GRPO_N):
@@ -99,7 +99,7 @@ def main() -> None:
         )
         before = held_out_score(tinkerjet_remote)
         print(f"Held-out score before training: {before:.2f}")
-        with RewardProgress(total=NUM_EPOCH * len(TRAINING) * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N) as progress:
+        with RewardProgress(total=NUM_EPOCH * NUM_TASKS * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N) as progress:
             train(tinkerjet_remote, progress)
         tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
         rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
