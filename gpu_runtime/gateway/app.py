@@ -60,7 +60,7 @@ async def serve(app: Starlette, *, host: str = "127.0.0.1", port: int = 0) -> As
 
     Raises OSError when the address cannot be had, TimeoutError when the server does not come up.
     """
-    listener = socket.create_server((host, port), backlog=2048)
+    listener = _listen(host, port)
     config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=5)
     server = _Server(config)
     task = asyncio.create_task(server.serve([listener]))
@@ -83,6 +83,20 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    # The protocol is named because asyncio turns Nagle's algorithm off only on sockets that name it; with it on, each
+    # answer waits 40 ms for the client's delayed acknowledgement.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(2048)
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 async def _health(_: Request) -> Response:

@@ -16,11 +16,13 @@ from gpu_runtime.gateway.open_episode import OpenEpisode
 from gpu_runtime.gateway.plan import ChatPlan
 from gpu_runtime.gateway.render import Renderer
 from gpu_runtime.gateway.splicing import Prompt
+from gpu_runtime.gateway.text_plan import TextPlan
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
 from gpu_runtime.journal import EpisodeNotOpen
 from gpu_runtime.journal_records import CallRecord
 from tinkerscript.wire.config import SessionConfig
 
+Plan = ChatPlan | TextPlan
 STALL_S = 900.0  # an engine that says nothing for so long is dead; a hand-over of weights may take 600 s
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class Calls:
         """Prompt plus answer of one call, in tokens."""
         return min(self._engine.context_length, self._config.max_context_length)
 
-    def open(self, episode: OpenEpisode, plan: ChatPlan) -> LiveCall:
+    def open(self, episode: OpenEpisode, plan: Plan) -> LiveCall:
         """Begin to answer ``plan``, or join the call that answers the same request id. The caller is its first reader.
 
         Raises BadRequest when the id was used for another body.
@@ -65,7 +67,7 @@ class Calls:
         live.attach()
         return live
 
-    async def _answer(self, episode: OpenEpisode, plan: ChatPlan, live: LiveCall) -> None:
+    async def _answer(self, episode: OpenEpisode, plan: Plan, live: LiveCall) -> None:
         try:
             if plan.request_id and (found := await self._episodes.recorded_call(episode, plan.request_id)):
                 _same_body(found.body_sha256, plan)
@@ -86,7 +88,7 @@ class Calls:
             log.exception("A call failed.")
             live.fail(GatewayError("the call failed inside the service", hint="Report this with the request id."))
 
-    async def _sample(self, episode: OpenEpisode, plan: ChatPlan, live: LiveCall) -> None:
+    async def _sample(self, episode: OpenEpisode, plan: Plan, live: LiveCall) -> None:
         conversation = await self._episodes.conversation(episode, self._renderer.tool_format)
         prompt = await asyncio.to_thread(plan.compose, conversation)
         self._check_length(prompt)
@@ -109,7 +111,7 @@ class Calls:
         conversation.add(record, self._renderer.tool_format)
         live.finish(record)
 
-    async def _generate_all(self, plan: ChatPlan, live: LiveCall, prompt: Prompt, answers: list[list[Delta]]) -> None:
+    async def _generate_all(self, plan: Plan, live: LiveCall, prompt: Prompt, answers: list[list[Delta]]) -> None:
         room, identity = self.context_length - len(prompt.ids), plan.request_id or live.id
         options = [
             plan.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice)
@@ -146,17 +148,17 @@ class Calls:
     def _check_length(self, prompt: Prompt) -> None:
         if len(prompt.ids) >= self.context_length:
             raise BadRequest(
-                f"this model's maximum context length is {self.context_length} tokens, and the messages are"
+                f"this model's maximum context length is {self.context_length} tokens, and the prompt is"
                 f" {len(prompt.ids)} tokens, which leaves no room for an answer",
                 hint="Shorten the messages, or create the session with a larger max_context_length.",
-                param="messages",
+                param="messages" if prompt.names else "prompt",
                 openai_code="context_length_exceeded",
             )
 
     def _record(
         self,
         episode: OpenEpisode,
-        plan: ChatPlan,
+        plan: Plan,
         live: LiveCall,
         prompt: Prompt,
         answers: list[list[Delta]],
@@ -182,7 +184,7 @@ class Calls:
         )
 
 
-def _same_body(known_sha256: str | None, plan: ChatPlan) -> None:
+def _same_body(known_sha256: str | None, plan: Plan) -> None:
     if known_sha256 != plan.body_sha256:
         raise BadRequest("this X-Request-Id was used with another body; an id names one request", param="X-Request-Id")
 

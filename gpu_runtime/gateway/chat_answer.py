@@ -28,7 +28,7 @@ def chat_completion(plan: ChatPlan, record: CallRecord) -> dict[str, Any]:
 async def chat_chunks(plan: ChatPlan, live: LiveCall, created: float) -> AsyncIterator[bytes]:
     """The answer in chunks; those with a finish reason are sent once the call is on disk. Raises the call's error."""
     head = _head(live.id, created, plan, "chat.completion.chunk")
-    if plan.request.stream_options and plan.request.stream_options.include_usage:
+    if plan.request.wants_usage:
         head["usage"] = None
     texts = [_PlainText(plan) for _ in range(plan.choices)]
     opened: set[int] = set()

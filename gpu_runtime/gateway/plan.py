@@ -2,11 +2,11 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gpu_runtime.gateway.chat_request import ChatRequest, NamedTool
+from gpu_runtime.gateway.completion_requests import ChatRequest, NamedTool, SampledRequest
 from gpu_runtime.gateway.errors import BadRequest
 from gpu_runtime.gateway.messages import extended, normal, normal_answer
 from gpu_runtime.gateway.render import Renderer
@@ -73,35 +73,19 @@ class ChatPlan:
 
     def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
         """How to sample answer number ``choice``, of at most ``room`` tokens."""
-        request = self.request
-        limits = [limit for limit in (request.max_tokens, request.max_completion_tokens) if limit is not None]
-        return SamplingOptions(
-            max_tokens=min([room, *(limits or [config.max_tokens])]),
-            temperature=config.temperature if request.temperature is None else request.temperature,
-            top_p=1.0 if request.top_p is None else request.top_p,
-            stop=request.stops,
-            seed=None if request.seed is None else mixed_seed(request.seed, identity, choice),
-            top_logprobs=request.top_logprobs or 0,
-            json_schema=self.forced.forced_schema(self._allowed_tools()) if self.forced else request.json_schema,
-        )
+        schema = self.forced.forced_schema(self._allowed_tools()) if self.forced else self.request.json_schema
+        options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
+        limit = min(options.max_tokens, self.request.max_completion_tokens or options.max_tokens)
+        if self.request.max_tokens is None and self.request.max_completion_tokens is not None:
+            limit = min(room, self.request.max_completion_tokens)
+        top = self.request.top_logprobs or 0
+        return replace(options, max_tokens=limit, top_logprobs=top, json_schema=schema)
 
     def completion(self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt) -> Completion:
         """Answer number ``choice``, as it is kept and as later requests continue it."""
-        text = "".join(delta.text for delta in deltas)
-        ids = tuple(token for delta in deltas for token in delta.token_ids_T)
-        message = self._message(call_id, choice, text, ids)
-        return Completion(
-            choice=choice,
-            token_ids_T=ids,
-            logprobs_T=tuple(logprob for delta in deltas for logprob in delta.logprobs_T),
-            versions_T=tuple(delta.version for delta in deltas for _ in delta.token_ids_T),
-            text=text,
-            finish_reason=deltas[-1].finish_reason if deltas else None,
-            message=message,
-            stop_reason=deltas[-1].stop_reason if deltas else None,
-            splice_key=extended(prompt.names[-1], normal_answer(message)),
-            top_logprobs_T=tuple(top for delta in deltas for top in delta.top_logprobs_T),
-        )
+        plain = plain_completion(choice, deltas)
+        message = self._message(call_id, choice, plain.text, plain.token_ids_T)
+        return replace(plain, message=message, splice_key=extended(prompt.names[-1], normal_answer(message)))
 
     def options(self) -> dict[str, Any]:
         """The request without its messages, for the journal."""
@@ -140,6 +124,35 @@ class ChatPlan:
             for index, call in enumerate(calls)
         ]
         return message
+
+
+def sampling_options(
+    request: SampledRequest, config: SessionConfig, *, room: int, identity: str, choice: int
+) -> SamplingOptions:
+    """The options that every kind of completion has."""
+    return SamplingOptions(
+        max_tokens=min(room, config.max_tokens if request.max_tokens is None else request.max_tokens),
+        temperature=config.temperature if request.temperature is None else request.temperature,
+        top_p=1.0 if request.top_p is None else request.top_p,
+        stop=request.stops,
+        seed=None if request.seed is None else mixed_seed(request.seed, identity, choice),
+    )
+
+
+def plain_completion(choice: int, deltas: Sequence[Delta]) -> Completion:
+    """What was sampled, as plain text."""
+    text = "".join(delta.text for delta in deltas)
+    return Completion(
+        choice=choice,
+        token_ids_T=tuple(token for delta in deltas for token in delta.token_ids_T),
+        logprobs_T=tuple(logprob for delta in deltas for logprob in delta.logprobs_T),
+        versions_T=tuple(delta.version for delta in deltas for _ in delta.token_ids_T),
+        text=text,
+        finish_reason=deltas[-1].finish_reason if deltas else None,
+        message={"role": "assistant", "content": text},
+        stop_reason=deltas[-1].stop_reason if deltas else None,
+        top_logprobs_T=tuple(top for delta in deltas for top in delta.top_logprobs_T),
+    )
 
 
 def mixed_seed(seed: int, identity: str, choice: int) -> int:

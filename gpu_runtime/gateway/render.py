@@ -43,9 +43,14 @@ class Renderer:
         except (TypeError, ValueError) as error:
             raise BadRequest(f"the model has no chat template for these messages: {error}", param="messages") from None
 
-    def encode(self, text: str) -> tuple[int, ...]:
-        """Ids of ``text`` as it is; the template has written the special tokens."""
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids there are."""
+        return len(self._tokenizer)
+
+    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+        """Ids of ``text`` as it is: a template has written its special tokens. ``special`` adds those of plain text."""
+        return tuple(self._tokenizer.encode(text, add_special_tokens=special))
 
     def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
         """Text of ids, with or without special tokens."""

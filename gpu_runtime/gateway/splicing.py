@@ -50,6 +50,7 @@ class Conversation:
 
     def __init__(self, calls: Sequence[CallRecord] = (), tool_format: ToolFormat | None = None) -> None:
         self._sources: dict[str, list[Source]] = {}
+        self._texts: list[tuple[str, Source]] = []
         for call in calls:
             self.add(call, tool_format)
 
@@ -58,10 +59,18 @@ class Conversation:
         if call.status != "completed":
             return
         forced = tool_format if call.options.get("forced_tool") else None
+        prompt = call.options.get("prompt")
         for answer in call.completions:
+            source = Source(call.id, answer.choice, call.prompt_ids_P, answer, forced)
             if answer.splice_key:
-                source = Source(call.id, answer.choice, call.prompt_ids_P, answer, forced)
                 self._sources.setdefault(answer.splice_key, []).append(source)
+            elif isinstance(prompt, str):
+                self._texts.append((prompt + answer.text, source))
+
+    def earlier_text(self, prompt: str) -> tuple[int, Source] | None:
+        """The longest text (prompt and answer) that ``prompt`` starts with, as (its length, source)."""
+        found = [(len(text), source) for text, source in self._texts if prompt.startswith(text)]
+        return max(found, key=lambda pair: pair[0], default=None)
 
     def earlier(self, names: Sequence[str], messages: Sequence[dict[str, Any]]) -> Iterator[tuple[int, Source]]:
         """What the request continues, longest first, as (number of its messages, source).
@@ -96,6 +105,20 @@ def compose(
             return Prompt(prefix + rest, names, parent, len(prefix), count, drift)
         drift = drift or {"continues": source.call_id, "message": count - 1, **place}
     return Prompt(renderer.encode(full), names, drift=drift)
+
+
+def compose_text(renderer: Renderer, conversation: Conversation, text: str) -> Prompt:
+    """The prompt for plain ``text``: an earlier call's ids as far as it continues that call's text."""
+    if found := conversation.earlier_text(text):
+        length, source = found
+        kept = kept_ids(renderer, source.answer)
+        if kept and renderer.is_special(source.answer.token_ids_T[kept - 1]):
+            kept -= 1  # the end that was sampled is no part of the text that goes on
+        if kept is not None:
+            prefix = source.prompt_ids + source.answer.token_ids_T[:kept]
+            rest = renderer.encode(text[length:])
+            return Prompt(prefix + rest, [], Parent(source.call_id, source.choice, kept), len(prefix))
+    return Prompt(renderer.encode(text, special=True), [])
 
 
 def kept_ids(renderer: Renderer, answer: Completion) -> int | None:

@@ -164,6 +164,7 @@ async def test_prompt_over_the_context_is_refused_before_the_engine(gateway: Gat
         await gateway.chat(begun, "x " * 2000)
     assert refused.value.code == "context_length_exceeded"
     assert refused.value.body["type"] == "invalid_request_error"
+    assert refused.value.param == "messages"
     assert gateway.engine.requests == []
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200, "the episode lives on"
 

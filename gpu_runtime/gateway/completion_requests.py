@@ -1,7 +1,7 @@
-"""A request for a chat completion, checked strictly: what is not supported is named, never ignored."""
+"""Requests for completions, checked strictly: what is not supported is named, never ignored."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -10,6 +10,8 @@ from gpu_runtime.gateway.messages import Message
 
 # Options of the dialect that this gateway does not have, with the values at which they say nothing.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "best_of": (1,),
+    "echo": (False,),
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
     "repetition_penalty": (1,),
@@ -19,6 +21,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "modalities": (["text"],),
     "service_tier": ("auto", "default"),
     "store": (False,),
+    "suffix": ("",),
     "top_k": (0, -1),
 }
 MAX_STOPS = 16
@@ -88,24 +91,16 @@ ResponseFormat = Annotated[TextFormat | JsonObjectFormat | JsonSchemaFormat, Fie
 StopString = Annotated[str, Field(min_length=1, max_length=256)]
 
 
-class ChatRequest(_Options):
-    """The body of ``POST /v1/chat/completions``."""
+class SampledRequest(_Options):
+    """What chat and text completions share."""
 
     model: str
-    messages: list[Message] = Field(min_length=1)
     max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
     n: int | None = Field(None, ge=1, le=128)
     stop: StopString | Annotated[list[StopString], Field(max_length=MAX_STOPS)] | None = None
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
-    logprobs: bool | None = None
-    top_logprobs: int | None = Field(None, ge=0, le=20)
-    tools: list[Tool] | None = Field(None, max_length=128)
-    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
-    parallel_tool_calls: bool | None = None
-    response_format: ResponseFormat | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     return_token_ids: bool | None = None
@@ -113,11 +108,43 @@ class ChatRequest(_Options):
     user: str | None = None
 
     @model_validator(mode="after")
-    def _fit_together(self) -> "ChatRequest":
-        if self.top_logprobs and not self.logprobs:
-            raise ValueError("top_logprobs needs logprobs: true")
+    def _stream_fits(self) -> Self:
         if self.stream_options is not None and not self.stream:
             raise ValueError("stream_options needs stream: true")
+        return self
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The stop strings."""
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
+
+    @property
+    def wants_ids(self) -> bool:
+        """Token ids are part of an answer unless the client says no."""
+        return self.return_token_ids is not False
+
+    @property
+    def wants_usage(self) -> bool:
+        """Whether a stream ends with a chunk that says what was used."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+class ChatRequest(SampledRequest):
+    """The body of ``POST /v1/chat/completions``."""
+
+    messages: list[Message] = Field(min_length=1)
+    max_completion_tokens: int | None = Field(None, ge=1)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    tools: list[Tool] | None = Field(None, max_length=128)
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.top_logprobs and not self.logprobs:
+            raise ValueError("top_logprobs needs logprobs: true")
         if self.tool_choice not in (None, "none", "auto") and not self.tools:
             raise ValueError("tool_choice needs tools")
         if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in self.tool_names:
@@ -141,22 +168,33 @@ class ChatRequest(_Options):
         return None
 
     @property
-    def stops(self) -> tuple[str, ...]:
-        """The stop strings."""
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-
-    @property
-    def wants_ids(self) -> bool:
-        """Token ids are part of an answer unless the client says no."""
-        return self.return_token_ids is not False
-
-    @property
     def wants_logprobs(self) -> bool:
         """So are log-probabilities."""
         return self.logprobs or (self.logprobs is None and self.wants_ids)
 
 
-def read(body: bytes) -> ChatRequest:
+class TextRequest(SampledRequest):
+    """The body of ``POST /v1/completions``: one prompt, as text or as token ids."""
+
+    prompt: str | list[int] | Annotated[list[str | list[int]], Field(min_length=1, max_length=1)]
+    logprobs: int | None = Field(None, ge=0, le=20)
+
+    @property
+    def the_prompt(self) -> str | list[int]:
+        """The one prompt, without the list around it."""
+        is_wrapped = isinstance(self.prompt, list) and self.prompt and not isinstance(self.prompt[0], int)
+        return self.prompt[0] if is_wrapped else self.prompt
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """As in chat; here 0 asks for the sampled tokens' alone."""
+        return self.logprobs is not None or self.wants_ids
+
+
+R = TypeVar("R", bound=SampledRequest)
+
+
+def read(body: bytes, kind: type[R]) -> R:
     """The request in ``body``. Raises BadRequest, naming what is wrong and where."""
     value = _json(body)
     if not isinstance(value, dict):
@@ -165,7 +203,7 @@ def read(body: bytes) -> ChatRequest:
         if name in value and value.pop(name) not in (None, *neutral):
             raise BadRequest(f"the option {name} is not supported", param=name, openai_code="unsupported_parameter")
     try:
-        return ChatRequest.model_validate({name: option for name, option in value.items() if option is not None})
+        return kind.model_validate({name: option for name, option in value.items() if option is not None})
     except ValidationError as error:
         raise _named(error, value) from None
 
