@@ -1,5 +1,6 @@
 """Runs the whole service on this machine for the length of a ``with`` block: ``manage.py up`` and a demo user's key."""
 
+import json
 import os
 import queue
 import signal
@@ -12,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO_EMAIL = "demo@example.com"
 START_S, STOP_S = 180, 120
 
 
@@ -47,8 +47,9 @@ def running_server() -> Iterator[Server]:
         )  # fmt: skip
         try:
             base_url = _wait_ready(process, log)
-            key, sign_in = _demo_user(data)
-            yield Server(base_url, key, data, log, sign_in)
+            demo = _demo_user(data)
+            sign_in = f"{demo['email']} with password {demo['password']}"
+            yield Server(base_url, demo["api_key"], data, log, sign_in)
         finally:
             _stop(process)
 
@@ -77,11 +78,12 @@ def _wait_ready(process: subprocess.Popen[str], log: Path) -> str:
     return address
 
 
-def _demo_user(data: Path) -> tuple[str, str]:
-    command = [sys.executable, "manage.py", "create_api_key", DEMO_EMAIL]
+def _demo_user(data: Path) -> dict[str, str]:
+    """{"email", "password", "api_key"} of a user who is made if absent."""
+    command = [sys.executable, "manage.py", "seed_demo"]
     environment = {**os.environ, "TINKERSCRIPT_DATA": str(data)}
     made = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=60)
-    return made.stdout.strip(), DEMO_EMAIL
+    return json.loads(made.stdout)
 
 
 def _stop(process: subprocess.Popen[str]) -> None:

@@ -3,8 +3,8 @@
     key = "tml-ep-" + b64url("session_id|episode_id|expires_at") + "." + b64url(HMAC-SHA256(session_key, payload))
     session_key = HMAC-SHA256(server_secret, "episode-key|" + session_id)
 
-The control plane derives ``session_key`` from its secret; the session's runtime is given that one key and no other, so a
-runtime can make keys for its own session alone. Nothing signed carries an address.
+The control plane derives ``session_key`` from its secret; the session's runtime is given that one key and no other, so
+that it can make keys for its own session alone. Nothing signed carries an address.
 """
 
 import base64
