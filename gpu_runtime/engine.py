@@ -13,7 +13,7 @@ from tinkerscript.wire.config import SessionConfig
 START_S, HANDOVER_S = 900.0, 600.0
 
 # On a CPU vLLM puts its one worker into a process of its own, and its core spins while that worker computes: on two
-# cores that costs 4.6 times the latency of a call (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
+# cores a call then takes 4.6 times as long (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
 # path, the executor that runs the worker inside the core's process is taken as it is.
 IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 

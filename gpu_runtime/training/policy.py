@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM
 
@@ -15,11 +16,11 @@ LOGITS_CHUNK = 1024
 
 @dataclass(frozen=True)
 class RowTensors:
-    """A TreeRow on the device. ``visible_NN[i, j]`` is true where token i may attend to token j."""
+    """A TreeRow on the device. ``visible`` says which token may attend to which, as the device's attention takes it."""
 
     tokens_N: Tensor
     depth_N: Tensor
-    visible_NN: Tensor
+    visible: Tensor | BlockMask
     source_K: Tensor
     target_K: Tensor
     old_K: Tensor
@@ -27,19 +28,32 @@ class RowTensors:
 
     @classmethod
     def of(cls, row: TreeRow, device: torch.device) -> "RowTensors":
-        """j is an ancestor of i, or i itself, iff j <= i < end_N[j]."""
-        index_N = torch.arange(len(row.tokens_N), device=device)
+        """The row's tensors on ``device``."""
         end_N = torch.tensor(row.end_N, device=device)
-        visible_NN = (index_N[None, :] <= index_N[:, None]) & (index_N[:, None] < end_N[None, :])
         return cls(
             tokens_N=torch.tensor(row.tokens_N, device=device),
             depth_N=torch.tensor(row.depth_N, device=device),
-            visible_NN=visible_NN,
+            visible=block_mask(end_N) if device.type == "cuda" else dense_mask(end_N),
             source_K=torch.tensor(row.source_K, dtype=torch.long, device=device),
             target_K=torch.tensor(row.target_K, dtype=torch.long, device=device),
             old_K=torch.tensor(row.old_K, dtype=torch.float32, device=device),
             sample_K=torch.tensor(row.sample_K, dtype=torch.long, device=device),
         )
+
+
+def dense_mask(end_N: Tensor) -> Tensor:
+    """``[1, 1, N, N]``, true where j is an ancestor of i or i itself: j <= i < end_N[j]. What SDPA takes."""
+    index_N = torch.arange(len(end_N), device=end_N.device)
+    return ((index_N[None, :] <= index_N[:, None]) & (index_N[:, None] < end_N[None, :]))[None, None]
+
+
+def block_mask(end_N: Tensor) -> BlockMask:
+    """The same for FlexAttention, which skips the blocks of the N x N square in which nothing is visible."""
+
+    def sees(_batch: Tensor, _head: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return (j <= i) & (i < end_N[j])
+
+    return create_block_mask(sees, None, None, len(end_N), len(end_N), device=end_N.device)
 
 
 class Policy(nn.Module):
@@ -50,9 +64,12 @@ class Policy(nn.Module):
         self.model = model
 
     @classmethod
-    def load(cls, path: str, dtype: torch.dtype, *, gradient_checkpointing: bool = False) -> "Policy":
-        """Load a Hugging Face folder or id. SDPA attention, because it takes the tree's mask on every device."""
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation="sdpa")
+    def load(
+        cls, path: str, dtype: torch.dtype, *, device: str = "cpu", gradient_checkpointing: bool = False
+    ) -> "Policy":
+        """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for ``device``."""
+        attention = "flex_attention" if device == "cuda" else "sdpa"
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
         model.config.use_cache = False
         if gradient_checkpointing:
             model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
@@ -63,7 +80,7 @@ class Policy(nn.Module):
         hidden_1ND = self.model.get_decoder()(
             input_ids=row.tokens_N[None],
             position_ids=row.depth_N[None],
-            attention_mask=row.visible_NN[None, None],
+            attention_mask=row.visible,
             use_cache=False,
         ).last_hidden_state
         hidden_KD = hidden_1ND[0, row.source_K]

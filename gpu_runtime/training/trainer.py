@@ -35,7 +35,10 @@ class RankTrainer:
         self.device = torch.device(spec.device, spec.rank) if spec.device == "cuda" else torch.device("cpu")
         self.dtype = resolve_dtype(self.config.dtype, spec.device)
         policy = Policy.load(
-            spec.base_model_path, self.dtype, gradient_checkpointing=self.config.gradient_checkpointing
+            spec.base_model_path,
+            self.dtype,
+            device=spec.device,
+            gradient_checkpointing=self.config.gradient_checkpointing,
         ).to(self.device)
         self.tied = bool(policy.model.config.tie_word_embeddings)
         optimizer = GuardedAdamW(policy.parameters(), lr=0.0, weight_decay=self.config.weight_decay)
@@ -43,7 +46,8 @@ class RankTrainer:
         self.optimizer = optimizer
         self.reference: Policy | None = None
         if self.config.kl_coef > 0:
-            self.reference = Policy.load(spec.base_model_path, self.dtype).to(self.device).eval().requires_grad_(False)
+            reference = Policy.load(spec.base_model_path, self.dtype, device=spec.device)
+            self.reference = reference.to(self.device).eval().requires_grad_(False)
 
     def _deepspeed_config(self) -> dict[str, object]:
         # managed_gradient_accumulation off: the caller says when to step, as the primitives need it. The batch

@@ -9,7 +9,7 @@ from tiny_model import tiny_model_make
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.packing import pack, pack_row
-from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.policy import Policy, RowTensors, block_mask, dense_mask
 
 # Few token ids and short lists, so that shared prefixes, forks and equal samples are common.
 token_lists = st.lists(st.integers(2, 5), min_size=2, max_size=9)
@@ -49,11 +49,22 @@ def test_every_trained_token_is_packed_exactly_once(samples, budget):
 @given(sample_lists())
 def test_a_node_sees_exactly_its_own_prefix(samples):
     row = pack_row(samples, range(len(samples)))
-    visible = RowTensors.of(row, torch.device("cpu")).visible_NN
+    visible = RowTensors.of(row, torch.device("cpu")).visible[0, 0]
     prefixes = {s.token_ids_T[:n] for s in samples for n in range(1, len(s.token_ids_T))}
     seen = [tuple(row.tokens_N[j] for j in range(len(row.tokens_N)) if visible[i, j]) for i in range(len(row.tokens_N))]
     assert sorted(seen) == sorted(prefixes)  # each distinct prefix is one node, computed once
     assert all(len(prefix) == depth + 1 for prefix, depth in zip(seen, row.depth_N, strict=True))
+
+
+def test_the_gpus_mask_shows_what_the_cpus_mask_shows():
+    samples = [Sample((2, 3, 4, 5, token), (0,) * 5, (0.0,) * 5, 0.0) for token in (2, 3)]
+    samples.append(Sample((2, 4, 4, 4), (0,) * 4, (0.0,) * 4, 0.0))
+    end_N = torch.tensor(pack_row(samples, range(3)).end_N)
+    dense_NN = dense_mask(end_N)[0, 0]
+    sees = block_mask(end_N).mask_mod
+    index_N = torch.arange(len(end_N))
+    assert torch.equal(sees(None, None, index_N[:, None], index_N[None, :]), dense_NN)
+    assert 0 < dense_NN.sum() < dense_NN.numel()
 
 
 @given(sample_lists())
