@@ -51,10 +51,26 @@ def batch_is_covered(
     """
     if open_unknown == 0 and not any(open_known.values()):
         return False
-    totals = {key: completed.get(key, 0) + open_known.get(key, 0) for key in {*completed, *open_known}}
+    return open_unknown >= _missing(_totals(completed, open_known), grpo_n, tasks_per_batch)
+
+
+def task_helps(
+    task: str, *, completed: Mapping[str, int], open_known: Mapping[str, int], grpo_n: int, tasks_per_batch: int
+) -> bool:
+    """Whether one more episode of ``task`` brings the coming batch nearer, rather than start or swell another group."""
+    totals = _totals(completed, open_known)
+    with_it = {**totals, task: totals.get(task, 0) + 1}
+    return _missing(with_it, grpo_n, tasks_per_batch) < _missing(totals, grpo_n, tasks_per_batch)
+
+
+def _totals(completed: Mapping[str, int], open_known: Mapping[str, int]) -> dict[str, int]:
+    return {key: completed.get(key, 0) + open_known.get(key, 0) for key in {*completed, *open_known}}
+
+
+def _missing(totals: Mapping[str, int], grpo_n: int, tasks_per_batch: int) -> int:
+    """The fewest further episodes that fill a batch."""
     needed = tasks_per_batch - sum(total // grpo_n for total in totals.values())
     if needed <= 0:
-        return True
+        return 0
     partial = sorted(grpo_n - total % grpo_n for total in totals.values() if total % grpo_n)
-    missing = sum((partial + [grpo_n] * needed)[:needed])
-    return open_unknown >= missing
+    return sum((partial + [grpo_n] * needed)[:needed])

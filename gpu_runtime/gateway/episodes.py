@@ -8,17 +8,15 @@ import asyncio
 import hashlib
 import logging
 import math
-import secrets
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpu_runtime.gateway import timelines
-from gpu_runtime.gateway.admission import batch_is_covered
 from gpu_runtime.gateway.batches import Batches
 from gpu_runtime.gateway.disk import Bell, Disk
+from gpu_runtime.gateway.entrance import Entrance
 from gpu_runtime.gateway.errors import (
     BadRequest,
     EmptyEpisode,
@@ -65,6 +63,7 @@ class Episodes:
         self._open = {record.id: OpenEpisode.of(record, now()) for record in journal.open_episodes()}
         self._clocks: asyncio.Task | None = None
         self.batches = Batches(journal, self._config, self._disk, self._bell)
+        self._entrance = Entrance(self._config, self.batches, self._open, self._bell, now)
         self.last_activity_at = now()
 
     async def start(self) -> None:
@@ -93,13 +92,10 @@ class Episodes:
             return self._begun(earlier)
         if request.supersedes in self._open:
             await self._drop(self._open[request.supersedes], self._journal.abandon, "superseded")
-        deadline = asyncio.get_running_loop().time() + hold_s
-        while reason := self._reason_to_wait(request.eval):
-            left_s = deadline - asyncio.get_running_loop().time()
-            if left_s <= 0:
-                raise NotAdmitted(reason)
-            await self._bell.wait(min(left_s, 1.0))
-        return await self._open_now(request, begin_key)
+        episode = await self._entrance.enter(request, hold_s=hold_s)
+        self.last_activity_at = self._now()
+        # To the end even if the caller goes: what is in the journal must be known here.
+        return await asyncio.shield(asyncio.ensure_future(self._begin(episode, request, begin_key)))
 
     async def end(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
         """Complete an episode; the answer says what became of it and is on disk before it is given.
@@ -224,45 +220,7 @@ class Episodes:
     def _touch(self, episode: OpenEpisode) -> None:
         episode.last_seen = self.last_activity_at = self._now()
 
-    def _reason_to_wait(self, is_eval: bool) -> str | None:
-        batches, config = self.batches, self._config
-        if batches.is_over:
-            return None
-        if batches.pending() > config.max_staleness:
-            return "a training step is about to run or running"
-        if is_eval or config.max_staleness > 0:
-            return None
-        now = self._now()
-        # Those that began to sample under older weights will be stale: they fill nothing.
-        useful = [
-            episode
-            for episode in self._open.values()
-            if not episode.eval
-            and episode.is_live(now)
-            and (episode.version_first is None or episode.version_first >= batches.policy_version)
-        ]
-        covered = batch_is_covered(
-            completed=Counter(record.group_key or "" for record in batches.waiting.values()),
-            open_known=Counter(episode.group_key for episode in useful if episode.group_key is not None),
-            open_unknown=sum(episode.group_key is None for episode in useful),
-            grpo_n=config.grpo_n,
-            tasks_per_batch=config.tasks_per_batch,
-        )
-        return "the open episodes already fill the coming batch" if covered else None
-
-    async def _open_now(self, request: EpisodeBegin, begin_key: str | None) -> EpisodeBegun:
-        now = self._now()
-        episode = OpenEpisode(
-            id=f"epi_{secrets.token_hex(8)}",
-            seq=0,
-            eval=request.eval,
-            group_key=request.task,
-            begun_at=now,
-            deadline_at=now + (request.timeout_s or self._config.episode_timeout_s),
-            last_seen=now,
-        )
-        self.last_activity_at = now
-        self._open[episode.id] = episode  # before the disk is asked, so that the next begin counts it
+    async def _begin(self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None) -> EpisodeBegun:
         try:
             record = await self._disk.run(
                 self._journal.begin,
@@ -272,13 +230,16 @@ class Episodes:
                 deadline_at=episode.deadline_at,
                 begin_key=begin_key,
             )
-        except (GatewayError, sqlite3.IntegrityError) as error:
-            del self._open[episode.id]
-            self._bell.ring()
-            earlier = begin_key and await self._disk.run(self._journal.episode_of_begin, begin_key)
-            if isinstance(error, sqlite3.IntegrityError) and earlier:
-                return self._begun(earlier)
+        except GatewayError:
+            self._entrance.leave(episode)
             raise
+        except sqlite3.IntegrityError:
+            # The same begin was sent twice at once, and the other one came first.
+            self._entrance.leave(episode)
+            earlier = await self._disk.run(self._journal.episode_of_begin, begin_key)
+            if earlier is None:
+                raise
+            return self._begun(earlier)
         return self._begun(record)
 
     def _begun(self, record: EpisodeRecord) -> EpisodeBegun:

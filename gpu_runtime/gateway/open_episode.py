@@ -13,18 +13,15 @@ STOP_CALLS_S = 30.0
 
 @dataclass(eq=False)
 class OpenEpisode:
-    """Times are Unix seconds. ``calls_begun`` numbers the calls of this process; ``conversation`` is loaded by need."""
+    """Times are Unix seconds. ``conversation`` is loaded by need."""
 
     id: str
-    seq: int
     eval: bool
     group_key: str | None
-    begun_at: float
     deadline_at: float
     last_seen: float
     version_first: int | None = None
     closing: bool = False
-    calls_begun: int = 0
     conversation: Conversation | None = None
     calls: set[asyncio.Task] = field(default_factory=set)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -34,10 +31,8 @@ class OpenEpisode:
         """The open episode of a journal row, seen ``now``: a restart of the runtime must not count as idleness."""
         return cls(
             id=record.id,
-            seq=record.seq,
             eval=record.eval,
             group_key=record.group_key,
-            begun_at=record.begun_at,
             deadline_at=record.deadline_at,
             last_seen=now,
             version_first=record.version_first,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_runtime.gateway.admission import batch_is_covered, full_groups, stale_episodes
+from gpu_runtime.gateway.admission import batch_is_covered, full_groups, stale_episodes, task_helps
 from gpu_runtime.journal_records import EpisodeRecord
 from tinkerscript.wire.episodes import EpisodeState
 
@@ -66,6 +66,14 @@ def test_exactly_the_missing_episodes_are_admitted() -> None:
     assert covered({"a": 4, "b": 2}, {"b": 2})
     assert not covered({}, {}, 7)
     assert covered({}, {}, 8)
+
+
+def test_task_helps_that_is_on_the_cheapest_way_to_a_full_batch() -> None:
+    counts = {"completed": {"a": 4, "b": 2}, "open_known": {"b": 1}, "grpo_n": 4, "tasks_per_batch": 2}
+    assert task_helps("b", **counts)
+    assert not task_helps("a", **counts)
+    assert not task_helps("c", **counts)
+    assert task_helps("c", **(counts | {"tasks_per_batch": 3}))
 
 
 def test_groups_are_exact_and_ordered_by_when_they_became_full() -> None:

@@ -382,28 +382,52 @@ async def test_training_ends_at_max_steps_and_episodes_are_still_served(tmp_path
 async def test_strict_loop_never_deadlocks_and_wastes_no_episode(tmp_path: Path, workers: int, with_task: bool) -> None:
     """The loop of any number of workers over tasks x attempts: every episode is trained on the version it sampled."""
     async with running_gateway(tmp_path, grpo_n=4, tasks_per_batch=2, max_staleness=0) as gateway:
-        trainer = asyncio.ensure_future(_train_forever(gateway))
-        jobs = asyncio.Queue()
-        for epoch in range(3):
-            for task in ("a", "b"):
-                for attempt in range(4):
-                    jobs.put_nowait((task, attempt + epoch))
 
-        async def worker() -> None:
-            while not jobs.empty():
-                task, reward = jobs.get_nowait()
-                begun = await gateway.begin(**({"task": task} if with_task else {}))
-                await asyncio.sleep(0)
-                answer = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": task}])
-                assert answer.status_code == 200
-                assert (await gateway.end(begun["episode_id"], reward)).status_code == 200
+        async def begin(task: str) -> dict:
+            # In process: the workers arrive in the order of the loop.
+            begun = await gateway.episodes.begin(EpisodeBegin(task=task if with_task else None), hold_s=30)
+            return begun.model_dump()
 
-        async with asyncio.timeout(60):
-            await asyncio.gather(*[worker() for _ in range(workers)])
-            await until(lambda: gateway.journal.latest_step() == 3)
-        trainer.cancel()
+        await _run_loop(gateway, workers, begin)
+        async with asyncio.timeout(20):
+            while gateway.journal.latest_step() < 3:
+                await asyncio.sleep(0.01)
         found = await gateway.accounting()
         assert (found["trained"], found["stale"]) == (24, 0)
+
+
+async def test_strict_loop_out_of_order_ends_well_and_balances(tmp_path: Path) -> None:
+    """Without tasks nobody knows an episode's group before its first call: some may be left over, none is lost."""
+    async with running_gateway(tmp_path, grpo_n=4, tasks_per_batch=2, max_staleness=0) as gateway:
+        await _run_loop(gateway, 16, lambda task: gateway.begin())
+        found = await gateway.accounting()
+        assert found["begun"] == 24
+        assert found["open"] == 0
+
+
+async def _run_loop(gateway: Gateway, workers: int, begin) -> None:
+    jobs = asyncio.Queue()
+    for epoch in range(3):
+        for task in ("a", "b"):
+            for attempt in range(4):
+                jobs.put_nowait((task, attempt + epoch))
+
+    async def worker() -> None:
+        while not jobs.empty():
+            task, reward = jobs.get_nowait()
+            begun = await begin(task)
+            answer = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": task}])
+            assert answer.status_code == 200
+            assert (await gateway.end(begun["episode_id"], reward)).status_code == 200
+
+    trainer = asyncio.ensure_future(_train_forever(gateway))
+    try:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*[worker() for _ in range(workers)])
+        while gateway.episodes.batches.pending():
+            await asyncio.sleep(0.01)
+    finally:
+        trainer.cancel()
 
 
 async def test_silent_episodes_of_a_dead_client_do_not_hold_others_for_long(tmp_path: Path) -> None:
