@@ -1,0 +1,146 @@
+"""The whole line with every part real: server, S3, vLLM, DeepSpeed and the SDK, on a tiny model made here."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from openai import OpenAI
+from tiny_model import tiny_model_make
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from tinkerscript import TinkerScript, WorkflowOutput
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+
+ROOT = Path(__file__).resolve().parents[2]
+GRPO_N, TASKS_PER_BATCH, TASKS = 4, 2, ["ab", "cd", "ef", "gh", "ij", "kl"]
+PROMPTS = [f"Say {word}." for word in TASKS]
+
+
+@pytest.fixture(scope="module")
+def base_url_and_key(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
+    """A server of its own on this machine; no process of it is left at the end."""
+    data = tmp_path_factory.mktemp("data")
+    model = tiny_model_make(tmp_path_factory.mktemp("model"))
+    environment = {
+        **os.environ, "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(free_port()),
+        "TINKERSCRIPT_MODELS": f"tiny={model}", "DJANGO_SETTINGS_MODULE": "console.settings",
+    }  # fmt: skip
+    server = subprocess.Popen(
+        [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        ready = next(line for line in server.stdout if line.startswith("ready "))
+        command = [sys.executable, "manage.py", "create_api_key", "alice@example.com"]
+        key = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+        yield ready.split()[1], key.strip(), data
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(120) == 0
+        server.stdout.close()
+        assert processes_naming(str(data)) == []
+
+
+def test_the_loop_survives_kill_9_and_the_downloaded_model_answers_as_the_session_did(base_url_and_key, tmp_path):
+    base_url, key, data = base_url_and_key
+    remote = TinkerScript(
+        base_model="tiny", base_url=base_url, api_key=key, grpo_n=GRPO_N, tasks_per_batch=TASKS_PER_BATCH,
+        learning_rate=1e-3, max_context_length=256, max_tokens=8, checkpoint_every_steps=1,
+    )  # fmt: skip
+    acknowledged = []
+    for number, task in enumerate(TASKS):
+        for _ in range(GRPO_N):
+            episode = remote.begin_episode(task=task)
+            answer = ask(episode, f"Say {task}.", temperature=1.0)
+            reward = sum(letter in "aeiou" for letter in answer.lower()) / 8
+            if number == 3 and len(acknowledged) % GRPO_N == GRPO_N - 1:
+                kill_runtime(data, remote.id)  # the batch is full with this episode, whose end finds nobody there
+            acknowledged.append(remote.end_episode(WorkflowOutput(reward=reward), episode=episode).episode_id)
+    tuned = remote.download_tuned_model(tmp_path / "tuned", progress=False)
+    accounting = remote.accounting()
+    assert accounting.balances
+    assert accounting.trained == len(acknowledged) == len(TASKS) * GRPO_N
+    assert accounting.begun == accounting.trained
+    metrics = [event.data for event in remote.events(kinds=["metric"])]
+    assert [m["step"] for m in metrics] == [1, 2, 3]
+    assert max(abs(m["kl_engine"]) for m in metrics) < 1e-4  # the engine's log-probabilities are the trainer's
+    moves = [(event.data["from"], event.data["to"]) for event in remote.events(kinds=["state"])]
+    assert moves.count(("ready", "queued")) == 1  # it was killed, and started again
+    own_answers = []
+    for prompt in PROMPTS:
+        with remote.begin_episode(eval=True) as episode:
+            own_answers.append(ask(episode, prompt, temperature=0.0))
+            episode.end(0.0)
+    remote.close()
+    assert transformers_answers(tuned.path) == own_answers
+    assert vllm_answers(tuned.path) == own_answers
+
+
+def ask(episode, prompt: str, *, temperature: float) -> str:
+    with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
+        reply = client.chat.completions.create(
+            model=episode.model, messages=[{"role": "user", "content": prompt}], max_tokens=8, temperature=temperature
+        )
+    return reply.choices[0].message.content
+
+
+def kill_runtime(data: Path, session_id: str) -> None:
+    """SIGKILL the runtime itself, not its children: they must go by themselves or be cleaned up."""
+    (pid,) = [pid for pid, command in processes_naming(str(data / "runtimes" / session_id)) if "gpu_runtime" in command]
+    os.kill(pid, signal.SIGKILL)
+
+
+def transformers_answers(folder: Path) -> list[str]:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    answers = []
+    for prompt in PROMPTS:
+        ids = render(tokenizer, prompt)
+        output = model.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False)
+        answers.append(tokenizer.decode(output[0, len(ids) :], skip_special_tokens=True))
+    return answers
+
+
+def vllm_answers(folder: Path) -> list[str]:
+    command = [sys.executable, str(Path(__file__).with_name("vllm_greedy.py")), str(folder)]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}"}
+    ran = subprocess.run(
+        command, input=json.dumps(PROMPTS), env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def render(tokenizer, prompt: str) -> list[int]:
+    messages = [{"role": "user", "content": prompt}]
+    return tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+
+
+def processes_naming(text: str) -> list[tuple[int, str]]:
+    """Live processes whose command line or environment names ``text``."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+            environment = (folder / "environ").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if int(folder.name) != os.getpid() and re.search(re.escape(text), command + environment):
+            found.append((int(folder.name), command))
+    return found
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
