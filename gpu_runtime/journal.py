@@ -4,7 +4,6 @@ A method that writes returns after its commit is on disk, or raises and has chan
 thread; from asyncio use a worker thread, because a commit waits for the disk.
 """
 
-import json
 import os
 import shutil
 import sqlite3
@@ -15,21 +14,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.errors import JournalFull, RuntimeFault
+from gpu_runtime.errors import JournalFull
 from gpu_runtime.journal_records import BatchRecord, CallRecord, EpisodeRecord, dump
 from gpu_runtime.journal_rows import insert_call, read_accounting, read_calls, read_episode
-from gpu_runtime.journal_schema import connect, full_disk_is_named
+from gpu_runtime.journal_schema import EpisodeNotOpen, connect, full_disk_is_named
 from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 from tinkerscript.wire.sessions import Accounting
 
 MIN_FREE_BYTES = 64 * 2**20
 WAITING = "state = 'completed' AND fate IS NULL AND NOT eval"
-
-
-class EpisodeNotOpen(RuntimeFault):
-    """The episode is unknown, or it has ended, was abandoned or expired. Nothing was written."""
-
-    code = "episode_not_open"
 
 
 class Journal:
@@ -237,12 +230,6 @@ class Journal:
                 (step, step),
             )
             return True
-
-    def step_metrics(self, step: int) -> dict[str, Any] | None:
-        """What ``step_record`` was given."""
-        with self._lock:
-            row = self._connection.execute("SELECT metrics FROM steps WHERE step = ?", (step,)).fetchone()
-        return json.loads(row["metrics"]) if row else None
 
     def latest_step(self) -> int:
         """The number of the last completed step; 0 before the first."""

@@ -105,6 +105,12 @@ CREATE TABLE IF NOT EXISTS steps (
 """
 
 
+class EpisodeNotOpen(RuntimeFault):
+    """The episode is unknown, or it has ended, was abandoned or expired. Nothing was written."""
+
+    code = "episode_not_open"
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open (and if new, create) the journal at ``path``. Raises RuntimeFault on a file of another schema."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,11 +7,13 @@ from typing import Any
 
 from gpu_runtime.gateway.admission import full_groups, stale_episodes
 from gpu_runtime.gateway.disk import Bell, Disk
+from gpu_runtime.gateway.errors import NotAdmitted
 from gpu_runtime.journal import Journal
 from gpu_runtime.journal_records import EpisodeRecord
 from gpu_runtime.training.batching import Batch, Group, TrainedEpisode
 from tinkerscript.wire.config import SessionConfig
 
+GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 STALE = "stale: its tokens are older than max_staleness allows"
 
 
@@ -37,6 +39,15 @@ class Batches:
     def calls_may_run(self) -> bool:
         """Strictly on-policy sessions sample nothing while a step and its hand-over run."""
         return not (self._stepping and self._config.max_staleness == 0)
+
+    async def wait_for_calls(self, *, gate_s: float = GATE_S) -> None:
+        """Until ``calls_may_run``. Raises NotAdmitted after ``gate_s`` seconds."""
+        deadline = asyncio.get_running_loop().time() + gate_s
+        while not self.calls_may_run:
+            left_s = deadline - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                raise NotAdmitted("a training step takes longer than a call may wait")
+            await self._bell.wait(left_s)
 
     def pending(self) -> int:
         """Batches that are under way or could be made at once."""

@@ -22,9 +22,9 @@ from gpu_runtime.gateway.errors import (
     EmptyEpisode,
     EpisodeClosed,
     GatewayError,
-    NotAdmitted,
     NotFound,
     OutputConflict,
+    episode_closed,
 )
 from gpu_runtime.gateway.keys import EpisodeKeys
 from gpu_runtime.gateway.open_episode import OpenEpisode
@@ -44,7 +44,6 @@ from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.sessions import Accounting
 
 HOLD_S = 20.0  # how long a begin may be held before it is told to ask again
-GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 SWEEP_S = 1.0
 log = logging.getLogger(__name__)
 
@@ -125,9 +124,9 @@ class Episodes:
     async def heartbeat(self, episode_id: str) -> EpisodeView:
         """The agent is alive: its idle clock starts again. Raises NotFound, EpisodeClosed."""
         record = await self._record(episode_id)
-        if episode_id not in self._open:
-            raise _closed(record)
-        self._touch(self._open[episode_id])
+        if (episode := self._open.get(episode_id)) is None:
+            raise episode_closed(record)
+        self._touch(episode)
         return record.view()
 
     async def view(self, episode_id: str) -> EpisodeView:
@@ -162,14 +161,9 @@ class Episodes:
             raise EpisodeClosed(f"episode {episode_id} is over")
         return episode
 
-    async def call_gate(self, episode: OpenEpisode, *, gate_s: float = GATE_S) -> None:
+    async def call_gate(self, episode: OpenEpisode) -> None:
         """Wait until the episode's calls may be sampled. Raises NotAdmitted, EpisodeClosed."""
-        deadline = asyncio.get_running_loop().time() + gate_s
-        while not self.batches.calls_may_run:
-            left_s = deadline - asyncio.get_running_loop().time()
-            if left_s <= 0:
-                raise NotAdmitted("a training step takes longer than a call may wait")
-            await self._bell.wait(left_s)
+        await self.batches.wait_for_calls()
         if episode.closing or episode.id not in self._open:
             raise EpisodeClosed(f"episode {episode.id} is over")
 
@@ -280,7 +274,7 @@ class Episodes:
     async def _end_again(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
         record = await self._record(episode_id)
         if record.output is None:
-            raise _closed(record)
+            raise episode_closed(record)
         if record.output != output:
             raise OutputConflict(f"episode {episode_id} has ended with another output; that one stands")
         return record.view()
@@ -294,19 +288,11 @@ class Episodes:
     async def _watch_clocks(self) -> None:
         while True:
             try:
-                await self._expire_due()
+                for episode in list(self._open.values()):
+                    if reason := episode.expiry(self._now(), self._config.episode_idle_timeout_s):
+                        await self._drop(episode, self._journal.expire, reason)
             except Exception:  # the top of this loop: a full disk now must not stop the clocks for ever
                 log.exception("An episode could not be expired; its clock is read again.")
             idle_s = self._config.episode_idle_timeout_s
             due_in_s = min((e.due_at(idle_s) for e in self._open.values()), default=math.inf) - self._now()
             await asyncio.sleep(min(SWEEP_S, max(0.01, due_in_s)))
-
-    async def _expire_due(self) -> None:
-        for episode in list(self._open.values()):
-            if reason := episode.expiry(self._now(), self._config.episode_idle_timeout_s):
-                await self._drop(episode, self._journal.expire, reason)
-
-
-def _closed(record: EpisodeRecord) -> EpisodeClosed:
-    why = f" ({record.reason})" if record.reason else ""
-    return EpisodeClosed(f"episode {record.id} is {record.state.value}{why}")

@@ -16,6 +16,7 @@ GatewayError
 
 from typing import Any
 
+from gpu_runtime.journal_records import EpisodeRecord
 from tinkerscript.wire.errors import ErrorCode
 
 
@@ -118,3 +119,9 @@ class DiskFull(GatewayError):
     code = ErrorCode.DISK_FULL
     openai_type = "server_error"
     hint = "Free space on the volume of the runtime, then send the request again."
+
+
+def episode_closed(record: EpisodeRecord) -> EpisodeClosed:
+    """The refusal of an episode that is over, with what the journal knows of its end."""
+    why = f" ({record.reason})" if record.reason else ""
+    return EpisodeClosed(f"episode {record.id} is {record.state.value}{why}")

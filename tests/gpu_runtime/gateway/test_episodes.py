@@ -9,6 +9,7 @@ import pytest
 from gateway_harness import RELAY_KEY, Clock, Gateway, running_gateway
 
 from gpu_runtime.errors import JournalFull
+from gpu_runtime.gateway.errors import NotAdmitted
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.episodes import EpisodeBegin
 
@@ -450,3 +451,8 @@ async def until(condition, deadline_s: float = 10.0) -> None:
     async with asyncio.timeout(deadline_s):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+async def test_call_that_waits_too_long_for_a_step_is_told_to_ask_again(gateway: Gateway) -> None:
+    with gateway.episodes.batches.stepping(), pytest.raises(NotAdmitted):
+        await gateway.episodes.batches.wait_for_calls(gate_s=0.02)
