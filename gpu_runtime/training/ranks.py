@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -161,6 +162,9 @@ def _load(spec: RankSpec):
 
     from .trainer import RankTrainer
 
+    # DeepSpeed would compile its shared-memory all-reduce at first use, and stop where no compiler is; gloo serves.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     torch.set_num_threads(spec.threads)
     backend = "nccl" if spec.device == "cuda" else "gloo"
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
