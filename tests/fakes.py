@@ -1,16 +1,25 @@
-"""Hand-written stand-ins for the engine and the trainer."""
+"""Hand-written stand-ins for the engine and the trainer: no model, but weights that tell what they were trained on."""
 
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from transformers import PreTrainedTokenizerFast
 
-from gpu_runtime.errors import EngineDead, TrainerFailed
+from gpu_runtime.errors import EngineDead
 from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
+
+# Told of each point that a fake reaches, such as "optim_step 3"; what it raises is what the fake raises there.
+Reach = Callable[[str], Awaitable[None]]
+WEIGHTS = "weights.json"
+
+
+async def pass_by(point: str) -> None:
+    """Nobody watches: one turn of the event loop, as any real part takes."""
+    await asyncio.sleep(0)
 
 
 @dataclass
@@ -29,7 +38,7 @@ class FakeEngine:
     """Answers deterministically from prompt ids and seed; ``say`` scripts the next answers.
 
     A scripted answer is text (encoded and ended) or a list of ids (taken as they are). ``requests`` is the engine's own
-    log. ``hang`` makes it stop after one token, ``dead`` makes it fail.
+    log. ``hang`` stops it after one token, ``dead`` makes it fail. Once it has weights, its answers depend on them.
     """
 
     def __init__(
@@ -38,6 +47,8 @@ class FakeEngine:
         self.tokenizer, self.context_length, self.version = tokenizer, context_length, 0
         self.requests: list[Generated] = []
         self.weights: list[tuple[Path, int]] = []
+        self.weights_text = ""
+        self.reach: Reach = pass_by
         self.hang = False
         self.dead = False
         self.closed = False
@@ -68,6 +79,7 @@ class FakeEngine:
             raise EngineDead("the fake engine is dead")
         version = self.version
         try:
+            await self.reach("generate")
             async for delta in self._deltas(request, version):
                 yield delta
         except (asyncio.CancelledError, GeneratorExit):
@@ -107,6 +119,7 @@ class FakeEngine:
         if self.answer is not None:
             return self.answer(request.prompt_ids, request.options)
         seed = json.dumps([list(request.prompt_ids), request.options.seed, request.options.temperature])
+        seed += self.weights_text
         words = hashlib.sha256(seed.encode()).hexdigest()[:8]
         return [*self.encode(" ".join(words)), self.end_id]
 
@@ -132,56 +145,82 @@ class FakeEngine:
         return part if text.startswith(part) else text[: len(part)]
 
     async def load_weights(self, folder: Path, version: int) -> None:
+        await self.reach(f"load_weights {version}")
         self.weights.append((folder, version))
+        self.weights_text = (folder / WEIGHTS).read_text()
         self.version = version
+        await self.reach(f"load_weights {version} done")
 
     async def close(self) -> None:
         self.closed = True
 
 
 class FakeTrainer:
-    """Records what it is asked to train; ``fail`` makes the next call raise."""
+    """Weights and moments are digests: each step folds into them exactly what it trained, and under which number.
 
-    def __init__(self) -> None:
-        self.batches: list[list[Sample]] = []
+    So a sample that is lost, trained twice or out of order shows in every later bit. ``model_folder`` is copied into
+    what it exports. ``reach`` hears of each point; a StepRefused from "optim_step N" leaves the weights.
+    """
+
+    def __init__(self, *, reach: Reach = pass_by, model_folder: Path | None = None) -> None:
+        self.weights = self.moments = "base"
+        self.gradient: list[str] = []
         self.steps: list[int] = []
-        self.fail = False
+        self.reach = reach
+        self.dead = False
         self.closed = False
+        self._model_folder = model_folder
 
     async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
-        self._check()
-        self.batches.append(list(samples))
-        return {"loss": 0.0, "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0}
+        step = len(self.steps) + 1
+        await self.reach(f"forward_backward {step}")
+        self.gradient.append(_digest(*map(repr, samples)))
+        await self.reach(f"forward_backward {step} done")
+        tokens = float(sum(sum(sample.mask_T) for sample in samples))
+        metrics = {"loss": 0.5, "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0}
+        return metrics | {"tokens_trained": tokens, "tokens_computed": float(sum(len(s.token_ids_T) for s in samples))}
 
     async def optim_step(self, step: int) -> dict[str, float]:
-        self._check()
+        gradient, self.gradient = self.gradient, []
+        await self.reach(f"optim_step {step}")
+        self.moments = _digest(self.moments, *gradient)
+        self.weights = _digest(self.weights, self.moments, str(step))
         self.steps.append(step)
+        await self.reach(f"optim_step {step} done")
         return {"grad_norm": 1.0, "learning_rate": 1e-5}
 
     async def publish(self, folder: Path) -> None:
-        self._write(folder, "weights.json")
+        await self.reach("publish")
+        _write(folder / WEIGHTS, weights=self.weights)
+        await self.reach("publish done")
 
     async def export_model(self, folder: Path) -> None:
-        self._write(folder, "model.json")
+        await self.reach("export_model")
+        for path in sorted(self._model_folder.iterdir()) if self._model_folder else ():
+            (folder / path.name).write_bytes(path.read_bytes())
+        _write(folder / WEIGHTS, weights=self.weights)
 
     async def save_state(self, folder: Path) -> None:
-        self._write(folder, "state.json")
+        await self.reach("save_state")
+        _write(folder / "state.json", weights=self.weights, moments=self.moments, steps=self.steps)
+        await self.reach("save_state done")
 
     async def load_state(self, folder: Path) -> None:
-        self._check()
-        self.steps = json.loads((folder / "state.json").read_text())["steps"]
+        await self.reach("load_state")
+        state = json.loads((folder / "state.json").read_text())
+        self.weights, self.moments, self.steps = state["weights"], state["moments"], state["steps"]
 
     async def close(self) -> None:
         self.closed = True
 
-    def _check(self) -> None:
-        if self.fail:
-            raise TrainerFailed("the fake trainer was told to fail")
 
-    def _write(self, folder: Path, name: str) -> None:
-        self._check()
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(json.dumps({"steps": self.steps}))
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _write(path: Path, **content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
 
 
 def _logprob(prompt_hash: str, position: int, token: int) -> float:

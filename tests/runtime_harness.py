@@ -1,0 +1,190 @@
+"""A runtime's own parts in this process: real agent and journal, fake engine and trainer, a fake control plane."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fake_control_plane import LEASE, FakeControlPlane, eventually
+from fakes import FakeEngine, FakeTrainer, Reach
+from tiny_tokenizers import build_tokenizer
+
+from gpu_runtime.agent import Agent
+from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.gateway.batches import Batches
+from gpu_runtime.gateway.disk import Bell, Disk
+from gpu_runtime.journal import Journal
+from gpu_runtime.journal_records import CallRecord, Completion
+from gpu_runtime.learner import Learner, trainable
+from gpu_runtime.replica import JournalReplica
+from gpu_runtime.run import open_journal
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.episodes import WorkflowOutput
+
+# Episodes of version 0 must not become stale where a test takes several steps.
+PAIRS = {"grpo_n": 2, "tasks_per_batch": 2, "max_staleness": 16, "max_context_length": 512, "max_tokens": 32}
+
+
+def plane_assign(plane: FakeControlPlane, model: Path | None = None, **config: Any) -> SessionConfig:
+    """Answer registrations with groups of two, batches of two groups, ``config``, and the last committed state."""
+    chosen = SessionConfig(**(PAIRS | config))
+
+    def answer(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        assignment = plane._assignment() | {"config": chosen.model_dump(), "base_model_path": str(model or "")}
+        return 200, assignment | {"resume_from": resume_point(plane), "journal": stored_journal(plane)}
+
+    plane.answers["/v1/runtime/register"] = answer
+    return chosen
+
+
+def resume_point(plane: FakeControlPlane) -> dict[str, Any] | None:
+    """The last committed state checkpoint, as a runtime is told of it."""
+    states = [upload for upload in plane.uploads.values() if upload["kind"] == "state" and upload["committed"]]
+    if not states:
+        return None
+    last = max(states, key=lambda upload: upload["step"])
+    name = last["checkpoint_id"]
+    files = [file | {"url": f"{plane.url}/s3/{name}/{file['path']}"} for file in last["files"]]
+    return {"checkpoint_id": name, "step": last["step"], "files": files}
+
+
+def stored_journal(plane: FakeControlPlane) -> dict[str, Any] | None:
+    """The last copy of the journal, as a runtime is told of it."""
+    copies = [upload for upload in plane.uploads.values() if upload["kind"] == "journal" and upload["committed"]]
+    if not copies:
+        return None
+    (file,) = copies[-1]["files"]
+    return file | {"url": f"{plane.url}/s3/None/{file['path']}"}
+
+
+def tiny_model(folder: Path) -> Path:
+    """A base model that only has a tokenizer."""
+    if not (folder / "tokenizer.json").exists():
+        build_tokenizer(folder)
+    return folder
+
+
+def runtime_config(plane: FakeControlPlane, volume: Path) -> RuntimeConfig:
+    return RuntimeConfig(server_url=plane.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=volume)
+
+
+def episode_complete(journal: Journal, name: str, *, task: str, reward: float, version: int = 0) -> None:
+    """A completed episode of one call whose tokens are its own."""
+    ids = tuple(name.encode())
+    answer = Completion(
+        choice=0, token_ids_T=ids, logprobs_T=(-0.5,) * len(ids), versions_T=(version,) * len(ids), text=name,
+        finish_reason="stop", message={"role": "assistant", "content": name},
+    )  # fmt: skip
+    journal.begin(name, task=task, eval=False, deadline_at=2e9)
+    journal.record_call(CallRecord(f"call-{name}", name, (1, 2), (answer,), begun_at=1.0, ended_at=2.0))
+    journal.end(name, WorkflowOutput(reward=reward), {"timelines": 1, "calls": 1, "agents": []})
+
+
+def volume_fill(volume: Path, tasks: Sequence[str], *, rewards: tuple[float, ...] = (0.0, 1.0)) -> None:
+    """A journal in ``volume`` with a full group of waiting episodes for each task; their ids are a0, a1, b0..."""
+    journal = Journal(volume / "journal.sqlite3")
+    for task in tasks:
+        for number, reward in enumerate(rewards):
+            episode_complete(journal, f"{task}{number}", task=task, reward=reward)
+    journal.close()
+
+
+@dataclass
+class Parts:
+    """A learner and all that it works on."""
+
+    plane: FakeControlPlane
+    agent: Agent
+    journal: Journal
+    batches: Batches
+    engine: FakeEngine
+    trainer: FakeTrainer
+    learner: Learner
+    points: list[str] = field(default_factory=list)
+    failures: dict[str, Exception] = field(default_factory=dict)
+
+    async def train_next(self) -> None:
+        """The next full batch, as the runtime's loop trains it."""
+        batch = await asyncio.wait_for(self.batches.next_batch(), 10)
+        assert batch is not None
+        with self.batches.stepping():
+            await self.learner.train(batch)
+
+    def fail_at(self, point: str, error: Exception) -> None:
+        """Raise ``error`` the next time that the trainer or the engine reaches ``point``."""
+        self.failures[point] = error
+
+    def reached(self, name: str) -> int:
+        """How often a fake was asked for ``name``."""
+        return sum(point.split()[0] == name and not point.endswith("done") for point in self.points)
+
+    async def metrics(self, count: int) -> list[dict[str, Any]]:
+        """The step metrics on the session's record, once there are ``count``."""
+        await eventually(lambda: len(self._of_kind("metric")) >= count)
+        return self._of_kind("metric")
+
+    async def event(self, name: str) -> dict[str, Any]:
+        """The event of this name, once it is on the record."""
+        await eventually(lambda: any(event["name"] == name for event in self._of_kind("event")))
+        return next(event for event in self._of_kind("event") if event["name"] == name)
+
+    def _of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [entry["data"] for entry in list(self.plane.entries.values()) if entry["kind"] == kind]
+
+    async def _reach(self, point: str) -> None:
+        self.points.append(point)
+        if error := self.failures.pop(point, None):
+            raise error
+
+
+class NoTokenizer:
+    """As much of one as an engine needs that generates nothing."""
+
+    eos_token_id = 0
+
+
+@asynccontextmanager
+async def learner_open(plane: FakeControlPlane, volume: Path, *, reach: Reach | None = None) -> AsyncIterator[Parts]:
+    """A runtime without its gateway, before it restores; its journal is that of ``volume`` or else the stored one."""
+    handover, disk, others = volume / "handover", Disk(), asyncio.all_tasks()
+    handover.mkdir(exist_ok=True)
+    async with Agent(runtime_config(plane, volume)) as agent:
+        assignment = await agent.register()
+        journal = await open_journal(assignment, volume)
+        batches = Batches(journal, assignment.config, disk, Bell())
+        engine, trainer = FakeEngine(NoTokenizer()), FakeTrainer()
+        replica = JournalReplica(agent, journal, volume)
+        learner = Learner(assignment, volume, handover, agent, batches, engine, trainer, replica)
+        it = Parts(plane, agent, journal, batches, engine, trainer, learner)
+        engine.reach = trainer.reach = reach or it._reach
+        try:
+            yield it
+        finally:
+            left = asyncio.all_tasks() - others  # uploads under way, which end with a runtime's process
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+    disk.close()
+    journal.close()
+
+
+async def weights_replayed(journal: Journal, config: SessionConfig) -> str:
+    """The weights that a trainer of its own ends with, given the journal's batches in order and each once."""
+    disk = Disk()
+    try:
+        batches, trainer, step = Batches(journal, config, disk, Bell()), FakeTrainer(), 0
+        while (batch := await batches.batch(step + 1)) is not None:
+            step = batch.step
+            if samples := trainable(batch, config):
+                await trainer.forward_backward(samples)
+                await trainer.optim_step(step)
+        return trainer.weights
+    finally:
+        disk.close()
+
+
+def trained_steps(journal: Journal) -> dict[str, int | None]:
+    """Which step trained which episode."""
+    return {record.id: record.trained_step for record in journal.episodes(limit=1000)}
