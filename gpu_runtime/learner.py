@@ -5,6 +5,7 @@ are served, a checkpoint once its manifest is in the store. What lies between is
 """
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import time
@@ -17,14 +18,16 @@ from tinkerscript.wire.events import EventKind, StepMetrics
 from tinkerscript.wire.runtime import Assignment
 
 from .agent import Agent
-from .errors import StepRefused
+from .errors import StepRefused, StoreUnavailable
 from .gateway.batches import Batches
 from .interfaces import Engine, Sample, Trainer
+from .replica import JournalReplica
 from .training.batching import Batch, batch_samples, batch_statistics
 from .weights.store import checkpoint_fetch, checkpoint_upload, folder_publish
 
 log = logging.getLogger(__name__)
 
+FLUSH_S = 600.0  # as long as the control plane may be away
 STATES_KEPT = 2  # local copies; the store keeps them all
 NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed", "grad_norm",
                    "learning_rate")  # fmt: skip
@@ -38,12 +41,12 @@ class Learner:
 
     def __init__(
         self, assignment: Assignment, volume: Path, handover: Path, agent: Agent, batches: Batches, engine: Engine,
-        trainer: Trainer,
+        trainer: Trainer, replica: JournalReplica,
     ) -> None:  # fmt: skip
         self._assignment, self._config = assignment, assignment.config
         self._volume, self._handover = volume, handover
         self._agent, self._batches = agent, batches
-        self._engine, self._trainer = engine, trainer
+        self._engine, self._trainer, self._replica = engine, trainer, replica
         self._upload: asyncio.Task[None] | None = None
         self._rollout_began = time.monotonic()
 
@@ -73,7 +76,9 @@ class Learner:
 
     async def save_state(self, step: int, checkpoint_id: str | None = None) -> None:
         """A resumable checkpoint: on this volume when the call returns, in the store soon after, in the background."""
-        await self.settle()
+        # A state that the store did not take is made up for by this one; the session's record says that it was missed.
+        with contextlib.suppress(StoreUnavailable):
+            await self.settle()
         folder = self._state_folder(step)
         if not folder.exists():
             self._agent.status.advance(f"saving the state of step {step}")
@@ -92,9 +97,9 @@ class Learner:
 
     async def settle(self) -> None:
         """Wait until the upload under way is committed. Raises what it raised."""
-        if self._upload is not None:
-            await self._upload
-            self._upload = None
+        upload, self._upload = self._upload, None
+        if upload is not None:
+            await upload
 
     async def _learn(self, batch: Batch, *, serve: bool) -> StepMetrics | None:
         """Samples, gradient, step, hand-over, record; none if the step was refused."""
@@ -136,7 +141,6 @@ class Learner:
     async def _refuse(self, batch: Batch, refusal: StepRefused) -> None:
         log.error("step %d refused: %s", batch.step, refusal)
         ids = [episode.record.id for episode in batch.episodes]
-        await self._batches.step_refused(batch.step, f"step_refused: {refusal}")
         data = {
             "name": "step_refused",
             "step": batch.step,
@@ -145,9 +149,19 @@ class Learner:
             "episodes": ids,
         }
         self._agent.report(EventKind.EVENT, data, key=f"refused {batch.step} {ids[0]}")
+        await self._batches.step_refused(batch.step, f"step_refused: {refusal}")
 
     async def _publish(self, folder: Path, kind: CheckpointKind, step: int, checkpoint_id: str | None) -> None:
-        committed = await checkpoint_upload(self._agent, folder, kind, step, checkpoint_id)
+        try:
+            if kind == CheckpointKind.STATE:
+                # The next runtime begins at a committed state: what is older must be out of here before it.
+                await self._agent.flush(FLUSH_S)
+                await self._replica.renew()
+            committed = await checkpoint_upload(self._agent, folder, kind, step, checkpoint_id)
+        except StoreUnavailable:
+            if checkpoint_id is not None:
+                self._agent.order_failed(checkpoint_id)  # heartbeats will bring it again
+            raise
         self._agent.order_done(committed)
         for old in sorted(self._volume.glob("state-*"))[:-STATES_KEPT]:
             shutil.rmtree(old)

@@ -25,11 +25,11 @@ from .gateway.render import Renderer
 from .interfaces import Engine, Trainer
 from .journal import Journal
 from .learner import Learner
+from .replica import JournalReplica
 from .training.ranks import TrainerRanks
-from .weights.store import journal_fetch, journal_replicate
+from .weights.store import journal_fetch
 
 log = logging.getLogger(__name__)
-
 
 
 async def run(config: RuntimeConfig) -> None:
@@ -49,7 +49,8 @@ async def serve_session(
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
-    learner = Learner(assignment, volume, handover, agent, batches, engine, trainer)
+    replica = JournalReplica(agent, journal, volume)
+    learner = Learner(assignment, volume, handover, agent, batches, engine, trainer, replica)
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
     renderer = Renderer(assignment.base_model_path)
@@ -59,7 +60,7 @@ async def serve_session(
         agent.status.update(state="ready", phase=PHASE_WAITING, address=address, policy_version=version)
         background = [
             keep_status(agent, episodes),
-            replicate_journal(agent, journal, volume, assignment.config.journal_interval_s),
+            replica.keep_fresh(assignment.config.journal_interval_s),
             watch(engine, trainer),
             agent_lost(agent),
             fault_found(faults),
@@ -71,7 +72,7 @@ async def serve_session(
     if agent.stop_reason == "suspend":
         await learner.save_state(batches.policy_version)
     await learner.settle()
-    await copy_journal(agent, journal, volume)
+    await replica.renew()
     journal.close()
 
 
@@ -90,7 +91,7 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
                     await learner.train(full)
                 batch = asyncio.create_task(batches.next_batch())
             elif order.done():
-                await fulfil(order.result(), agent, batches, learner)
+                await fulfil(order.result(), batches, learner)
                 order = asyncio.create_task(agent.checkpoint_orders.get())
             agent.status.advance(PHASE_WAITING)
     finally:
@@ -98,7 +99,7 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
             task.cancel()
 
 
-async def fulfil(order: CheckpointOrder, agent: Agent, batches: Batches, learner: Learner) -> None:
+async def fulfil(order: CheckpointOrder, batches: Batches, learner: Learner) -> None:
     """A model is exported after every full group has been trained; a store that is away only delays the order."""
     try:
         if order.kind == CheckpointKind.STATE:
@@ -110,7 +111,6 @@ async def fulfil(order: CheckpointOrder, agent: Agent, batches: Batches, learner
             await learner.export_model(batches.policy_version, order.checkpoint_id)
     except StoreUnavailable as fault:  # the record says so already; heartbeats will bring the order again
         log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
-        agent.order_failed(order.checkpoint_id)
 
 
 async def open_journal(assignment: Assignment, volume: Path) -> Journal:
@@ -182,23 +182,6 @@ async def keep_status(agent: Agent, episodes: Episodes) -> None:
         if agent.status.phase == PHASE_WAITING:
             agent.status.advance()
         await asyncio.sleep(1.0)
-
-
-async def replicate_journal(agent: Agent, journal: Journal, volume: Path, interval_s: float) -> None:
-    """Copy the journal to the store, so that losing this machine costs at most the interval."""
-    sha256 = ""
-    while True:
-        await asyncio.sleep(interval_s)
-        try:
-            sha256 = await copy_journal(agent, journal, volume, sha256)
-        except StoreUnavailable as fault:
-            log.warning("the journal's copy is late: %s", fault)
-
-
-async def copy_journal(agent: Agent, journal: Journal, volume: Path, known_sha256: str = "") -> str:
-    backup = volume / "journal-copy.sqlite3"
-    await asyncio.to_thread(journal.backup, backup)
-    return await journal_replicate(agent, backup, known_sha256=known_sha256)
 
 
 async def watch(engine: Engine, trainer: Trainer) -> None:
