@@ -64,6 +64,7 @@ class Learner:
             if await self._learn(batch, serve=False) is None:
                 break
             step = batch.step
+            await self._save_when_due(step)  # it may have been killed before the store had it
         if step:
             await self._hand_over(step)
         return step
@@ -71,8 +72,8 @@ class Learner:
     async def train(self, batch: Batch) -> None:
         """Train a journaled batch and serve the result. A refused step leaves the weights and says so."""
         self._agent.status.advance(f"training step {batch.step}")
-        if await self._learn(batch, serve=True) and batch.step % self._config.checkpoint_every_steps == 0:
-            await self.save_state(batch.step)
+        if await self._learn(batch, serve=True):
+            await self._save_when_due(batch.step)
 
     async def save_state(self, step: int, checkpoint_id: str | None = None) -> None:
         """A resumable checkpoint: on this volume when the call returns, in the store soon after, in the background."""
@@ -100,6 +101,10 @@ class Learner:
         upload, self._upload = self._upload, None
         if upload is not None:
             await upload
+
+    async def _save_when_due(self, step: int) -> None:
+        if step % self._config.checkpoint_every_steps == 0:
+            await self.save_state(step)
 
     async def _learn(self, batch: Batch, *, serve: bool) -> StepMetrics | None:
         """Samples, gradient, step, hand-over, record; none if the step was refused."""
