@@ -7,8 +7,8 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
@@ -38,8 +38,9 @@ async def run(config: RuntimeConfig) -> None:
         assignment = await agent.register()
         journal = await open_journal(assignment, config.runtime_dir)
         agent.status.advance("loading the engine and the trainer")
-        async with open_engine_and_trainer(assignment) as (engine, trainer), handover_folder() as handover:
-            await serve_session(agent, assignment, journal, engine, trainer, config.runtime_dir, handover)
+        with handover_folder(config.session_id) as handover:
+            async with open_engine_and_trainer(assignment) as (engine, trainer):
+                await serve_session(agent, assignment, journal, engine, trainer, config.runtime_dir, handover)
 
 
 async def serve_session(
@@ -137,11 +138,14 @@ async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple
         await trainer.close()
 
 
-@asynccontextmanager
-async def handover_folder() -> AsyncIterator[Path]:
-    """A folder in memory where the machine has one."""
+@contextmanager
+def handover_folder(session_id: str) -> Iterator[Path]:
+    """A folder in memory where the machine has one. What a killed runtime of the session left there is removed."""
     shared = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="tinkerscript-", dir=shared if shared.is_dir() else None))
+    parent = shared if shared.is_dir() else Path(tempfile.gettempdir())
+    for left in parent.glob(f"tinkerscript-{session_id}-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"tinkerscript-{session_id}-", dir=parent))
     try:
         yield folder
     finally:

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
 from fake_control_plane import LEASE, FakeControlPlane, eventually
 from fakes import FakeEngine, FakeTrainer, Reach
 from tiny_tokenizers import build_tokenizer
+from transformers import AutoTokenizer
 
+from gpu_runtime import agent as agent_module
+from gpu_runtime import run as run_module
 from gpu_runtime.agent import Agent
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.gateway.batches import Batches
@@ -19,9 +24,9 @@ from gpu_runtime.journal import Journal
 from gpu_runtime.journal_records import CallRecord, Completion
 from gpu_runtime.learner import Learner, trainable
 from gpu_runtime.replica import JournalReplica
-from gpu_runtime.run import open_journal
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
+from tinkerscript.wire.runtime import Assignment
 
 # Episodes of version 0 must not become stale where a test takes several steps.
 PAIRS = {"grpo_n": 2, "tasks_per_batch": 2, "max_staleness": 16, "max_context_length": 512, "max_tokens": 32}
@@ -152,7 +157,7 @@ async def learner_open(plane: FakeControlPlane, volume: Path, *, reach: Reach | 
     handover.mkdir(exist_ok=True)
     async with Agent(runtime_config(plane, volume)) as agent:
         assignment = await agent.register()
-        journal = await open_journal(assignment, volume)
+        journal = await run_module.open_journal(assignment, volume)
         batches = Batches(journal, assignment.config, disk, Bell())
         engine, trainer = FakeEngine(NoTokenizer()), FakeTrainer()
         replica = JournalReplica(agent, journal, volume)
@@ -168,6 +173,108 @@ async def learner_open(plane: FakeControlPlane, volume: Path, *, reach: Reach | 
             await asyncio.gather(*left, return_exceptions=True)
     disk.close()
     journal.close()
+
+
+@dataclass
+class Running:
+    """A whole runtime: ``gpu_runtime.run.run`` with its gateway, on fake engine and trainer."""
+
+    plane: FakeControlPlane
+    engine: FakeEngine
+    trainer: FakeTrainer
+    task: asyncio.Task[None]
+    http: httpx.AsyncClient
+    volume: Path
+    beats_before: int  # of a runtime before this one
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The last heartbeat."""
+        beats = self.plane.bodies("/v1/runtime/heartbeat")[self.beats_before :]
+        return beats[-1] if beats else {}
+
+    async def ready(self) -> None:
+        """Wait until the gateway serves. Raises what ended the runtime."""
+        await eventually(lambda: self.task.done() or self.status.get("address"))
+        if self.task.done():
+            await self.task
+
+    async def play(self, task: str, reward: float) -> str:
+        """One episode of one call; its id."""
+        begun = await self._post("/episodes", json={"task": task})
+        chat = {"model": "tiny", "messages": [{"role": "user", "content": task}]}
+        await self._post("/v1/chat/completions", json=chat, headers={"Authorization": f"Bearer {begun['api_key']}"})
+        await self._post(f"/episodes/{begun['episode_id']}/end", json={"output": {"reward": reward}})
+        return begun["episode_id"]
+
+    async def play_groups(self, *tasks: str) -> None:
+        """A full group of two episodes for each task."""
+        for task in tasks:
+            for reward in (0.0, 1.0):
+                await self.play(task, reward)
+
+    async def stepped(self, step: int) -> None:
+        """Wait until the heartbeats name policy version ``step``."""
+        await eventually(lambda: self.task.done() or self.status.get("policy_version") == step)
+        assert not self.task.done(), self.task
+
+    def order(self, checkpoint_id: str, kind: str) -> None:
+        """Ask for a checkpoint, as a level."""
+        wanted = [*self.plane.orders["checkpoints"], {"checkpoint_id": checkpoint_id, "kind": kind}]
+        self.plane.orders = self.plane.orders | {"checkpoints": wanted}
+
+    async def committed(self, checkpoint_id: str) -> dict[str, Any]:
+        """The upload of a checkpoint, once it is committed."""
+        return await upload_committed(self.plane, checkpoint_id=checkpoint_id)
+
+    async def end(self, how: str = "stop") -> None:
+        """Order the end and wait for it. Raises what ended the runtime instead."""
+        self.plane.orders = self.plane.orders | {"stop": how}
+        await asyncio.wait_for(self.task, 20)
+
+    async def _post(self, path: str, **options: Any) -> dict[str, Any]:
+        headers = {"X-Relay-Key": "relay"} | options.pop("headers", {})
+        answer = await self.http.post(f"http://{self.status['address']}{path}", headers=headers, **options)
+        assert answer.status_code < 300, answer.text
+        return answer.json()
+
+
+async def upload_committed(plane: FakeControlPlane, **fields: Any) -> dict[str, Any]:
+    """The first committed upload with these fields, once there is one."""
+    found = lambda: [u for u in plane.uploads.values() if u["committed"] and fields.items() <= u.items()]  # noqa: E731
+    await eventually(found)
+    return found()[0]
+
+
+@asynccontextmanager
+async def running(
+    plane: FakeControlPlane, volume: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Running]:
+    """Run a runtime beside the block, and end it with the block if it has not ended by then."""
+    engine = FakeEngine(AutoTokenizer.from_pretrained(model))
+    trainer = FakeTrainer(model_folder=model)
+
+    @asynccontextmanager
+    async def fakes(_: Assignment) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
+        try:
+            yield engine, trainer
+        finally:
+            await engine.close()
+            await trainer.close()
+
+    monkeypatch.setattr(run_module, "open_engine_and_trainer", fakes)
+    monkeypatch.setattr(agent_module, "HEARTBEAT_S", 0.1)
+    beats_before = len(plane.bodies("/v1/runtime/heartbeat"))
+    volume.mkdir(exist_ok=True)
+    task = asyncio.create_task(run_module.run(runtime_config(plane, volume)))
+    async with httpx.AsyncClient(timeout=30) as http:
+        it = Running(plane, engine, trainer, task, http, volume, beats_before)
+        try:
+            await it.ready()
+            yield it
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def weights_replayed(journal: Journal, config: SessionConfig) -> str:

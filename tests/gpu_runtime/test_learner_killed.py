@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from fake_control_plane import FakeControlPlane
-from runtime_harness import learner_open, plane_assign, trained_steps, volume_fill, weights_replayed
+from runtime_harness import learner_open, plane_assign, trained_steps, volume_fill
 
 from gpu_runtime.journal import Journal
 

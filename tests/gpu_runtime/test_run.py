@@ -1,0 +1,227 @@
+"""A runtime's life with fake engine and trainer: it trains what comes, obeys orders, and ends with a named fault."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from fake_control_plane import FakeControlPlane, error_body, eventually
+from runtime_harness import plane_assign, running, tiny_model, upload_committed
+
+from gpu_runtime.errors import EngineDead, LeaseLost, StepRefused, TrainerFailed
+from gpu_runtime.journal import Journal
+from gpu_runtime.run import handover_folder
+from gpu_runtime.weights import store
+from tinkerscript.wire.runtime import PHASE_WAITING
+
+UPLOADS = "/v1/runtime/uploads"
+STRICT = {"max_staleness": 0}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch):
+    """``runtime(plane)``: a runtime of this control plane, on the same volume each time."""
+    return lambda plane: running(plane, tmp_path / "volume", model, monkeypatch)
+
+
+@pytest.fixture
+def plane(model: Path):
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane, model, **STRICT)
+        yield plane
+
+
+def events(plane: FakeControlPlane, name: str) -> list[dict]:
+    entries = [entry["data"] for entry in list(plane.entries.values()) if entry["kind"] == "event"]
+    return [data for data in entries if data["name"] == name]
+
+
+def metrics(plane: FakeControlPlane) -> list[dict]:
+    return [entry["data"] for entry in list(plane.entries.values()) if entry["kind"] == "metric"]
+
+
+def weights_in(plane: FakeControlPlane, upload: dict) -> str:
+    return json.loads(plane.objects[f"{upload['checkpoint_id']}/weights.json"])["weights"]
+
+
+async def test_full_batches_are_trained_and_the_engine_serves_their_weights(plane, runtime) -> None:
+    async with runtime(plane) as it:
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        assert it.engine.version == 1 and it.trainer.weights in it.engine.weights_text
+        await it.play_groups("a", "b")
+        await it.stepped(2)
+        await eventually(lambda: len(metrics(plane)) == 2)
+        await eventually(lambda: it.status["phase"] == PHASE_WAITING and it.status["accounting"]["trained"] == 8)
+        await it.end()
+
+
+async def test_a_model_holds_every_full_group_and_no_more(plane, runtime) -> None:
+    async with runtime(plane) as it:
+        await it.play_groups("a")
+        await it.play("b", 1.0)
+        it.order("ckp_model", "model")
+        upload = await it.committed("ckp_model")
+        assert upload["step"] == 1 and weights_in(plane, upload) == it.trainer.weights != "base"
+        assert "ckp_model/tokenizer.json" in plane.objects
+        await eventually(lambda: it.status["accounting"]["trained"] == 2)
+        assert it.status["accounting"]["stale"] == 1, "its tokens are of version 0, the next step trains version 1"
+        await it.end()
+    assert not (it.volume / "export").exists()
+
+
+async def test_an_order_is_fulfilled_once_and_a_state_resumes(plane, runtime) -> None:
+    async with runtime(plane) as it:
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        it.order("ckp_state", "state")
+        await it.committed("ckp_state")
+        beats = len(plane.bodies("/v1/runtime/heartbeat"))
+        await eventually(lambda: len(plane.bodies("/v1/runtime/heartbeat")) >= beats + 2)
+        assert sum(upload["checkpoint_id"] == "ckp_state" for upload in plane.uploads.values()) == 1
+        weights = it.trainer.weights
+        await it.end()
+    plane.orders = plane.orders | {"stop": None}
+    async with runtime(plane) as it:
+        assert it.trainer.weights == weights and it.status["policy_version"] == 1
+        await it.end()
+
+
+async def test_a_store_that_is_away_delays_an_order_and_training_goes_on(
+    plane, runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for transfer in (store.checkpoint_upload, store.journal_replicate):
+        monkeypatch.setitem(transfer.__kwdefaults__, "patience_s", 0.3)
+    async with runtime(plane) as it:
+        plane.answers[UPLOADS] = (503, error_body("storage_unavailable"))
+        it.order("ckp_model", "model")
+        await eventually(lambda: events(plane, "storage_unavailable"))
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        del plane.answers[UPLOADS]
+        upload = await it.committed("ckp_model")
+        assert weights_in(plane, upload) == it.trainer.weights
+        await it.end()
+
+
+async def test_a_stop_leaves_the_journal_in_the_store(plane, runtime) -> None:
+    async with runtime(plane) as it:
+        await it.play("a", 1.0)
+        await it.end("stop")
+        assert it.engine.closed and it.trainer.closed
+    (it.volume / "copy.sqlite3").write_bytes(plane.objects["None/journal-copy.sqlite3"])
+    copy = Journal(it.volume / "copy.sqlite3")
+    assert copy.accounting().waiting == 1
+    copy.close()
+
+
+async def test_a_suspended_session_goes_on_on_another_machine(plane, runtime, tmp_path: Path) -> None:
+    async with runtime(plane) as it:
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        await it.play("c", 1.0)
+        weights = it.trainer.weights
+        await it.end("suspend")
+    assert (await upload_committed(plane, kind="state"))["step"] == 1
+    it.volume.rename(tmp_path / "lost")
+    plane.orders = plane.orders | {"stop": None}
+    async with runtime(plane) as it:
+        assert it.trainer.weights == weights and it.engine.version == 1
+        await it.play("c", 0.0)
+        await it.play_groups("d")
+        await it.stepped(2)
+        await eventually(lambda: it.status["accounting"]["trained"] == 8)
+        await it.end()
+
+
+async def test_a_refused_step_is_said_and_the_session_goes_on(plane, runtime) -> None:
+    async with runtime(plane) as it:
+        refused = asyncio.Event()
+
+        async def reach(point: str) -> None:
+            if point == "optim_step 1" and not refused.is_set():
+                refused.set()
+                raise StepRefused("the gradient of step 1 is not finite")
+
+        it.trainer.reach = reach
+        await it.play_groups("a", "b")
+        await eventually(lambda: events(plane, "step_refused"))
+        assert len(events(plane, "step_refused")[0]["episodes"]) == 4
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        await eventually(lambda: (it.status["accounting"]["trained"], it.status["accounting"]["stale"]) == (4, 4))
+        await it.end()
+
+
+async def test_training_ends_at_max_steps_and_orders_are_still_taken(plane, runtime, model: Path) -> None:
+    plane_assign(plane, model, max_steps=1, **STRICT)
+    async with runtime(plane) as it:
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        await it.play_groups("a", "b")
+        it.order("ckp_model", "model")
+        assert (await it.committed("ckp_model"))["step"] == 1
+        await eventually(lambda: it.status["accounting"]["waiting"] == 4)
+        await it.end()
+
+
+@pytest.mark.parametrize(("part", "fault"), [("engine", EngineDead), ("trainer", TrainerFailed)])
+async def test_a_part_that_dies_while_nobody_needs_it_ends_the_runtime(plane, runtime, part: str, fault: type) -> None:
+    async with runtime(plane) as it:
+        getattr(it, part).dead = True
+        with pytest.raises(fault):
+            await asyncio.wait_for(it.task, 10)
+        assert it.engine.closed and it.trainer.closed
+
+
+async def test_a_trainer_that_fails_in_a_step_ends_the_runtime_and_the_next_one_trains_the_batch(
+    plane, runtime
+) -> None:
+    async with runtime(plane) as it:
+
+        async def reach(point: str) -> None:
+            if point == "optim_step 1":
+                raise TrainerFailed("a rank ended")
+
+        it.trainer.reach = reach
+        await it.play_groups("a", "b")
+        with pytest.raises(TrainerFailed, match="a rank ended"):
+            await asyncio.wait_for(it.task, 10)
+    async with runtime(plane) as it:
+        assert it.status["policy_version"] == 1 and it.trainer.steps == [1]
+        await it.end()
+
+
+async def test_a_call_that_finds_the_engine_dead_ends_the_runtime_with_that_fault(plane, runtime) -> None:
+    async with runtime(plane) as it:
+
+        async def reach(point: str) -> None:
+            if point == "generate":
+                raise EngineDead("the engine failed while generating")
+
+        it.engine.reach = reach
+        with pytest.raises(AssertionError, match="session_not_ready"):
+            await it.play("a", 1.0)
+        with pytest.raises(EngineDead, match="while generating"):
+            await asyncio.wait_for(it.task, 10)
+
+
+async def test_a_lost_lease_ends_the_runtime_without_another_write(plane, runtime) -> None:
+    async with runtime(plane) as it:
+        plane.answers["/v1/runtime/heartbeat"] = (409, error_body("stale_lease"))
+        with pytest.raises(LeaseLost):
+            await asyncio.wait_for(it.task, 10)
+    assert plane.uploads == {}
+
+
+def test_the_weights_that_a_killed_runtime_left_in_memory_are_removed() -> None:
+    with handover_folder("ses_other") as other, handover_folder("ses_killed") as left:
+        (left / "weights.safetensors").write_bytes(b"x")
+        with handover_folder("ses_killed") as mine:
+            assert mine.is_dir() and not left.exists() and other.is_dir()
+    assert not mine.exists() and not other.exists()
