@@ -22,7 +22,8 @@ from scoring import score_folder
 from tinkerscript import TinkerScript, WorkflowOutput
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
-NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 48, 8, 4
+NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 40, 8, 4
+MAX_TOKENS = 6  # enough for "The review is positive."
 SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
 QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
 
@@ -42,7 +43,9 @@ def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> Workflo
     review, label = task
     base_url, api_key = api_baseurl_key
     with OpenAI(base_url=base_url, api_key=api_key) as client:
-        reply = client.chat.completions.create(model=BASE_MODEL, messages=question(review), max_tokens=8, **sampling)
+        reply = client.chat.completions.create(
+            model=BASE_MODEL, messages=question(review), max_tokens=MAX_TOKENS, **sampling
+        )
     right = is_right(reply.choices[0].message.content or "", label)
     return WorkflowOutput(reward=float(right), is_success=right)
 
@@ -95,6 +98,7 @@ def main() -> None:
             tasks_per_batch=TASKS_PER_BATCH,
             learning_rate=2e-5,
             max_context_length=256,
+            max_tokens=MAX_TOKENS,
             checkpoint_every_steps=8,
         )
         before = held_out_score(tinkerjet_remote)
@@ -104,7 +108,9 @@ def main() -> None:
         tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
         rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
         tinkerjet_remote.close()
-    after = score_folder(tuned_model_checkpoint.path, [(question(text), label) for text, label in HELD_OUT], is_right)
+    after = score_folder(
+        tuned_model_checkpoint.path, [(question(text), label) for text, label in HELD_OUT], is_right, MAX_TOKENS
+    )
     third = max(1, len(rewards) // 3)
     result = {
         "reward_first_third": round(sum(rewards[:third]) / third, 4),
