@@ -108,7 +108,8 @@ async def _carry(scope: dict[str, Any], session_id: str, url_path: str, body: by
                 await _exchange(scope["method"], url, headers, body, send)
                 return
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-                pass  # nobody there: the row will say so, or where it is now
+                # nobody there: the row will say so, or where it is now
+                pass
             except ConnectionLost:
                 losses += 1
                 deadline = time.monotonic() + READY_TIMEOUT_S

@@ -87,7 +87,8 @@ class Reconciler:
         try:
             act(*arguments)
         except Conflict:
-            pass  # it moved while we looked: the next tick sees how it is now
+            # it moved while we looked: the next tick sees how it is now
+            pass
         except Exception:
             log.exception("a session could not be reconciled: %s", arguments[0])
 

@@ -65,7 +65,8 @@ def session_stop(*, project: Project, session_id: str) -> Session:
             elif _desire(session, "stop"):
                 break
         except Conflict:
-            pass  # it moved between our look and our move: look again
+            # it moved between our look and our move: look again
+            pass
         session.refresh_from_db()
         state = SessionState(session.state)
     session.refresh_from_db()
@@ -89,7 +90,8 @@ def session_wake(*, session: Session) -> Session:
                 desired="run", last_activity_at=timezone.now()
             )
     except Conflict:
-        pass  # somebody else woke or stopped it first: what it is now is what counts
+        # somebody else woke or stopped it first: what it is now is what counts
+        pass
     session.refresh_from_db()
     return session
 

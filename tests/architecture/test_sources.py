@@ -28,7 +28,7 @@ BROAD_EXCEPTS = {
 
 # Written in two parts, so that this file does not find itself.
 REGISTRIES = ["pypi" + ".org", "pythonhosted" + ".org", "npmjs" + ".org", "yarnpkg" + ".com", "pytorch" + ".org/whl"]
-REGISTRIES += ["deb.debian" + ".org", "registry.docker" + ".io", "ghcr" + ".io"]
+REGISTRIES += ["deb." + "debian.org", "registry.docker" + ".io", "ghcr" + ".io"]
 MACHINE_PATHS = re.compile(r"(?<![\w.$}])/(?:" + "work|tmp|root|home|opt/" + "wheels)/")
 UNFINISHED = re.compile("TO" + "DO|FIX" + "ME|XX" + "X")
 
