@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.gateway.answering import Answering
 from gpu_runtime.gateway.calls import STALL_S, Calls
 from gpu_runtime.gateway.episodes import Episodes
 from gpu_runtime.gateway.errors import GatewayError, NotFound, WrongMethod
@@ -39,9 +40,10 @@ def create_app(
 ) -> Starlette:
     """The app. ``on_fault`` is told when a call finds the engine dead or silent for ``stall_s`` seconds."""
     calls = Calls(episodes, engine, renderer, assignment.config, on_fault=on_fault, stall_s=stall_s)
+    answering = Answering(episodes, calls, assignment)
     return Starlette(
         routes=[
-            *OpenAIDoor(episodes, calls, renderer, assignment).routes(),
+            *OpenAIDoor(answering, episodes, calls, renderer).routes(),
             *InternalDoor(episodes, assignment.relay_key).routes(),
             Route("/healthz", _health),
         ],

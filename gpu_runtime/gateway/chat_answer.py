@@ -30,7 +30,7 @@ async def chat_chunks(plan: ChatPlan, live: LiveCall, created: float) -> AsyncIt
     head = _head(live.id, created, plan, "chat.completion.chunk")
     if plan.request.wants_usage:
         head["usage"] = None
-    texts = [_PlainText(plan) for _ in range(plan.choices)]
+    texts = [PlainText(plan) for _ in range(plan.choices)]
     opened: set[int] = set()
     async for choice, delta in live.read():
         if choice not in opened:
@@ -83,13 +83,14 @@ def token_logprobs(renderer: Renderer, sampled: Delta | Completion) -> dict[str,
     return {"content": content, "refusal": None}
 
 
-class _PlainText:
+class PlainText:
     """What of an answer so far is plain text: where tools may be called, the start of a call is held back."""
 
     def __init__(self, plan: ChatPlan) -> None:
         self._plan, self.text, self.sent = plan, "", 0
 
     def more(self, text: str) -> str:
+        """What may be sent now that ``text`` has come."""
         self.text += text
         safe = len(self.text)
         if self._plan.tool_format is not None:
@@ -98,10 +99,11 @@ class _PlainText:
         return more
 
     def rest(self, content: str) -> str:
+        """What was not sent of ``content``, the plain text of the whole answer."""
         return content[self.sent :]
 
 
-def _last(plan: ChatPlan, completion: Completion, text: _PlainText) -> list[dict[str, Any]]:
+def _last(plan: ChatPlan, completion: Completion, text: PlainText) -> list[dict[str, Any]]:
     rest = text.rest(completion.message["content"] or "")
     bodies: list[dict[str, Any]] = [{"delta": {"content": rest}}] if rest else []
     for index, call in enumerate(completion.message.get("tool_calls", [])):

@@ -1,6 +1,7 @@
 """Requests for completions, checked strictly: what is not supported is named, never ignored."""
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -191,17 +192,22 @@ class TextRequest(SampledRequest):
         return self.logprobs is not None or self.wants_ids
 
 
-R = TypeVar("R", bound=SampledRequest)
+R = TypeVar("R", bound=BaseModel)
 
 
-def read(body: bytes, kind: type[R]) -> R:
+def read(body: bytes, kind: type[R], neutral_values: Mapping[str, tuple[Any, ...]] = NEUTRAL) -> R:
     """The request in ``body``. Raises BadRequest, naming what is wrong and where."""
     value = _json(body)
     if not isinstance(value, dict):
         raise BadRequest("the body must be a JSON object")
-    for name, neutral in NEUTRAL.items():
+    for name, neutral in neutral_values.items():
         if name in value and value.pop(name) not in (None, *neutral):
             raise BadRequest(f"the option {name} is not supported", param=name, openai_code="unsupported_parameter")
+    return checked(value, kind)
+
+
+def checked(value: dict[str, Any], kind: type[R]) -> R:
+    """The request that ``value`` is; a null is an absent option. Raises BadRequest."""
     try:
         return kind.model_validate({name: option for name, option in value.items() if option is not None})
     except ValidationError as error:

@@ -43,12 +43,14 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
                 await each
 
 
-def bearer(request: Request) -> str:
-    """The episode key of a request. Raises BadKey."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not key.strip():
-        raise BadKey("no episode key: send it as Authorization: Bearer", openai_code="invalid_api_key")
-    return key.strip()
+def episode_key(request: Request) -> str:
+    """The episode key of a request, as OpenAI's clients send it or as Anthropic's do. Raises BadKey."""
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    key = bearer.strip() if scheme.lower() == "bearer" else ""
+    key = key or request.headers.get("x-api-key", "").strip()
+    if not key:
+        raise BadKey("no episode key: send it as Authorization: Bearer or X-Api-Key", openai_code="invalid_api_key")
+    return key
 
 
 def check_relay_key(request: Request, relay_key: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
     """Unknown fields are refused; a null is an absent field, because clients echo what they were answered."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -19,41 +19,41 @@ class _Strict(BaseModel):
         return {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
 
 
-class TextPart(_Strict):
+class TextPart(Strict):
     type: Literal["text"]
     text: str
 
 
-class RefusalPart(_Strict):
+class RefusalPart(Strict):
     type: Literal["refusal"]
     refusal: str
 
 
-class FunctionCall(_Strict):
+class FunctionCall(Strict):
     name: str = Field(min_length=1, max_length=256)
     arguments: str
 
 
-class ToolCall(_Strict):
+class ToolCall(Strict):
     id: str = Field(min_length=1, max_length=256)
     type: Literal["function"] = "function"
     function: FunctionCall
     index: int | None = None  # streaming clients echo it
 
 
-class SystemMessage(_Strict):
+class SystemMessage(Strict):
     role: Literal["system", "developer"]
     content: str | list[TextPart]
     name: str | None = None
 
 
-class UserMessage(_Strict):
+class UserMessage(Strict):
     role: Literal["user"]
     content: str | list[TextPart]
     name: str | None = None
 
 
-class AssistantMessage(_Strict):
+class AssistantMessage(Strict):
     role: Literal["assistant"]
     content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] = ""
     name: str | None = None
@@ -62,7 +62,7 @@ class AssistantMessage(_Strict):
     annotations: list[Any] = Field([], max_length=0)
 
 
-class ToolMessage(_Strict):
+class ToolMessage(Strict):
     role: Literal["tool"]
     content: str | list[TextPart]
     tool_call_id: str = Field(min_length=1, max_length=256)
