@@ -14,10 +14,10 @@ KEY_LENGTH_MAX = 1024
 
 def claim_of(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
     """What the request's episode key says, once its signature and time are checked. Raises Refusal: 401 or 410."""
-    authorization = next((value for name, value in headers if name == b"authorization"), b"").decode("latin-1")
-    kind, _, token = authorization.partition(" ")
-    token = token.strip()
-    if kind.lower() != "bearer" or not token:
+    kind, _, bearer = _value(headers, b"authorization").partition(" ")
+    token = bearer.strip() if kind.lower() == "bearer" else ""
+    token = token or _value(headers, b"x-api-key").strip()  # where Anthropic's clients put theirs
+    if not token:
         raise _refused("No API key was sent.")
     try:
         if len(token) > KEY_LENGTH_MAX or not token.isascii():
@@ -27,6 +27,10 @@ def claim_of(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
         if error.expired:
             raise Refusal(410, "episode_closed", "This episode is over: begin another one.") from None
         raise _refused(f"The API key is not an episode's: {error}.") from None
+
+
+def _value(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
+    return next((value for name, value in headers if name == wanted), b"").decode("latin-1")
 
 
 @lru_cache(maxsize=4096)

@@ -14,11 +14,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.gateway import anthropic
 from gpu_runtime.gateway.answering import Answering
+from gpu_runtime.gateway.anthropic import AnthropicDoor
 from gpu_runtime.gateway.calls import STALL_S, Calls
 from gpu_runtime.gateway.episodes import Episodes
 from gpu_runtime.gateway.errors import GatewayError, NotFound, WrongMethod
-from gpu_runtime.gateway.http import openai_error, wire_error
+from gpu_runtime.gateway.http import anthropic_error, openai_error, wire_error
 from gpu_runtime.gateway.internal import InternalDoor
 from gpu_runtime.gateway.openai import OpenAIDoor
 from gpu_runtime.gateway.render import Renderer
@@ -44,6 +46,7 @@ def create_app(
     return Starlette(
         routes=[
             *OpenAIDoor(answering, episodes, calls, renderer).routes(),
+            *AnthropicDoor(answering, renderer).routes(),
             *InternalDoor(episodes, assignment.relay_key).routes(),
             Route("/healthz", _health),
         ],
@@ -107,6 +110,8 @@ async def _health(_: Request) -> Response:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayError), "registered for this class alone"
+    if request.url.path.startswith(anthropic.PATH):
+        return anthropic_error(request, error)
     return openai_error(request, error) if request.url.path.startswith("/v1/") else wire_error(request, error)
 
 

@@ -1,4 +1,4 @@
-"""What both doors of the gateway share: reading a body, seeing that a client went away, and the two error bodies."""
+"""What both doors of the gateway share: reading a body, seeing that a client went away, and the error bodies."""
 
 import asyncio
 import contextlib
@@ -13,6 +13,12 @@ from gpu_runtime.gateway.errors import BadKey, GatewayError, TooLarge
 from tinkerscript.wire.errors import ErrorBody, ErrorDetail
 
 MOST_BODY_BYTES = 16 * 2**20
+ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    503: "overloaded_error",
+}
 T = TypeVar("T")
 
 
@@ -74,6 +80,14 @@ def openai_error(request: Request, error: GatewayError) -> JSONResponse:
         "code": error.openai_code,
     }
     return JSONResponse({"error": body}, status_code=error.status, headers=_headers(request, error))
+
+
+def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
+    """The error body of Anthropic's dialect, whose types go by status."""
+    kind = ANTHROPIC_TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
+    detail = {"type": kind, "message": f"{error} {error.hint}".strip()}
+    body = {"type": "error", "error": detail, "request_id": request_id(request)}
+    return JSONResponse(body, status_code=error.status, headers=_headers(request, error))
 
 
 def wire_error(request: Request, error: GatewayError) -> JSONResponse:

@@ -312,3 +312,16 @@ async def test_a_bug_of_ours_is_answered_in_the_dialect(served, monkeypatch) -> 
     status, _, body = await chat(served).answer()
     assert (status, code_of(body)) == (500, "internal")
     assert b"secret" not in body
+
+
+async def test_the_key_is_taken_from_x_api_key_too(gateway, served) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text=request.headers["x-api-key"])
+
+    gateway.answer = answer
+    key = episode_key(served.id)
+    call = Call(application, "POST", "/openai/v1/messages", body=b"{}", x_api_key=key)
+    status, _, body = await call.answer()
+    assert (status, body.decode()) == (200, key)
+    status, _, _ = await Call(application, "POST", "/openai/v1/messages", body=b"{}", x_api_key="forged").answer()
+    assert status == 401

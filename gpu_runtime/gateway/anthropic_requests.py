@@ -1,0 +1,144 @@
+"""Requests of Anthropic's Messages dialect, checked strictly, as the chat request they mean."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpu_runtime.gateway.completion_requests import MAX_STOPS, ChatRequest, StopString, checked
+from gpu_runtime.gateway.messages import Strict
+
+# Options that this gateway does not have, with the values at which they say nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "service_tier": ("auto", "standard_only"),
+    "thinking": ({"type": "disabled"},),
+    "top_k": (0, -1),
+}
+
+
+class _Cached(Strict):
+    """``cache_control`` says what to cache, which changes no answer."""
+
+    cache_control: dict[str, Any] | None = None
+
+
+class TextBlock(_Cached):
+    type: Literal["text"]
+    text: str
+    citations: list[Any] = Field([], max_length=0)
+
+
+class ToolUseBlock(_Cached):
+    type: Literal["tool_use"]
+    id: str = Field(min_length=1, max_length=256)
+    name: str = Field(min_length=1, max_length=256)
+    input: dict[str, Any]
+
+
+class ToolResultBlock(_Cached):
+    type: Literal["tool_result"]
+    tool_use_id: str = Field(min_length=1, max_length=256)
+    content: str | list[TextBlock] = ""
+    is_error: bool = False  # the content says so to the model: templates have no other place for it
+
+
+class UserMessage(Strict):
+    role: Literal["user"]
+    content: str | list[Annotated[TextBlock | ToolResultBlock, Field(discriminator="type")]]
+
+
+class AssistantMessage(Strict):
+    role: Literal["assistant"]
+    content: str | list[Annotated[TextBlock | ToolUseBlock, Field(discriminator="type")]]
+
+
+class Tool(_Cached):
+    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    input_schema: dict[str, Any]
+    description: str | None = None
+    type: Literal["custom"] = "custom"
+
+
+class ToolChoice(Strict):
+    type: Literal["auto", "any", "none"]
+    disable_parallel_tool_use: bool = False
+
+
+class NamedToolChoice(Strict):
+    type: Literal["tool"]
+    name: str
+    disable_parallel_tool_use: bool = False
+
+
+class MessagesRequest(BaseModel):
+    """The body of ``POST /v1/messages``."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    model: str
+    messages: list[Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]] = Field(min_length=1)
+    max_tokens: int = Field(ge=1)
+    system: str | list[TextBlock] | None = None
+    tools: list[Tool] | None = Field(None, max_length=128)
+    tool_choice: Annotated[ToolChoice | NamedToolChoice, Field(discriminator="type")] | None = None
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
+    stop_sequences: list[StopString] | None = Field(None, max_length=MAX_STOPS)
+    stream: bool | None = None
+    metadata: dict[str, str] | None = None
+
+
+def chat_request(asked: MessagesRequest) -> ChatRequest:
+    """The same question in chat terms. Raises BadRequest for what does not fit together."""
+    chat: dict[str, Any] = {
+        "model": asked.model,
+        "messages": [*_system(asked), *(each for message in asked.messages for each in _messages(message))],
+        "max_tokens": asked.max_tokens,
+        "temperature": asked.temperature,
+        "top_p": asked.top_p,
+        "stop": asked.stop_sequences or None,
+        "stream": asked.stream,
+        "metadata": asked.metadata,
+        "tools": [_tool(tool) for tool in asked.tools or []],
+    }
+    if isinstance(asked.tool_choice, NamedToolChoice):
+        chat["tool_choice"] = {"type": "function", "function": {"name": asked.tool_choice.name}}
+    elif asked.tool_choice is not None:
+        chat["tool_choice"] = "required" if asked.tool_choice.type == "any" else asked.tool_choice.type
+    if asked.tool_choice is not None and asked.tool_choice.disable_parallel_tool_use:
+        chat["parallel_tool_calls"] = False
+    return checked(chat, ChatRequest)
+
+
+def _system(asked: MessagesRequest) -> list[dict[str, Any]]:
+    return [] if asked.system is None else [{"role": "system", "content": _text(asked.system)}]
+
+
+def _messages(message: UserMessage | AssistantMessage) -> list[dict[str, Any]]:
+    """A turn with the results of tools is several messages in chat: the results, then what the user adds."""
+    if isinstance(message.content, str):
+        return [{"role": message.role, "content": message.content}]
+    text = _text([block for block in message.content if isinstance(block, TextBlock)])
+    if isinstance(message, AssistantMessage):
+        calls = [_call(block) for block in message.content if isinstance(block, ToolUseBlock)]
+        return [{"role": "assistant", "content": text} | ({"tool_calls": calls} if calls else {})]
+    results = [
+        {"role": "tool", "tool_call_id": block.tool_use_id, "content": _text(block.content)}
+        for block in message.content
+        if isinstance(block, ToolResultBlock)
+    ]
+    says_more = len(results) < len(message.content) or not results
+    return [*results, *([{"role": "user", "content": text}] if says_more else [])]
+
+
+def _text(content: str | list[TextBlock]) -> str:
+    return content if isinstance(content, str) else "\n".join(block.text for block in content)
+
+
+def _call(block: ToolUseBlock) -> dict[str, Any]:
+    return {"id": block.id, "function": {"name": block.name, "arguments": json.dumps(block.input)}}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+    return {"type": "function", "function": {name: value for name, value in function.items() if value is not None}}

@@ -1,0 +1,157 @@
+"""``POST /v1/messages``, through the real Anthropic client and through plain HTTP."""
+
+import json
+from typing import Any
+
+import anthropic
+import pytest
+from gateway_harness import MODEL, Gateway, running_gateway
+
+WEATHER = {
+    "name": "get_weather",
+    "description": "Tell the weather.",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+CALL_TEXT = 'let me see\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+HELLO = [{"role": "user", "content": "hello"}]
+
+
+async def raw(gateway: Gateway, key: str, headers: dict[str, str] | None = None, **body: Any):
+    body = {"model": MODEL, "max_tokens": 32, "messages": HELLO} | body
+    return await gateway.http.post("/v1/messages", json=body, headers={"X-Api-Key": key} | (headers or {}))
+
+
+async def ask(gateway: Gateway, begun: dict[str, Any], stream: bool = False, **options: Any) -> Any:
+    options = {"model": MODEL, "max_tokens": 100} | options
+    url = f"http://{gateway.address}"
+    async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
+        if not stream:
+            return await client.messages.create(**options)
+        async with client.messages.stream(**options) as events:
+            return await events.get_final_message()
+
+
+async def test_answer_is_what_the_engine_sampled(gateway: Gateway) -> None:
+    gateway.engine.say("It is four.")
+    sampling = {"temperature": 0.5, "top_p": 0.9}  # the client has no arguments for them any more
+    system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    answer = await ask(gateway, await gateway.begin(), system=system, messages=HELLO, extra_body=sampling)
+    (seen,) = gateway.engine.requests
+    assert [block.text for block in answer.content] == ["It is four."]
+    assert (answer.stop_reason, answer.stop_sequence) == ("end_turn", None)
+    assert gateway.renderer.decode(seen.prompt_ids, special=True) == (
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert answer.usage.input_tokens == len(seen.prompt_ids)
+    assert answer.usage.output_tokens == len(seen.token_ids)
+    assert (seen.options.temperature, seen.options.top_p, seen.options.max_tokens) == (0.5, 0.9, 100)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_tool_loop_continues_the_ids_that_were_sampled(gateway: Gateway, stream: bool) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say(f"{CALL_TEXT}\n{CALL_TEXT[11:]}", "Sunny.", "You are welcome.")
+    messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Paris?"}]}]
+    first = await ask(gateway, begun, stream, messages=messages, tools=[WEATHER], max_tokens=200)
+    assert [block.type for block in first.content] == ["text", "tool_use", "tool_use"]
+    assert first.stop_reason == "tool_use"
+    calls = first.content[1:]
+    assert [call.input for call in calls] == [{"city": "Paris"}] * 2
+    results = [{"type": "tool_result", "tool_use_id": call.id, "content": "sun"} for call in calls]
+    messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": results}]
+    second = await ask(gateway, begun, stream, messages=messages, tools=[WEATHER])
+    messages += [{"role": "assistant", "content": second.content}, {"role": "user", "content": "Thanks."}]
+    third = await ask(gateway, begun, stream, messages=messages, tools=[WEATHER])
+    assert third.content[0].text == "You are welcome."
+    seen = gateway.engine.requests
+    for earlier, later in zip(seen, seen[1:], strict=False):
+        so_far = (*earlier.prompt_ids, *earlier.token_ids)
+        assert later.prompt_ids[: len(so_far)] == so_far
+    assert [call.drift for call in gateway.journal.calls(begun["episode_id"])] == [None] * 3
+
+
+@pytest.mark.parametrize("text", ["The capital of France is Paris.", CALL_TEXT, CALL_TEXT[11:], "", "a < b <tool"])
+async def test_stream_says_the_same_as_the_whole_answer(gateway: Gateway, text: str) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say(text)
+    headers = {"X-Request-Id": "req-1"}
+    options = {"messages": HELLO, "tools": [WEATHER], "stream": True, "max_tokens": 100}
+    streamed = await raw(gateway, begun["api_key"], headers, **options)
+    again = await raw(gateway, begun["api_key"], headers, **options)
+    assert len(gateway.engine.requests) == 1, "a repeated id is answered from the record"
+    assert streamed.text.partition("message_delta")[2] == again.text.partition("message_delta")[2]
+    names = [line[7:] for line in streamed.text.splitlines() if line.startswith("event: ")]
+    assert (names[0], names[-2:]) == ("message_start", ["message_delta", "message_stop"])
+    gateway.engine.say(text, text)
+    whole = await ask(gateway, begun, messages=HELLO, tools=[WEATHER])
+    final = await ask(gateway, begun, True, messages=HELLO, tools=[WEATHER])
+    assert final.usage.output_tokens == whole.usage.output_tokens
+    assert final.usage.input_tokens == whole.usage.input_tokens
+    assert final.stop_reason == whole.stop_reason
+
+    def said(message: Any) -> list[Any]:
+        return [block.text if block.type == "text" else (block.name, block.input) for block in message.content]
+
+    assert said(final) == said(whole)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_stop_reasons_are_told(gateway: Gateway, stream: bool) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say("the quick brown fox", "the quick brown fox")
+    cut = await ask(gateway, begun, stream, messages=HELLO, max_tokens=2)
+    assert (cut.stop_reason, cut.usage.output_tokens) == ("max_tokens", 2)
+    stopped = await ask(gateway, begun, stream, messages=HELLO, stop_sequences=[" brown"])
+    assert (stopped.stop_reason, stopped.stop_sequence) == ("stop_sequence", " brown")
+    assert stopped.content[0].text == "the quick"
+
+
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "get_weather"}])
+async def test_forced_tool_is_called(gateway: Gateway, choice: dict[str, str]) -> None:
+    gateway.engine.say('{"name": "get_weather", "arguments": {"city": "Paris"}}')
+    answer = await ask(gateway, await gateway.begin(), messages=HELLO, tools=[WEATHER], tool_choice=choice)
+    assert [block.type for block in answer.content] == ["tool_use"]
+    assert answer.stop_reason == "tool_use"
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ({"top_k": 5}, "top_k"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, "thinking"),
+        ({"made_up": 1}, "made_up"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"messages": [{"role": "wizard", "content": "x"}]}, "messages.0"),
+        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "messages.0.content.0"),
+        ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools.0"),
+        ({"tool_choice": {"type": "any"}}, "tool_choice"),
+    ],
+)
+async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gateway: Gateway, option, named) -> None:
+    begun = await gateway.begin()
+    answer = await raw(gateway, begun["api_key"], **option)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["type"] == "error"
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert named in answer.json()["error"]["message"]
+    assert (await raw(gateway, begun["api_key"])).status_code == 200
+
+
+async def test_key_goes_in_either_header_and_errors_are_typed(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    bearer = {"Authorization": f"Bearer {begun['api_key']}"}
+    assert (await raw(gateway, "", bearer)).status_code == 200
+    with pytest.raises(anthropic.AuthenticationError):
+        await ask(gateway, {"api_key": "wrong"}, messages=HELLO)
+    with pytest.raises(anthropic.NotFoundError) as refused:
+        await ask(gateway, begun, messages=HELLO, model="another")
+    assert refused.value.body["error"]["type"] == "not_found_error"
+
+
+async def test_error_in_a_stream_is_its_last_event(tmp_path) -> None:
+    async with running_gateway(tmp_path, stall_s=0.1) as gateway:
+        gateway.engine.hang = True
+        answer = await raw(gateway, (await gateway.begin())["api_key"], stream=True)
+        last = answer.text.strip().rpartition("event: error\ndata: ")[2]
+        assert json.loads(last)["error"]["type"] == "overloaded_error"
+        assert "message_stop" not in answer.text
