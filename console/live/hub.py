@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 
 from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
@@ -108,7 +109,8 @@ async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
     feed = _feeds.get(session_id)
     if feed is None:
         feed = _feeds[session_id] = Feed(session_id, latest)
-        feed.task = asyncio.create_task(feed.run())
+        # A context of its own: that of a request names a thread for database work, which ends with the request.
+        feed.task = asyncio.create_task(feed.run(), context=Context())
     follower = Follower(feed, after)
     feed.followers.add(follower)
     try:

@@ -157,3 +157,20 @@ async def test_a_begin_that_nobody_waits_for_is_withdrawn(http, project: Project
             await is_gone.wait()
     finally:
         await gateway.stop()
+
+
+async def test_a_watcher_goes_on_after_the_long_poll_that_began_the_reading_has_left(
+    http, project: Project, api_key: str
+) -> None:
+    session, _ = await sync_to_async(factories.runtime_make)(project)
+    headers = {"Authorization": f"Bearer {api_key}"}
+    path = f"/v1/sessions/{session.id}/events?after=0&wait_s=20&kind=log"
+    asked = asyncio.create_task(http.get(path, headers=headers))
+    await asyncio.sleep(0.3)
+    async with http.ws_connect(f"/ws/v1/sessions/{session.id}", headers=headers) as watched:
+        for number in range(3):
+            await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": f"{number}"})
+            lines: list[str] = []
+            while f"{number}" not in lines:
+                lines = [event.data.get("line") for event in (await live_page(watched)).items]
+            (await asked).close()
