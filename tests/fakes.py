@@ -119,6 +119,8 @@ class FakeEngine:
         if self.answer is not None:
             return self.answer(request.prompt_ids, request.options)
         seed = json.dumps([list(request.prompt_ids), request.options.seed, request.options.temperature])
+        if request.options.seed is None and request.options.temperature > 0:
+            seed += request.request_id  # samples of one prompt differ
         seed += self.weights_text
         words = hashlib.sha256(seed.encode()).hexdigest()[:8]
         return [*self.encode(" ".join(words)), self.end_id]
