@@ -1,7 +1,8 @@
 """A language model gets better at a task because this loop rewards it, on a machine without a GPU.
 
-The task: is a short review positive or negative? The reward is 1.0 when the first label in the answer is the right one,
-so that neither form nor length earns anything; reviews that were never trained on show that it generalises.
+The task: is a short review positive or negative? The reward is 1.0 for the right word alone, as the question asks, and
+0.5 for an answer that names the right label first; a wrong label earns nothing in any form. The held-out score counts
+labels alone, on reviews that were never trained on, so that form gains nothing there.
 
 Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
 """
@@ -23,7 +24,7 @@ from tinkerscript import TinkerScript, WorkflowOutput
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 40, 8, 4
-MAX_TOKENS = 6  # enough for "The review is positive."
+MAX_TOKENS = 8
 SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
 QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
 
@@ -38,6 +39,12 @@ def is_right(answer: str, label: str) -> bool:
     return named is not None and named[1] == label
 
 
+def reward_of(answer: str, label: str) -> float:
+    """1.0 for the label alone, 0.5 for an answer that names it first among other words."""
+    alone = answer.strip().lower().rstrip(".!") == label
+    return 1.0 if alone else 0.5 * is_right(answer, label)
+
+
 def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> WorkflowOutput:
     """The agent: any code that calls an OpenAI client. This one asks a single question."""
     review, label = task
@@ -46,8 +53,8 @@ def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> Workflo
         reply = client.chat.completions.create(
             model=BASE_MODEL, messages=question(review), max_tokens=MAX_TOKENS, **sampling
         )
-    right = is_right(reply.choices[0].message.content or "", label)
-    return WorkflowOutput(reward=float(right), is_success=right)
+    answer = reply.choices[0].message.content or ""
+    return WorkflowOutput(reward=reward_of(answer, label), is_success=is_right(answer, label))
 
 
 def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
@@ -77,7 +84,7 @@ def held_out_score(tinkerjet_remote: TinkerScript) -> float:
         with tinkerjet_remote.begin_episode(eval=True) as episode:
             output = execute_agent(task, episode, temperature=0.0)
             episode.end(output)
-            return output.reward
+            return output.is_success
 
     with ThreadPoolExecutor(16) as pool:
         return sum(pool.map(ask, HELD_OUT)) / len(HELD_OUT)
