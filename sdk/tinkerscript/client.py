@@ -108,7 +108,9 @@ class TinkerScript(Session):
 
         In asyncio code this call blocks the loop; run the whole rollout with ``asyncio.to_thread``, or keep the
         returned episode and end it explicitly: an executor's threads are shared, so they cannot tell your tasks
-        apart.
+        apart. A begin may wait for a training step: a loop that begins and ends in separate ``asyncio.to_thread``
+        calls needs an executor with more threads than episodes (``loop.set_default_executor``), or its ends wait
+        behind its begins.
 
         Raises WaitTimeout (the session was not ready in ``begin_timeout_s``), SessionFailed, ServerUnreachable.
         """

@@ -1,4 +1,5 @@
-"""A reconciler that launches ``fake_runtime.py``. Started before ``manage.py up``, it leads; the server's stands by."""
+"""A reconciler that launches a script of this folder as the runtime. Started before ``manage.py up``, it leads; the
+server's own stands by. Usage: ``lead_with_fake_runtimes.py [fake_runtime.py]``."""
 
 import sys
 import time
@@ -11,10 +12,14 @@ TICK_S = 0.1
 
 def main() -> None:
     django.setup()
+    from django.core.management import call_command
+
     from console.scheduling.launchers.process import ProcessLauncher
     from console.scheduling.reconcile import Reconciler
 
-    reconciler = Reconciler(ProcessLauncher((sys.executable, str(Path(__file__).with_name("fake_runtime.py")))))
+    call_command("migrate", interactive=False, verbosity=0)
+    script = Path(__file__).with_name(sys.argv[1] if len(sys.argv) > 1 else "fake_runtime.py")
+    reconciler = Reconciler(ProcessLauncher((sys.executable, str(script))))
     while not reconciler.reconcile_once():
         time.sleep(TICK_S)
     print("leading", flush=True)

@@ -1,0 +1,157 @@
+"""A whole server of its own for a test: ``manage.py up`` over a fresh folder, whose runtimes have fake engines."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+from tiny_tokenizers import build_tokenizer
+
+from tinkerscript import TinkerScript
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE_MODEL = "SmolLM2-135M-Instruct"
+START_S, END_S = 90.0, 60.0
+SCOPES = "admin"
+
+
+class LoopServer:
+    """``start`` and ``close``; between them ``kill``, ``terminate`` and ``start`` again over the same folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data, self._logs = folder / "data", folder
+        build_tokenizer(self.data / "models" / BASE_MODEL)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith(private)} | {
+            "TINKERSCRIPT_DATA": str(self.data),
+            "TINKERSCRIPT_PORT": str(port),
+            "DJANGO_SETTINGS_MODULE": "console.settings",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
+            "PYTHONUNBUFFERED": "1",
+        }
+        self._leader: subprocess.Popen[str] | None = None
+        self._up: subprocess.Popen[str] | None = None
+        self.api_key = ""
+
+    def start(self) -> None:
+        """Return when it serves. The reconciler that launches our runtimes leads before the server's own is there."""
+        if self._leader is None:
+            script = str(Path(__file__).with_name("lead_with_fake_runtimes.py"))
+            self._leader = self._spawn("leader", script, "runtime_with_fakes.py")
+            wait_for_line(self._leader, "leading")
+        self._up = self._spawn("up", "manage.py", "up")
+        if not self.api_key:
+            self.api_key = self._make_key("alice@example.com")
+        wait_for_line(self._up, "ready")
+
+    def kill(self) -> None:
+        """SIGKILL ``up``; the kernel ends its children with it."""
+        self._up.kill()
+        self._collect()
+        until(lambda: self._left("console.asgi") == [] and self._left("weed") == [], "the children of up ended")
+
+    def terminate(self) -> None:
+        """SIGTERM ``up``; it ends the runtimes too. Our reconciler pauses, as the server's own would end with it."""
+        self._leader.send_signal(signal.SIGSTOP)
+        try:
+            self._up.terminate()
+            self._collect()
+            assert self._left("runtime_with_fakes") == []
+        finally:
+            self._leader.send_signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End everything; no process of it may be left."""
+        if self._leader is not None:
+            self._leader.kill()
+            self._leader.wait(END_S)
+            self._leader.stdout.close()
+        if self._up is not None:
+            self._up.terminate()
+            self._collect()
+        until(lambda: self._left("") == [], "every process ended", END_S)
+
+    def session(self, **options: Any) -> TinkerScript:
+        """A session with small groups, unless ``options`` say otherwise."""
+        small = {"grpo_n": 4, "tasks_per_batch": 2, "max_context_length": 512, "max_tokens": 16}
+        return TinkerScript(BASE_MODEL, base_url=self.url, api_key=self.api_key, **(small | options))
+
+    def volume(self, session_id: str) -> Path:
+        """The folder of a session's runtime."""
+        return self.data / "runtimes" / session_id
+
+    def runtime_kill(self, session_id: str) -> None:
+        """SIGKILL a session's runtime."""
+        os.kill(int((self.volume(session_id) / "pid").read_text()), signal.SIGKILL)
+
+    def child_pid(self, name: str) -> int:
+        """The pid of a child of ``up``: web, store or reconcile."""
+        return json.loads((self.data / "run" / f"{name}.json").read_text())["pid"]
+
+    def get(self, path: str) -> dict[str, Any]:
+        """A REST answer."""
+        answer = httpx.get(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.api_key}"}, timeout=30)
+        return answer.raise_for_status().json()
+
+    def _make_key(self, email: str) -> str:
+        made = subprocess.run(
+            [sys.executable, "manage.py", "create_api_key", email, "--scopes", SCOPES],
+            cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=START_S,
+        )  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        return made.stdout.strip()
+
+    def _spawn(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+        with (self._logs / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, *arguments], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log,
+                text=True,
+            )  # fmt: skip
+
+    def _collect(self) -> None:
+        self._up.wait(END_S)
+        self._up.stdout.close()
+        self._up = None
+
+    def _left(self, command: str) -> list[int]:
+        """Processes of this server whose command line has ``command`` in it."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (folder / "environ").read_bytes()
+                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if str(self.data).encode() in environment and command in line and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+        return found
+
+
+def until(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> None:
+    """Wait for ``condition``. Raises AssertionError after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not in {timeout_s:g} s: {what}"
+        time.sleep(0.02)
+
+
+def wait_for_line(process: subprocess.Popen[str], start_of_line: str) -> None:
+    """Return at the line; a process that ends or says nothing of the kind for START_S fails the test."""
+    timer = threading.Timer(START_S, process.kill)
+    timer.start()
+    try:
+        assert any(line.startswith(start_of_line) for line in process.stdout), f"no {start_of_line!r} from {process}"
+    finally:
+        timer.cancel()

@@ -1,0 +1,190 @@
+"""The whole loop over real sockets: the SDK, the server, the gateway and the journal are real, the model is a fake."""
+
+import asyncio
+import json
+import re
+import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import aiohttp
+import pytest
+from e2e.loop_server import ROOT, LoopServer, until
+from openai import OpenAI
+from runtime_harness import weights_replayed
+
+from gpu_runtime.journal import Journal
+from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.events import EventKind, EventPage
+
+QUESTION = "Tell me about {}."
+
+
+def execute_agent(task: str, api_baseurl_key) -> WorkflowOutput:
+    """An agent of one call; its reward depends on what the model said."""
+    base_url, api_key = api_baseurl_key
+    with OpenAI(base_url=base_url, api_key=api_key) as client:
+        messages = [{"role": "user", "content": QUESTION.format(task)}]
+        answer = client.chat.completions.create(model="SmolLM2-135M-Instruct", messages=messages, max_tokens=16)
+    return WorkflowOutput(reward=reward_of(answer.choices[0].message.content))
+
+
+def reward_of(text: str) -> float:
+    return sum(map(ord, text)) % 11 / 10
+
+
+async def check_weights(server: LoopServer, session_id: str, config: SessionConfig, folder: Path | None = None) -> None:
+    """The journal's batches, trained alone in their order, give the weights that the session ended with."""
+    journal = Journal(server.volume(session_id) / "journal.sqlite3")
+    try:
+        expected = await weights_replayed(journal, config)
+    finally:
+        journal.close()
+    if folder is not None:
+        assert json.loads((folder / "weights.json").read_text()) == {"weights": expected}
+
+
+async def test_the_printed_loop_runs_as_it_is_printed(
+    loop_server: LoopServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = re.search(r"```python\n(from tinkerscript.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TINKERSCRIPT_BASE_URL", loop_server.url)
+    monkeypatch.setenv("TINKERSCRIPT_API_KEY", loop_server.api_key)
+    names = {
+        "execute_agent": execute_agent,
+        "dataset": SimpleNamespace(get_training_tasks=lambda: ["rain", "snow", "hail"]),
+        "NUM_EPOCH": 2,
+        "GRPO_N": 8,
+    }
+    await asyncio.to_thread(exec, compile(program, "README.md", "exec"), names)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rpartition("-")[0] for line in lines] == [
+        f"{epoch}-{task}-run:{i}" for epoch in range(2) for task in ("rain", "snow", "hail") for i in range(8)
+    ]
+    session_id, tuned = names["tinkerjet_remote"].id, names["tuned_model_checkpoint"]
+    assert tuned.path == tmp_path / "tuned_model" and tuned.step == 2
+    assert {"tokenizer.json", "weights.json"} <= {path.name for path in tuned.path.iterdir()}
+    await check_weights(loop_server, session_id, names["tinkerjet_remote"].config, tuned.path)
+    view = loop_server.get(f"/v1/sessions/{session_id}")
+    assert view["state"] == "stopped"
+    journal = Journal(loop_server.volume(session_id) / "journal.sqlite3")
+    accounting = journal.accounting()
+    journal.close()
+    assert accounting.balances and accounting.begun == accounting.trained == 48
+
+
+async def test_sixteen_threads_then_asyncio_and_a_session_waits_in_the_queue_for_its_place(
+    loop_server: LoopServer, tmp_path: Path
+) -> None:
+    """The machine has room for one runtime: the second session is told its position until the first one has ended."""
+    first = await asyncio.to_thread(loop_server.session)
+    news: list[tuple[str, str, int | None]] = []
+    with ThreadPoolExecutor(1) as waiter:
+        waiting = waiter.submit(loop_server.session, max_staleness=4, on_progress=lambda *said: news.append(said))
+        try:
+            until(lambda: ("queued", "", 1) in news, "the second session is told its place in the queue")
+            await asyncio.to_thread(threads_play, first)
+            await check_all_trained(loop_server, first, tmp_path / "first", episodes=32)
+            assert not waiting.done() and news[-1] == ("queued", "", 1)
+        finally:
+            await asyncio.to_thread(first.close)
+            second = await asyncio.wrap_future(waiting)
+    assert news[-1][0] == "ready" and news[-1][2] is None
+    try:
+        await tasks_play(second)
+        await check_all_trained(loop_server, second, tmp_path / "second", episodes=32)
+    finally:
+        await asyncio.to_thread(second.close)
+
+
+async def check_all_trained(server: LoopServer, remote: TinkerScript, folder: Path, *, episodes: int) -> None:
+    """Every begun episode is trained, and the exported weights are those of the journal's batches."""
+    tuned = await asyncio.to_thread(remote.download_tuned_model, folder, progress=False)
+    accounting = remote.accounting()
+    assert accounting.balances and accounting.begun == accounting.trained == tuned.step * 8 == episodes
+    await check_weights(server, remote.id, remote.config, folder)
+
+
+def threads_play(remote: TinkerScript) -> None:
+    """Each thread has its own current episode: begin and end name none."""
+
+    def rollout(task: str) -> str:
+        output = execute_agent(task, remote.begin_episode(task=task))
+        return remote.end_episode(output).fate
+
+    with ThreadPoolExecutor(16) as pool:
+        fates = list(pool.map(rollout, [f"threads {number // 4}" for number in range(32)]))
+    assert set(fates) <= {"accepted", "trained"}
+
+
+async def tasks_play(remote: TinkerScript) -> None:
+    """One asyncio task per episode, all begun at once, and threads enough that no end waits behind a begin."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(33))
+
+    async def rollout(task: str) -> str:
+        episode = await asyncio.to_thread(remote.begin_episode, task)
+        async with episode.async_openai() as client:
+            messages = [{"role": "user", "content": QUESTION.format(task)}]
+            stream = await client.chat.completions.create(model=episode.model, messages=messages, stream=True)
+            text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices])
+        view = await asyncio.to_thread(episode.end, WorkflowOutput(reward=reward_of(text)))
+        return view.fate
+
+    fates = await asyncio.gather(*[rollout(f"asyncio {number // 4}") for number in range(32)])
+    assert set(fates) <= {"accepted", "trained"}
+
+
+async def test_a_step_reaches_every_watcher_within_a_second(loop_server: LoopServer) -> None:
+    """Measured from the journal's own record of the step to the client, by long poll and by WebSocket."""
+    remote = await asyncio.to_thread(loop_server.session, tasks_per_batch=1, grpo_n=2, max_staleness=4)
+    by_poll: dict[int, float] = {}
+    by_socket: dict[int, float] = {}
+
+    def follow() -> None:
+        for event in remote.events(kinds=["metric"], follow=True):
+            by_poll[event.data["step"]] = time.time()
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    headers = {"Authorization": f"Bearer {loop_server.api_key}"}
+    async with (
+        aiohttp.ClientSession(loop_server.url, headers=headers) as http,
+        http.ws_connect(f"/ws/v1/sessions/{remote.id}") as watched,
+    ):
+        watcher = asyncio.create_task(watch(watched, by_socket))
+        try:
+            for _ in range(3):
+                await asyncio.to_thread(threads_play_pair, remote)
+            await asyncio.to_thread(until, lambda: {1, 2, 3} <= {*by_poll} & {*by_socket}, "all see the steps")
+        finally:
+            watcher.cancel()
+            await asyncio.to_thread(remote.close)
+    follower.join(20)
+    assert not follower.is_alive(), "a follower ends with its client"
+    done_at = steps_done_at(loop_server.volume(remote.id))
+    for step in (1, 2, 3):
+        assert 0 <= by_poll[step] - done_at[step] < 1, "by long poll"
+        assert 0 <= by_socket[step] - done_at[step] < 1, "by WebSocket"
+
+
+async def watch(watched: aiohttp.ClientWebSocketResponse, seen: dict[int, float]) -> None:
+    async for message in watched:
+        for event in EventPage.model_validate_json(message.data).items:
+            if event.kind is EventKind.METRIC:
+                seen[event.data["step"]] = time.time()
+
+
+def threads_play_pair(remote: TinkerScript) -> None:
+    for _ in range(2):
+        remote.end_episode(execute_agent("pairs", remote.begin_episode(task="pairs")))
+
+
+def steps_done_at(volume: Path) -> dict[int, float]:
+    with closing(sqlite3.connect(volume / "journal.sqlite3")) as journal:
+        return dict(journal.execute("SELECT step, done_at FROM steps"))
