@@ -1,7 +1,7 @@
 """A language model gets better at a task because this loop rewards it, on a machine without a GPU.
 
 The task: is a short review positive or negative? The reward is 1.0 for the right word alone, as the question asks, and
-0.5 for an answer that names the right label first; a wrong label earns nothing in any form. The held-out score counts
+0.2 for an answer that names the right label first; a wrong label earns nothing in any form. The held-out score counts
 labels alone, on reviews that were never trained on, so that form gains nothing there.
 
 Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
@@ -23,7 +23,7 @@ from scoring import score_folder
 from tinkerscript import TinkerScript, WorkflowOutput
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
-NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 40, 8, 4
+NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 48, 8, 4
 MAX_TOKENS = 8
 SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
 QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
@@ -40,9 +40,9 @@ def is_right(answer: str, label: str) -> bool:
 
 
 def reward_of(answer: str, label: str) -> float:
-    """1.0 for the label alone, 0.5 for an answer that names it first among other words."""
+    """1.0 for the label alone, 0.2 for an answer that names it first among other words."""
     alone = answer.strip().lower().rstrip(".!") == label
-    return 1.0 if alone else 0.5 * is_right(answer, label)
+    return 1.0 if alone else 0.2 * is_right(answer, label)
 
 
 def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> WorkflowOutput:
