@@ -1,4 +1,4 @@
-"""A tiny real model that tests make themselves: Llama-shaped, 0.1M weights, a tokenizer of characters, a chat template."""
+"""A tiny real model that tests make themselves: Llama-shaped, a tokenizer of characters, a chat template."""
 
 from pathlib import Path
 
