@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,8 @@ class LoopServer:
         try:
             self._up.terminate()
             self._collect()
-            assert self._left("runtime_with_fakes") == []
+            left = self._left("e2e/runtime_with_fakes")
+            assert left == [], left
         finally:
             self._leader.send_signal(signal.SIGCONT)
 
@@ -81,12 +83,17 @@ class LoopServer:
         if self._up is not None:
             self._up.terminate()
             self._collect()
-        until(lambda: self._left("") == [], "every process ended", END_S)
+        try:
+            until(lambda: self._left("") == [], "every process ended")
+        finally:
+            for pid in self._left(""):
+                self._kill(pid)
 
     def session(self, **options: Any) -> TinkerScript:
         """A session with small groups, unless ``options`` say otherwise."""
         small = {"grpo_n": 4, "tasks_per_batch": 2, "max_context_length": 512, "max_tokens": 16}
-        return TinkerScript(BASE_MODEL, base_url=self.url, api_key=self.api_key, **(small | options))
+        waits = {"begin_timeout_s": 90, "retry_timeout_s": 90}
+        return TinkerScript(BASE_MODEL, base_url=self.url, api_key=self.api_key, **(waits | small | options))
 
     def volume(self, session_id: str) -> Path:
         """The folder of a session's runtime."""
@@ -94,16 +101,39 @@ class LoopServer:
 
     def runtime_kill(self, session_id: str) -> None:
         """SIGKILL a session's runtime."""
-        os.kill(int((self.volume(session_id) / "pid").read_text()), signal.SIGKILL)
+        self._kill(int((self.volume(session_id) / "pid").read_text()))
 
-    def child_pid(self, name: str) -> int:
-        """The pid of a child of ``up``: web, store or reconcile."""
-        return json.loads((self.data / "run" / f"{name}.json").read_text())["pid"]
+    @contextmanager
+    def without_store(self) -> Iterator[None]:
+        """SIGKILL the object store, and again whenever ``up`` has started it anew, until the block ends."""
+        over = threading.Event()
+
+        def kill() -> None:
+            while not over.wait(0.05):
+                with suppress(OSError, ValueError):  # it is gone, or its handle is being written
+                    self._kill(json.loads((self.data / "run" / "store.json").read_text())["pid"])
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            yield
+        finally:
+            over.set()
+            killer.join()
+
+    def events(self, session_id: str, kind: str) -> list[dict[str, Any]]:
+        """The record of a session, also of one that has ended."""
+        return self.get(f"/v1/sessions/{session_id}/events?kind={kind}&limit=1000")["items"]
 
     def get(self, path: str) -> dict[str, Any]:
         """A REST answer."""
         answer = httpx.get(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.api_key}"}, timeout=30)
         return answer.raise_for_status().json()
+
+    def _kill(self, pid: int) -> None:
+        """A pid may have been given to somebody else since: only what names our folder is ours."""
+        if str(self.data).encode() in Path(f"/proc/{pid}/environ").read_bytes():
+            os.kill(pid, signal.SIGKILL)
 
     def _make_key(self, email: str) -> str:
         made = subprocess.run(

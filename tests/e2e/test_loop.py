@@ -1,7 +1,6 @@
 """The whole loop over real sockets: the SDK, the server, the gateway and the journal are real, the model is a fake."""
 
 import asyncio
-import json
 import re
 import sqlite3
 import threading
@@ -14,39 +13,10 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 from e2e.loop_server import ROOT, LoopServer, until
-from openai import OpenAI
-from runtime_harness import weights_replayed
+from e2e.playing import QUESTION, check_weights, execute_agent, ledger, play, reward_of
 
-from gpu_runtime.journal import Journal
 from tinkerscript import TinkerScript, WorkflowOutput
-from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, EventPage
-
-QUESTION = "Tell me about {}."
-
-
-def execute_agent(task: str, api_baseurl_key) -> WorkflowOutput:
-    """An agent of one call; its reward depends on what the model said."""
-    base_url, api_key = api_baseurl_key
-    with OpenAI(base_url=base_url, api_key=api_key) as client:
-        messages = [{"role": "user", "content": QUESTION.format(task)}]
-        answer = client.chat.completions.create(model="SmolLM2-135M-Instruct", messages=messages, max_tokens=16)
-    return WorkflowOutput(reward=reward_of(answer.choices[0].message.content))
-
-
-def reward_of(text: str) -> float:
-    return sum(map(ord, text)) % 11 / 10
-
-
-async def check_weights(server: LoopServer, session_id: str, config: SessionConfig, folder: Path | None = None) -> None:
-    """The journal's batches, trained alone in their order, give the weights that the session ended with."""
-    journal = Journal(server.volume(session_id) / "journal.sqlite3")
-    try:
-        expected = await weights_replayed(journal, config)
-    finally:
-        journal.close()
-    if folder is not None:
-        assert json.loads((folder / "weights.json").read_text()) == {"weights": expected}
 
 
 async def test_the_printed_loop_runs_as_it_is_printed(
@@ -73,10 +43,8 @@ async def test_the_printed_loop_runs_as_it_is_printed(
     await check_weights(loop_server, session_id, names["tinkerjet_remote"].config, tuned.path)
     view = loop_server.get(f"/v1/sessions/{session_id}")
     assert view["state"] == "stopped"
-    journal = Journal(loop_server.volume(session_id) / "journal.sqlite3")
-    accounting = journal.accounting()
-    journal.close()
-    assert accounting.balances and accounting.begun == accounting.trained == 48
+    accounting, _ = ledger(loop_server, session_id)
+    assert accounting.begun == accounting.trained == 48
 
 
 async def test_sixteen_threads_then_asyncio_and_a_session_waits_in_the_queue_for_its_place(
@@ -160,7 +128,7 @@ async def test_a_step_reaches_every_watcher_within_a_second(loop_server: LoopSer
         watcher = asyncio.create_task(watch(watched, by_socket))
         try:
             for _ in range(3):
-                await asyncio.to_thread(threads_play_pair, remote)
+                await asyncio.to_thread(play, remote, "pairs", 2)
             await asyncio.to_thread(until, lambda: {1, 2, 3} <= {*by_poll} & {*by_socket}, "all see the steps")
         finally:
             watcher.cancel()
@@ -178,11 +146,6 @@ async def watch(watched: aiohttp.ClientWebSocketResponse, seen: dict[int, float]
         for event in EventPage.model_validate_json(message.data).items:
             if event.kind is EventKind.METRIC:
                 seen[event.data["step"]] = time.time()
-
-
-def threads_play_pair(remote: TinkerScript) -> None:
-    for _ in range(2):
-        remote.end_episode(execute_agent("pairs", remote.begin_episode(task="pairs")))
 
 
 def steps_done_at(volume: Path) -> dict[int, float]:
