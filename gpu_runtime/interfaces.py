@@ -68,8 +68,10 @@ class Sample:
     """One trainable token sequence (a timeline of an episode).
 
     ``mask_T`` is 1 on tokens that the engine sampled and this sample trains, 0 elsewhere; ``logprobs_T`` are the
-    engine's, 0.0 where the mask is 0. ``advantage`` is the episode's; ``weight`` scales its loss so that an episode
-    with many timelines counts once. All lists have the same length T.
+    engine's, 0.0 where the mask is 0. ``advantage`` is that of all its trained tokens; where the calls that merged into
+    it earned differently, ``advantages_T`` holds each token's own (0.0 where the mask is 0) and ``advantage`` is their
+    mean. ``weight`` scales its loss so that an episode with many timelines counts once. All lists have the same
+    length T.
 
     Example: Sample((1, 5, 9), (0, 0, 1), (0.0, 0.0, -0.3), advantage=1.2, weight=1.0, group=0)
     """
@@ -80,6 +82,16 @@ class Sample:
     advantage: float
     weight: float = 1.0
     group: int = 0
+    advantages_T: tuple[float, ...] | None = None
+
+    @property
+    def says_something(self) -> bool:
+        """Whether a token has an advantage, so that there is a gradient."""
+        return any(self.advantages_T) if self.advantages_T is not None else self.advantage != 0.0
+
+    def advantage_at(self, position: int) -> float:
+        """The advantage of the token at ``position``."""
+        return self.advantage if self.advantages_T is None else self.advantages_T[position]
 
 
 class Trainer(Protocol):

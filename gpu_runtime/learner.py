@@ -181,5 +181,5 @@ def trainable(batch: Batch, config: SessionConfig) -> list[Sample]:
     Left out, such a group also leaves the mean over episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
     """
     samples = batch_samples(batch, normalize=config.normalize_advantage)
-    live = {sample.group for sample in samples if sample.advantage != 0.0}
+    live = {sample.group for sample in samples if sample.says_something}
     return [sample for sample in samples if config.kl_coef > 0 or sample.group in live]

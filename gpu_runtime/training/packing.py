@@ -51,6 +51,12 @@ def pack_row(samples: Sequence[Sample], indices: Sequence[int]) -> TreeRow:
     return row
 
 
+def entry_advantages(row: TreeRow, samples: Sequence[Sample]) -> list[float]:
+    """``advantages_K``: the advantage of the token that each entry trains, which stands right after its source."""
+    sources = zip(row.source_K, row.sample_K, strict=True)
+    return [samples[sample].advantage_at(row.depth_N[node] + 1) for node, sample in sources]
+
+
 def pack(samples: Sequence[Sample], token_budget: int) -> list[list[int]]:
     """Split a batch into rows of sample indices, each of about ``token_budget`` nodes or one sample.
 

@@ -21,7 +21,7 @@ from gpu_runtime.interfaces import Sample
 
 from .losses import kl_k3, policy_loss, token_scales
 from .optimizer import GuardedAdamW, learning_rate
-from .packing import TreeRow, pack, pack_row
+from .packing import TreeRow, entry_advantages, pack, pack_row
 from .policy import Policy, RowTensors
 from .ranks import RankSpec
 
@@ -96,11 +96,10 @@ class RankTrainer:
     def _row(self, tree: TreeRow, samples: Sequence[Sample], scales_S: list[float], *, live: bool) -> Tensor:
         """One forward and backward; answers [loss, kl, entropy, clipped, tokens] of the row (zeros unless live)."""
         row = RowTensors.of(tree, self.device)
-        advantages_S = torch.tensor([sample.advantage for sample in samples], device=self.device)
         scale_K = torch.tensor(scales_S, device=self.device)[row.sample_K] * float(live)
         config = self.config
         logprobs_K = self.engine(row)
-        advantages_K = advantages_S[row.sample_K]
+        advantages_K = torch.tensor(entry_advantages(tree, samples), device=self.device)
         loss_K = policy_loss(
             config.loss, logprobs_K, row.old_K, advantages_K, row.sample_K, config.clip_low, config.clip_high
         )

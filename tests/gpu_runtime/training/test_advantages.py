@@ -1,0 +1,36 @@
+"""Each trained token carries the advantage of the call that sampled it into the loss."""
+
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.packing import entry_advantages, pack_row
+
+TOKENS, MASK = (7, 1, 2, 7, 3, 4), (0, 1, 1, 0, 1, 1)
+
+
+def sample(advantage: float, by_token: tuple[float, ...] | None = None, tokens=TOKENS) -> Sample:
+    return Sample(tokens, MASK, (0.0,) * len(MASK), advantage, advantages_T=by_token)
+
+
+def by_target(samples: list[Sample]) -> list[tuple[int, int, float]]:
+    """(sample, token, advantage) of every trained token of one packed row."""
+    row = pack_row(samples, range(len(samples)))
+    return sorted(zip(row.sample_K, row.target_K, entry_advantages(row, samples), strict=True))
+
+
+def test_tokens_of_a_packed_row_keep_their_own_advantages() -> None:
+    """Two samples that share tokens, one with an advantage per token: a tree mixes them and loses none."""
+    samples = [sample(0.5, (0.0, 2.0, 2.0, 0.0, -1.0, -1.0)), sample(-3.0, tokens=(7, 1, 2, 7, 5, 6))]
+    assert by_target(samples) == [
+        *((0, 1, 2.0), (0, 2, 2.0), (0, 3, -1.0), (0, 4, -1.0)),
+        *((1, 1, -3.0), (1, 2, -3.0), (1, 5, -3.0), (1, 6, -3.0)),
+    ]
+
+
+def test_equal_advantages_by_token_are_the_samples_own() -> None:
+    assert by_target([sample(2.0, (0.0, 2.0, 2.0, 0.0, 2.0, 2.0))]) == by_target([sample(2.0)])
+
+
+def test_a_sample_says_something_unless_every_advantage_is_zero() -> None:
+    assert sample(0.0, (0.0, 1.0, 1.0, 0.0, -1.0, -1.0)).says_something, "their mean is no measure"
+    assert not sample(0.0, (0.0,) * 6).says_something
+    assert sample(0.1).says_something
+    assert not sample(0.0).says_something
