@@ -1,8 +1,7 @@
 """A language model gets better at a task because this loop rewards it, on a machine without a GPU.
 
-The task: is a short review positive or negative? The reward is 1.0 for the right word alone, as the question asks, and
-0.2 for an answer that names the right label first; a wrong label earns nothing in any form. The held-out score counts
-labels alone, on reviews that were never trained on, so that form gains nothing there.
+The task: is a short review positive or negative? An answer whose first label is the right one earns 1.0, any other
+earns nothing, however it is put. The held-out score counts the same on reviews that were never trained on.
 
 Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
 """
@@ -17,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from local_server import running_server
 from openai import OpenAI
 from progress import RewardProgress
-from reviews import HELD_OUT, TRAINING
+from reviews import BLAME, HELD_OUT, PRAISE
 from scoring import score_folder
 
 from tinkerscript import TinkerScript, WorkflowOutput
@@ -39,12 +38,6 @@ def is_right(answer: str, label: str) -> bool:
     return named is not None and named[1] == label
 
 
-def reward_of(answer: str, label: str) -> float:
-    """1.0 for the label alone, 0.2 for an answer that names it first among other words."""
-    alone = answer.strip().lower().rstrip(".!") == label
-    return 1.0 if alone else 0.2 * is_right(answer, label)
-
-
 def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> WorkflowOutput:
     """The agent: any code that calls an OpenAI client. This one asks a single question."""
     review, label = task
@@ -53,8 +46,14 @@ def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> Workflo
         reply = client.chat.completions.create(
             model=BASE_MODEL, messages=question(review), max_tokens=MAX_TOKENS, **sampling
         )
-    answer = reply.choices[0].message.content or ""
-    return WorkflowOutput(reward=reward_of(answer, label), is_success=is_right(answer, label))
+    right = is_right(reply.choices[0].message.content or "", label)
+    return WorkflowOutput(reward=float(right), is_success=right)
+
+
+def shuffled(order: random.Random) -> list[tuple[str, str]]:
+    """Tasks of the run: praise and blame by turns, so that every batch holds both and neither label pays by itself."""
+    pairs = zip(order.sample(PRAISE, NUM_TASKS // 2), order.sample(BLAME, NUM_TASKS // 2), strict=True)
+    return [task for praise, blame in pairs for task in ((praise, "positive"), (blame, "negative"))]
 
 
 def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
@@ -70,7 +69,7 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
             print(f"Episode abandoned: {error}")
             return 0.0
 
-    tasks = random.Random(SEED).sample(TRAINING, NUM_TASKS)
+    tasks = shuffled(random.Random(SEED))
     for _epoch in range(NUM_EPOCH):
         for task in tasks:
             for _run in range(GRPO_N):

@@ -124,8 +124,4 @@ HELD_OUT_BLAME = [
     "The repair was expensive and it broke again.",
 ]
 
-# Alternating, so that every batch of a few reviews holds both labels.
-TRAINING = [
-    pair for praise, blame in zip(PRAISE, BLAME, strict=True) for pair in ((praise, "positive"), (blame, "negative"))
-]
 HELD_OUT = [(text, "positive") for text in HELD_OUT_PRAISE] + [(text, "negative") for text in HELD_OUT_BLAME]
