@@ -28,6 +28,7 @@ from gpu_runtime.interfaces import Engine
 from tinkerscript.wire.runtime import Assignment
 
 START_S = 30.0
+GRACE_S = 5.0  # for answers under way when the gateway ends
 log = logging.getLogger(__name__)
 
 
@@ -60,13 +61,18 @@ def create_app(
 
 
 @contextlib.asynccontextmanager
-async def serve(app: Starlette, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-    """Serve ``app`` in the running event loop; gives "host:port", with a free port by default. Stops on leaving.
+async def serve(
+    app: Starlette, *, host: str = "127.0.0.1", port: int = 0, grace_s: float = GRACE_S
+) -> AsyncIterator[str]:
+    """Serve ``app`` in the running event loop; gives "host:port", with a free port by default.
 
+    Leaving it stops it: answers under way have ``grace_s`` seconds, then their connections are cut.
     Raises OSError when the address cannot be had, TimeoutError when the server does not come up.
     """
     listener = _listen(host, port)
-    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=5)
+    config = uvicorn.Config(
+        app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2 * grace_s
+    )
     server = _Server(config)
     task = asyncio.create_task(server.serve([listener]))
     try:
@@ -78,6 +84,8 @@ async def serve(app: Starlette, *, host: str = "127.0.0.1", port: int = 0) -> As
         yield "{}:{}".format(*listener.getsockname()[:2])
     finally:
         server.should_exit = True
+        await asyncio.wait({task}, timeout=grace_s)
+        server.hang_up()
         await asyncio.gather(task, return_exceptions=True)
         listener.close()
 
@@ -88,6 +96,11 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    def hang_up(self) -> None:
+        """Cut every connection. Its client sends the request again, to the next runtime; uvicorn alone answers 500."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,12 +1,17 @@
 """How the gateway is served."""
 
+import asyncio
 import socket
 
 import httpx
 import pytest
 from gateway_harness import Gateway, running_gateway
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
-from gpu_runtime.gateway.app import _listen
+from gpu_runtime.gateway.app import _listen, serve
 
 
 def test_connections_do_not_wait_for_delayed_acknowledgements() -> None:
@@ -30,3 +35,20 @@ async def test_gateway_is_gone_once_it_is_left(tmp_path) -> None:
     async with httpx.AsyncClient() as client:
         with pytest.raises(httpx.ConnectError):
             await client.get(f"http://{address}/healthz")
+
+
+async def test_who_waits_when_the_gateway_ends_is_cut_off_and_not_refused() -> None:
+    """A connection that is lost is tried again elsewhere, by the relay and by REST; an answer would be final."""
+    waits = asyncio.Event()
+
+    async def held(_: Request) -> Response:
+        waits.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    async with httpx.AsyncClient() as client:
+        async with serve(Starlette(routes=[Route("/held", held)]), grace_s=0.05) as address:
+            answer = asyncio.create_task(client.get(f"http://{address}/held"))
+            await asyncio.wait_for(waits.wait(), 10)
+        with pytest.raises(httpx.TransportError):
+            await asyncio.wait_for(answer, 10)
