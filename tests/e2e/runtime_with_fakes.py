@@ -18,13 +18,14 @@ sys.modules["torch"] = None  # the fakes need none, and importing it takes most 
 from fakes import FakeEngine, FakeTrainer  # noqa: E402
 from transformers import AutoTokenizer  # noqa: E402
 
-from gpu_runtime import run  # noqa: E402
+from gpu_runtime import agent, run  # noqa: E402
 from gpu_runtime.__main__ import main  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
 from gpu_runtime.weights import store  # noqa: E402
 from tinkerscript.wire.runtime import Assignment  # noqa: E402
 
 HERE = Path.cwd()
+agent.FAREWELL_S = 1.0  # a server that stops under a loop is not waited for
 
 
 @asynccontextmanager
