@@ -1,7 +1,8 @@
 """A language model gets better at a task because this loop rewards it, on a machine without a GPU.
 
-The task: is a short review positive or negative? An answer whose first label is the right one earns 1.0, any other
-earns nothing, however it is put. The held-out score counts the same on reviews that were never trained on.
+The task: is a short review positive or negative? The first label in an answer counts, however it is put: 1 for the
+right one, -1 for the wrong one, 0 for none. The held-out score is the share of right ones on reviews that were never
+trained on.
 
 Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
 """
@@ -22,7 +23,7 @@ from scoring import score_folder
 from tinkerscript import TinkerScript, WorkflowOutput
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
-NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 48, 8, 4
+NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 64, 8, 4
 MAX_TOKENS = 8
 SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
 QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
@@ -32,10 +33,14 @@ def question(review: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": QUESTION.format(review)}]
 
 
-def is_right(answer: str, label: str) -> bool:
-    """Whether the first label that the answer names is ``label``."""
+def first_label(answer: str) -> str | None:
+    """The first label that the answer names, if it names one."""
     named = re.search(r"\b(positive|negative)\b", answer.lower())
-    return named is not None and named[1] == label
+    return named[1] if named else None
+
+
+def is_right(answer: str, label: str) -> bool:
+    return first_label(answer) == label
 
 
 def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> WorkflowOutput:
@@ -46,8 +51,8 @@ def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> Workflo
         reply = client.chat.completions.create(
             model=BASE_MODEL, messages=question(review), max_tokens=MAX_TOKENS, **sampling
         )
-    right = is_right(reply.choices[0].message.content or "", label)
-    return WorkflowOutput(reward=float(right), is_success=right)
+    said = first_label(reply.choices[0].message.content or "")
+    return WorkflowOutput(reward=0.0 if said is None else 1.0 if said == label else -1.0, is_success=said == label)
 
 
 def shuffled(order: random.Random) -> list[tuple[str, str]]:
@@ -102,7 +107,7 @@ def main() -> None:
             seed=SEED,
             grpo_n=GRPO_N,
             tasks_per_batch=TASKS_PER_BATCH,
-            learning_rate=2e-5,
+            learning_rate=3e-5,
             max_context_length=256,
             max_tokens=MAX_TOKENS,
             checkpoint_every_steps=8,
