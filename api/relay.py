@@ -19,6 +19,8 @@ from api.relay_keys import claim_of
 from api.relay_refusals import Refusal, refusal_for_state, stream_error
 from api.relay_routes import routes
 from api.upstream import CONNECTION_ERRORS, client
+from console.logs import logs_bind
+from console.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
 from tinkerscript.wire.sessions import SessionState
 
 PREFIX = "/openai"
@@ -54,34 +56,48 @@ class ConnectionLost(Exception):
     """The runtime took the request and went away before we answered anything."""
 
 
+class Counted:
+    """``send`` that keeps what the client was told."""
+
+    def __init__(self, send: Send) -> None:
+        self.send, self.status, self.size_bytes = send, 0, 0
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.size_bytes += len(message["body"])
+        await self.send(message)
+
+
 async def relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """One request. When the client goes away, so does the request upstream, at once."""
-    is_started = False
-
-    async def tracked(message: dict[str, Any]) -> None:
-        nonlocal is_started
-        is_started = True
-        await send(message)
-
+    counted = Counted(send)
     try:
-        await _relay(scope, receive, tracked)
+        with RELAY_IN_FLIGHT.track_inprogress():
+            await _relay(scope, receive, counted)
     except Refusal as refusal:
-        await refusal.send(send)
+        await refusal.send(counted)
     except ClientGone:
         pass
     except Exception:
         # A server that is told of an error after the answer began can only break; the client is told here instead.
         logger.exception("The relay failed")
-        if is_started:
-            await send({"type": "http.response.body", "body": stream_error("The relay failed in mid-answer.")})
+        if counted.status:
+            await counted({"type": "http.response.body", "body": stream_error("The relay failed in mid-answer.")})
         else:
-            await Refusal(500, "internal", "Something went wrong on the server. Try again.").send(send)
+            await Refusal(500, "internal", "Something went wrong on the server. Try again.").send(counted)
+    finally:
+        RELAY_REQUESTS.labels(counted.status or "gone").inc()
+        RELAY_BYTES.labels("down").inc(counted.size_bytes)
 
 
 async def _relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     claim = claim_of(scope["headers"])
     url_path = _path(scope)
+    logs_bind(session_id=claim.session_id)
     body = await _read(receive)
+    RELAY_BYTES.labels("up").inc(len(body))
     work = asyncio.create_task(_carry(scope, claim.session_id, url_path, body, send))
     gone = asyncio.create_task(_client_gone(receive))
     try:

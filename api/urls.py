@@ -69,6 +69,7 @@ urlpatterns = [
     path("v1/", api.urls),
     path("healthz", pages.healthz),
     path("readyz", pages.readyz),
+    path("metrics", pages.metrics),
     path("openapi.json", pages.openapi),
     re_path(r"^(?:v1|openai|ws|_allauth|static)(?:/|$)", errors.not_found),
     re_path(r"^", pages.single_page),

@@ -1,13 +1,16 @@
 """What every HTTP request passes first: it gets an id, and its body has a size that we are willing to hold."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from console.logs import logs_bind
 from console.request_id import ACCEPTED, request_id_new
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 BODY_LIMIT_BYTES = 2 << 20
 RELAY_PREFIX = "/openai/"
+OF_SESSION = re.compile(r"/v1/sessions/([A-Za-z0-9_-]{1,64})")
 
 Asgi = Callable[[dict[str, Any], Callable[[], Awaitable[dict]], Callable[[dict], Awaitable[None]]], Awaitable[None]]
 
@@ -20,6 +23,9 @@ class Doorway:
 
     async def __call__(self, scope: dict[str, Any], receive: Callable, send: Callable) -> None:
         request_id = _given_id(scope) or request_id_new()
+        logs_bind(request_id=request_id)
+        if of_session := OF_SESSION.match(scope["path"]):
+            logs_bind(session_id=of_session[1])
         headers = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]
         scope = scope | {"headers": [*headers, (b"x-request-id", request_id.encode())]}
 

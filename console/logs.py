@@ -2,11 +2,23 @@
 
 import json
 import logging
+from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import MappingProxyType
+
+_bound: ContextVar[MappingProxyType[str, str]] = ContextVar("log_names", default=MappingProxyType({}))
+
+
+def logs_bind(**names: str) -> None:
+    """Name what this task works on (``request_id``, ``session_id``): every line that it logs from now on says so.
+
+    What it starts (tasks, work in threads) says so too.
+    """
+    _bound.set(MappingProxyType({**_bound.get(), **names}))
 
 
 class JsonFormatter(logging.Formatter):
-    """Time, level, logger, message, ``extra={"session_id": ...}`` when given, and the traceback if there is one."""
+    """Time, level, logger, message, which session and request (bound, or given as ``extra``), the traceback if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -15,9 +27,10 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        bound = _bound.get()
         for name in ("session_id", "request_id"):
-            if hasattr(record, name):
-                line[name] = getattr(record, name)
+            if value := getattr(record, name, None) or bound.get(name):
+                line[name] = value
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)

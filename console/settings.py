@@ -8,6 +8,7 @@ TINKERSCRIPT_PUBLIC_URL http://127.0.0.1:PORT      origin that browsers and clie
 TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
 TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
 TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
+TINKERSCRIPT_METRICS_TOKEN                         what Prometheus sends to read /metrics; without it: this machine only
 TINKERSCRIPT_DEBUG      0                          1: error pages with tracebacks, any folder is a base model
 TINKERSCRIPT_EMAIL_VERIFICATION none               none, optional or mandatory
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
@@ -77,6 +78,7 @@ SECRET_KEY = read_text("TINKERSCRIPT_SECRET_KEY", "") or read_or_create(
 )
 # The relay hands requests to any host name that reaches it; cookies and CSRF are bound to PUBLIC_URL below.
 ALLOWED_HOSTS = ["*"]
+METRICS_TOKEN = read_text("TINKERSCRIPT_METRICS_TOKEN", "")
 
 EXTRA_MODELS = read_models("TINKERSCRIPT_MODELS")
 MAX_RUNTIMES = read_int("TINKERSCRIPT_MAX_RUNTIMES", 1, low=1, high=1024)
@@ -143,6 +145,7 @@ INSTALLED_APPS = [
     "console",
 ]
 MIDDLEWARE = [
+    "console.counting.count_requests",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import socket
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -50,16 +51,17 @@ class Reconciler:
         self._disk_free = disk_free
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._last_tick: datetime | None = None
+        self._tick_s = 0.0
         self._judging_since = timezone.now()  # no runtime answers for time in which nobody could hear it
         self._suspending_since: dict[str, datetime] = {}
 
     def reconcile_once(self) -> bool:
         """One tick; False when another reconciler leads. An error in one session does not keep it from the others."""
-        now = timezone.now()
+        now, began = timezone.now(), time.monotonic()
         if self._last_tick is None or now - self._last_tick > timedelta(seconds=PAUSE_S):
             self._judging_since = now
         self._last_tick = now
-        if not leader_renew(holder=self._holder, now=now):
+        if not leader_renew(holder=self._holder, now=now, tick_s=self._tick_s):
             return False
         held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
         for session_id in Session.objects.filter(held).values_list("id", flat=True):
@@ -67,6 +69,7 @@ class Reconciler:
         places = settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME).count()
         for session in queue_list()[: max(0, places)]:
             self._guarded(self._start, session.id)
+        self._tick_s = time.monotonic() - began
         return True
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from django.db.models import Q
+from django.db.models import Count, Q
 
 from console.errors import InvalidRequest, NotFound
 from console.sessions.models import Session
@@ -33,6 +33,12 @@ def session_list(*, project: Project, cursor: str | None = None, limit: int = 50
         sessions = sessions.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, id__lt=last.id))
     page = list(sessions[: limit + 1])
     return page[:limit], page[limit - 1].id if len(page) > limit else None
+
+
+def session_counts() -> Counter[str]:
+    """How many sessions are in each state, over all projects: for those who run the server."""
+    rows = Session.objects.order_by().values_list("state").annotate(Count("id"))
+    return Counter(dict(rows))
 
 
 def queue_list() -> list[Session]:

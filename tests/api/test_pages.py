@@ -11,9 +11,8 @@ from console.doorway import BODY_LIMIT_BYTES
 from tinkerscript.wire.errors import ErrorBody
 
 
-def test_health_and_readiness(client: Client, db: None) -> None:
+def test_health(client: Client) -> None:
     assert client.get("/healthz").json() == {"status": "ok"}
-    assert client.get("/readyz").json() == {"status": "ok"}
 
 
 @pytest.mark.parametrize("path", ["/", "/sessions/ses_1", "/keys", "/v1ish"])

@@ -1,0 +1,42 @@
+"""What keeps this server from serving, and what is wrong without keeping it from that."""
+
+import urllib.error
+import urllib.request
+
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+from console.scheduling.leader import leader_pulse
+from console.sessions.storage import store_get
+
+STORE_TIMEOUT_S = 2.0
+
+
+def obstacle_find() -> str | None:
+    """Why no request can be answered: the database is away or not up to date. None: they can."""
+    try:
+        executor = MigrationExecutor(connection)
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError as error:
+        return f"The database does not answer: {error}"
+    if missing:
+        first = missing[0][0].name
+        return f"The database lacks {len(missing)} migrations, from {first} on: run `python manage.py migrate`."
+    return None
+
+
+def problems_list() -> list[str]:
+    """What does not work though requests are answered."""
+    problems = []
+    if leader_pulse() is None:
+        problems.append("No reconciler runs: sessions do not start or end. Run `python manage.py reconcile`.")
+    url = store_get().endpoint_url
+    try:
+        with urllib.request.urlopen(url, timeout=STORE_TIMEOUT_S):
+            pass
+    except urllib.error.HTTPError:
+        # It answers; that it knows us is seen by whoever reads or writes.
+        pass
+    except OSError as error:
+        problems.append(f"The object store at {url} does not answer: {error}. Checkpoints cannot be kept or fetched.")
+    return problems

@@ -1,0 +1,75 @@
+"""A line of the log says which request and which session it is about, without being told each time."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from asgi_calls import Call, episode_key
+from asgiref.sync import sync_to_async
+
+from api import relay
+from console.asgi import application
+from console.logs import JsonFormatter, logs_bind
+
+log = logging.getLogger("tests.logs")
+
+
+class Lines(logging.Handler):
+    """Formats where the record is made, as the server's handler does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[dict] = []
+        self.setFormatter(JsonFormatter())
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(json.loads(self.format(record)))
+
+
+@pytest.fixture
+def lines() -> Iterator[list[dict]]:
+    handler = Lines()
+    logging.getLogger().addHandler(handler)
+    yield handler.lines
+    logging.getLogger().removeHandler(handler)
+
+
+async def test_what_a_task_binds_is_in_its_lines_and_in_those_of_its_threads_alone(lines) -> None:
+    async def work(session_id: str) -> None:
+        logs_bind(session_id=session_id)
+        logs_bind(request_id=f"req_{session_id}")
+        await asyncio.sleep(0)
+        await sync_to_async(log.warning)("of %s", session_id)
+        log.warning("of %s", "another", extra={"session_id": "given"})
+
+    await asyncio.gather(work("a"), work("b"))
+    log.warning("of nobody")
+    said = {(line["message"], line.get("session_id"), line.get("request_id")) for line in lines}
+    assert said == {
+        ("of a", "a", "req_a"),
+        ("of b", "b", "req_b"),
+        ("of another", "given", "req_a"),
+        ("of another", "given", "req_b"),
+        ("of nobody", None, None),
+    }
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_lines_of_a_request_name_it_and_its_session(lines) -> None:
+    await Call(application, "GET", "/v1/sessions/ses_x/events", key="wrong", x_request_id="mine").answer()
+    refused = [line for line in lines if line["logger"] == "django.request"]
+    assert [(line["request_id"], line["session_id"]) for line in refused] == [("mine", "ses_x")]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_lines_of_the_relay_name_the_call_and_its_session(lines, monkeypatch) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(relay, "_carry", broken)
+    call = Call(application, "POST", "/openai/v1/chat/completions", key=episode_key("ses_y"), x_request_id="mine")
+    assert (await call.answer())[0] == 500
+    failed = [line for line in lines if line["logger"] == "api.relay"]
+    assert [(line["request_id"], line["session_id"]) for line in failed] == [("mine", "ses_y")]
