@@ -10,9 +10,12 @@ TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once
 TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
 TINKERSCRIPT_METRICS_TOKEN                         what Prometheus sends to read /metrics; without it: this machine only
 TINKERSCRIPT_DEBUG      0                          1: error pages with tracebacks, any folder is a base model
-TINKERSCRIPT_EMAIL_VERIFICATION none               none, optional or mandatory
+TINKERSCRIPT_EMAIL_VERIFICATION optional           none, optional or mandatory
+TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
+TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
+TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
-REDIS_URL               (in memory)                channel layer for more than one server process
+REDIS_URL               (in memory)                channel layer and cache for more than one server process
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
 """
 
@@ -23,6 +26,7 @@ from pathlib import Path
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from console.mail import mail_settings
 from console.private_files import read_or_create
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -127,8 +131,16 @@ if REDIS_URL:
     CHANNEL_LAYERS = {
         "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}},
     }
+    CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
 else:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+    # It counts failed sign-ins and requests: many entries, so that nobody can push their own count out.
+    CACHES = {
+        "default": {
+            "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+            "OPTIONS": {"MAX_ENTRIES": 1_000_000},
+        },
+    }
 
 # -- Django -------------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [
@@ -142,6 +154,8 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.headless",
+    "allauth.mfa",
+    "allauth.usersessions",
     "console",
 ]
 MIDDLEWARE = [
@@ -196,9 +210,19 @@ ACCOUNT_ADAPTER = "console.users.adapter.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 ACCOUNT_EMAIL_VERIFICATION = read_text(
-    "TINKERSCRIPT_EMAIL_VERIFICATION", "none", among=("none", "optional", "mandatory")
+    "TINKERSCRIPT_EMAIL_VERIFICATION", "optional", among=("none", "optional", "mandatory")
 )
-EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_EMAIL_NOTIFICATIONS = True  # a changed password or second factor is told to whom it belongs
+ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
+MFA_ADAPTER = "console.users.adapter.MFAAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_TOTP_ISSUER = "TinkerScript"
+MFA_TOTP_TOLERANCE = 1  # clocks of telephones are some seconds off
+# Nobody locks somebody else out of an address that they have not confirmed.
+MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION == "none"
+globals().update(mail_settings(read_text("TINKERSCRIPT_SMTP_URL", ""), name="TINKERSCRIPT_SMTP_URL"))
+DEFAULT_FROM_EMAIL = read_text("TINKERSCRIPT_MAIL_FROM", "tinkerscript@localhost")
 HEADLESS_ONLY = True
 HEADLESS_CLIENTS = ("browser",)
 HEADLESS_FRONTEND_URLS = {

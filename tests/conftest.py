@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import factories
 import pytest
 from django.conf import settings
+from django.core.cache import cache
 from django.test import Client
 
 from console.sessions import embedded_s3 as server
@@ -75,3 +76,9 @@ def embedded_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         finally:
             process.kill()  # asked to end it takes seconds, and its data goes with the tests
             process.wait(10)
+
+
+@pytest.fixture(autouse=True)
+def counts_start_anew() -> None:
+    """Requests and failed sign-ins are counted per minute: not over several tests."""
+    cache.clear()

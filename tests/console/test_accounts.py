@@ -1,0 +1,293 @@
+"""Accounts, as the console's pages use them: django-allauth's JSON endpoints, one promise a test."""
+
+import re
+import time
+from typing import Any
+from urllib.parse import unquote
+
+import factories
+import pytest
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
+from django.contrib.auth.hashers import identify_hasher, make_password
+from django.core import mail
+from django.test import Client
+
+from console import settings as server_settings
+from console.users.models import User
+
+JSON = "application/json"
+NEW = {"email": "nina@example.com", "password": "a long enough passphrase"}
+OTHER_PASSWORD = "quite another passphrase"
+
+
+def ask(client: Client, method: str, path: str, body: Any = None, **extra: Any):
+    return client.generic(
+        method, f"/_allauth/browser/v1/{path}", client._encode_json(body or {}, JSON), content_type=JSON, **extra
+    )
+
+
+def sign_in(client: Client, user: User, password: str = factories.PASSWORD):
+    return ask(client, "POST", "auth/login", {"email": user.email, "password": password})
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    assert sign_in(client, user).status_code == 200
+    return client
+
+
+def is_in(client: Client) -> bool:
+    return client.get("/v1/account").status_code == 200
+
+
+def key_in(message: mail.EmailMessage, path: str) -> str:
+    """The key at the end of the link that the mail carries."""
+    return unquote(re.search(rf"{re.escape(server_settings.PUBLIC_URL)}/{path}/(\S+)", message.body)[1])
+
+
+def pending(answer) -> list[str]:
+    return [flow["id"] for flow in answer.json()["data"]["flows"] if flow.get("is_pending")]
+
+
+# -- Sign-up and the address ------------------------------------------------------------------------------------------
+
+
+def test_passwords_are_kept_by_argon2() -> None:
+    hashers = server_settings.PASSWORD_HASHERS
+    assert identify_hasher(make_password("x", hasher=identify_hasher(make_password("x")).algorithm)) is not None
+    assert hashers == ["django.contrib.auth.hashers.Argon2PasswordHasher"]
+
+
+@pytest.mark.parametrize("password", ["short", "password123", ""])
+def test_a_weak_password_is_refused_at_its_field(password, db) -> None:
+    answer = ask(Client(), "POST", "auth/signup", NEW | {"password": password})
+    assert answer.status_code == 400
+    assert {error["param"] for error in answer.json()["errors"]} == {"password"}
+    assert not User.objects.exists()
+
+
+def test_the_mailed_link_confirms_the_address(db) -> None:
+    client = Client()
+    assert ask(client, "POST", "auth/signup", NEW).status_code == 200
+    assert [entry["verified"] for entry in ask(client, "GET", "account/email").json()["data"]] == [False]
+    (message,) = mail.outbox
+    assert message.to == [NEW["email"]]
+    key = key_in(message, "verify-email")
+    assert ask(Client(), "POST", "auth/email/verify", {"key": key + "x"}).status_code == 400
+    assert ask(client, "POST", "auth/email/verify", {"key": key}).status_code == 200
+    assert [entry["verified"] for entry in ask(client, "GET", "account/email").json()["data"]] == [True]
+
+
+def test_where_confirming_is_mandatory_nobody_is_in_before(db, settings) -> None:
+    settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+    client = Client()
+    answer = ask(client, "POST", "auth/signup", NEW)
+    assert (answer.status_code, pending(answer)) == (401, ["verify_email"])
+    assert not is_in(client)
+    ask(client, "POST", "auth/email/verify", {"key": key_in(mail.outbox[0], "verify-email")})
+    again = Client()
+    assert ask(again, "POST", "auth/login", NEW).status_code == 200
+    assert is_in(again)
+
+
+def test_mails_name_the_server_and_not_the_host_that_was_asked(db) -> None:
+    ask(Client(), "POST", "auth/signup", NEW, headers={"Host": "evil.example"})
+    assert "evil.example" not in mail.outbox[0].body + mail.outbox[0].subject
+
+
+# -- Passwords --------------------------------------------------------------------------------------------------------
+
+
+def test_the_mailed_link_sets_a_new_password_once_and_ends_every_session(alice) -> None:
+    elsewhere = signed_in(alice)
+    stranger = Client()
+    assert ask(stranger, "POST", "auth/password/request", {"email": alice.email}).status_code == 200
+    key = key_in(mail.outbox[0], "reset-password")
+    reset = ask(stranger, "POST", "auth/password/reset", {"key": key, "password": OTHER_PASSWORD})
+    assert reset.status_code == 401  # done, and whoever reads the mail still has to sign in
+    assert not is_in(stranger) and not is_in(elsewhere)
+    assert ask(Client(), "POST", "auth/password/reset", {"key": key, "password": "third passphrase"}).status_code == 400
+    assert sign_in(Client(), alice).status_code == 400
+    assert sign_in(Client(), alice, OTHER_PASSWORD).status_code == 200
+
+
+def test_asking_for_a_reset_does_not_tell_whether_there_is_an_account(alice) -> None:
+    answers = [
+        ask(Client(), "POST", "auth/password/request", {"email": email}) for email in (alice.email, "no@example.com")
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+    assert "reset-password/" not in mail.outbox[1].body
+
+
+def test_changing_the_password_needs_the_old_one_and_ends_the_other_sessions(alice) -> None:
+    here, elsewhere = signed_in(alice), signed_in(alice)
+    body = {"current_password": "wrong", "new_password": OTHER_PASSWORD}
+    assert ask(here, "POST", "account/password/change", body).status_code == 400
+    body["current_password"] = factories.PASSWORD
+    assert ask(here, "POST", "account/password/change", body).status_code == 200
+    assert is_in(here) and not is_in(elsewhere)
+    assert any("password" in message.body for message in mail.outbox)  # its owner is told
+
+
+# -- Guessing ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_account_is_locked_after_five_wrong_passwords_even_for_the_right_one(alice, bob) -> None:
+    for attempt in range(5):
+        client = Client(REMOTE_ADDR=f"198.51.100.{attempt}")  # from everywhere
+        assert sign_in(client, alice, "wrong").status_code == 400
+    locked = sign_in(Client(REMOTE_ADDR="198.51.100.9"), alice)
+    assert locked.status_code in (400, 429)
+    assert "too many" in str(locked.json()).lower() or locked.status_code == 429
+    assert sign_in(Client(REMOTE_ADDR="198.51.100.9"), bob).status_code == 200  # nobody else is
+
+
+def test_one_machine_gets_ten_wrong_guesses_a_minute_over_all_accounts(db) -> None:
+    def guess(number: int) -> int:
+        body = {"email": f"user{number}@example.com", "password": "wrong"}
+        return ask(Client(REMOTE_ADDR="198.51.100.1"), "POST", "auth/login", body)
+
+    errors = [guess(number) for number in range(11)]
+    assert "too many" in str(errors[-1].json()).lower()
+    assert "too many" not in str(errors[-2].json()).lower()
+
+
+def test_a_forged_forwarding_header_is_not_another_machine(db) -> None:
+    for number in range(11):
+        body = {"email": f"user{number}@example.com", "password": "wrong"}
+        headers = {"X-Forwarded-For": f"203.0.113.{number}"}
+        answer = ask(Client(REMOTE_ADDR="198.51.100.1"), "POST", "auth/login", body, headers=headers)
+    assert "too many" in str(answer.json()).lower()
+
+
+def test_signing_up_and_resetting_are_limited_too(db) -> None:
+    for path, body in [("auth/signup", NEW | {"password": "x"}), ("auth/password/request", {"email": "a@example.com"})]:
+        statuses = [ask(Client(), "POST", path, body).status_code for _ in range(21)]
+        assert 429 in statuses, path
+
+
+# -- The second factor ------------------------------------------------------------------------------------------------
+
+
+def code(secret: str, later: int = 0) -> str:
+    return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + later))
+
+
+@pytest.fixture
+def enrolled(alice, settings) -> tuple[Client, str, list[str]]:
+    """Alice's browser, the secret in her telephone, and her recovery codes."""
+    settings.MFA_ALLOW_UNVERIFIED_EMAIL = True
+    client = signed_in(alice)
+    asked = ask(client, "GET", "account/authenticators/totp")
+    assert asked.status_code == 404
+    secret = asked.json()["meta"]["secret"]
+    assert asked.json()["meta"]["totp_url"].startswith("otpauth://totp/")
+    activate = {"code": code(secret)}
+    first = ask(client, "POST", "account/authenticators/totp", activate)
+    assert first.status_code == 401  # not without the password
+    assert ask(client, "POST", "auth/reauthenticate", {"password": factories.PASSWORD}).status_code == 200
+    assert ask(client, "POST", "account/authenticators/totp", activate).status_code == 200
+    codes = ask(client, "GET", "account/authenticators/recovery-codes").json()["data"]["unused_codes"]
+    return client, secret, codes
+
+
+def test_a_password_alone_is_not_enough_any_more(enrolled, alice) -> None:
+    _, secret, _ = enrolled
+    client = Client()
+    answer = sign_in(client, alice)
+    assert (answer.status_code, pending(answer)) == (401, ["mfa_authenticate"])
+    assert not is_in(client)
+    assert ask(client, "POST", "auth/2fa/authenticate", {"code": "000000"}).status_code == 400
+    assert ask(client, "POST", "auth/2fa/authenticate", {"code": code(secret, later=1)}).status_code == 200
+    assert is_in(client)
+
+
+def test_a_code_is_good_once(enrolled, alice) -> None:
+    _, secret, _ = enrolled
+    once = code(secret, later=1)
+    for expected in (200, 400):
+        client = Client()
+        sign_in(client, alice)
+        assert ask(client, "POST", "auth/2fa/authenticate", {"code": once}).status_code == expected
+
+
+def test_a_recovery_code_stands_in_once(enrolled, alice) -> None:
+    *_, codes = enrolled
+    assert len(codes) == 10
+    for expected in (200, 400):
+        client = Client()
+        sign_in(client, alice)
+        assert ask(client, "POST", "auth/2fa/authenticate", {"code": codes[0]}).status_code == expected
+
+
+def test_codes_cannot_be_guessed_for_long(enrolled, alice) -> None:
+    client = Client()
+    sign_in(client, alice)
+    answers = [ask(client, "POST", "auth/2fa/authenticate", {"code": f"{n:06}"}) for n in range(8)]
+    assert answers[-1].status_code == 429 or "too many" in str(answers[-1].json()).lower()
+
+
+def test_a_reset_password_does_not_get_round_it(enrolled, alice) -> None:
+    ask(Client(), "POST", "auth/password/request", {"email": alice.email})
+    key = key_in(mail.outbox[-1], "reset-password")
+    client = Client()
+    ask(client, "POST", "auth/password/reset", {"key": key, "password": OTHER_PASSWORD})
+    assert pending(sign_in(client, alice, OTHER_PASSWORD)) == ["mfa_authenticate"]
+    assert not is_in(client)
+
+
+def test_its_secret_is_not_readable_in_the_database(enrolled) -> None:
+    _, secret, codes = enrolled
+    kept = str(list(Authenticator.objects.values()))
+    assert secret not in kept
+    assert not [word for word in codes if word in kept]
+
+
+def test_it_is_ended_by_who_proves_the_password_again_alone(enrolled, alice, settings) -> None:
+    client, _, _ = enrolled
+    settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 0
+    assert ask(client, "DELETE", "account/authenticators/totp").status_code == 401
+    settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
+    assert ask(client, "DELETE", "account/authenticators/totp").status_code == 200
+    assert sign_in(Client(), alice).status_code == 200
+
+
+def test_who_has_not_confirmed_the_address_cannot_lock_its_owner_out(db) -> None:
+    client = Client()
+    ask(client, "POST", "auth/signup", NEW)
+    assert ask(client, "GET", "account/authenticators/totp").status_code == 409
+
+
+# -- Sessions of the browser ------------------------------------------------------------------------------------------
+
+
+def test_the_list_of_sessions_shows_ones_own_alone(alice, bob) -> None:
+    here = signed_in(alice)
+    signed_in(alice), signed_in(bob)
+    listed = ask(here, "GET", "auth/sessions").json()["data"]
+    assert len(listed) == 2
+    assert [entry["is_current"] for entry in listed].count(True) == 1
+
+
+def test_signing_out_everywhere_ends_every_session(alice) -> None:
+    here, elsewhere = signed_in(alice), signed_in(alice)
+    everywhere = [entry["id"] for entry in ask(here, "GET", "auth/sessions").json()["data"]]
+    assert ask(here, "DELETE", "auth/sessions", {"sessions": everywhere}).status_code == 401
+    assert not is_in(here) and not is_in(elsewhere)
+
+
+def test_nobody_ends_another_persons_session(alice, bob) -> None:
+    hers, his = signed_in(alice), signed_in(bob)
+    (target,) = [entry["id"] for entry in ask(hers, "GET", "auth/sessions").json()["data"]]
+    assert ask(his, "DELETE", "auth/sessions", {"sessions": [target]}).status_code == 400
+    assert is_in(hers)
+
+
+def test_the_admin_has_no_door_of_its_own(alice) -> None:
+    assert Client().get("/admin/", follow=True).redirect_chain[-1][0] == "/signin?next=%2Fadmin%2F"
+    assert signed_in(alice).get("/admin/login/").status_code == 403
+    answer = Client().post("/admin/login/", {"username": alice.username, "password": factories.PASSWORD})
+    assert answer.status_code == 302
+    assert "sessionid" not in answer.cookies
