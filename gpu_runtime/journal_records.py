@@ -85,9 +85,9 @@ class EpisodeRecord:
     ended_at: float | None
     end_seq: int | None
 
-    def view(self) -> EpisodeView:
-        """The record as the wire shows it."""
-        fate = self.fate
+    def view(self, *, brief: bool = False) -> EpisodeView:
+        """The record as the wire shows it; ``brief`` leaves out what can be large, for lists."""
+        fate, output = self.fate, self.output
         if fate is None and self.state is EpisodeState.COMPLETED:
             fate = SampleFate.ACCEPTED
         return EpisodeView(
@@ -98,9 +98,12 @@ class EpisodeRecord:
             fate=fate,
             reason=self.reason,
             eval=self.eval,
-            reward=self.output.reward if self.output else None,
-            is_success=self.output.is_success if self.output else None,
-            metrics=self.output.metrics if self.output else {},
+            reward=output.reward if output else None,
+            is_success=output.is_success if output else None,
+            metrics=output.metrics if output else {},
+            rewards_by_agent=output.rewards_by_agent if output else None,
+            rewards_by_call=output.rewards_by_call if output and not brief else None,
+            metadata=output.metadata if output and not brief else None,
             calls=self.calls,
             sampled_tokens=self.sampled_tokens,
             timelines=self.report["timelines"] if self.report else None,

@@ -1,6 +1,8 @@
 """A whole gateway on loopback: real HTTP, real journal, real templates, fake engine."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,9 @@ from gpu_runtime.gateway.app import create_app, serve
 from gpu_runtime.gateway.episodes import Episodes
 from gpu_runtime.gateway.render import Renderer
 from gpu_runtime.journal import Journal
+from gpu_runtime.journal_records import EpisodeRecord
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.episodes import EpisodeState
 from tinkerscript.wire.runtime import Assignment
 
 SESSION, MODEL, RELAY_KEY = "ses_test", "tiny-model", "relay-key"
@@ -81,6 +85,20 @@ class Gateway:
         assert found.balances, found
         return found.model_dump()
 
+    def check_balance(self) -> None:
+        """begun = open + waiting + trained + eval + abandoned + expired + stale, counted here from the rows alone."""
+        found = self.journal.accounting()
+        assert found.balances, found
+        rows = self.journal.episodes(limit=1_000_000)
+        places = Counter(_place(row) for row in rows)
+        shown = found.model_dump(exclude={"begun", "abandoned_by_reason"})
+        assert (found.begun, {name: n for name, n in shown.items() if n}) == (len(rows), dict(places))
+        reasons = Counter(row.reason for row in rows if row.state is EpisodeState.ABANDONED)
+        assert found.abandoned_by_reason == dict(reasons)
+        assert {row.id for row in rows if row.state is EpisodeState.OPEN} == {*self.episodes._open}, "memory and disk"
+        batched = {e.id for e in self.journal.waiting_episodes()}
+        assert batched == {*self.episodes.batches.waiting}, "memory and disk"
+
     def openai(self, begun: dict[str, Any]) -> AsyncOpenAI:
         """The real client for an episode, without retries."""
         client = AsyncOpenAI(base_url=f"http://{self.address}/v1", api_key=begun["api_key"], max_retries=0)
@@ -124,4 +142,18 @@ async def running_gateway(
                 for client in gateway.clients:
                     await client.close()
         await episodes.close()
+        gateway.check_balance()
     journal.close()
+
+
+async def until(condition: Callable[[], object], deadline_s: float = 10.0) -> None:
+    """Wait for a condition; a test that waits in vain fails."""
+    async with asyncio.timeout(deadline_s):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def _place(row: EpisodeRecord) -> str:
+    if row.state is not EpisodeState.COMPLETED:
+        return row.state.value
+    return row.fate.value if row.fate else "waiting"

@@ -3,7 +3,8 @@
 How groups are treated. Episodes of one key form groups of exactly ``grpo_n`` in the order in which they began: a key
 with twice as many makes two groups. A partial group waits for its missing members, a singleton included; surplus ones
 start the next group of their key. An episode whose oldest token has become too many versions old is stale: counted and
-told, never trained on. A group whose rewards are all equal is trained like any other, and its advantages are zero.
+told, never trained on. A group in which nothing earned otherwise than anything else counts as trained, adds nothing to
+the gradient, and is shown as skipped.
 """
 
 from collections.abc import Mapping, Sequence

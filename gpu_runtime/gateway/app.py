@@ -14,7 +14,6 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.gateway import anthropic
 from gpu_runtime.gateway.answering import Answering
 from gpu_runtime.gateway.anthropic import AnthropicDoor
 from gpu_runtime.gateway.calls import STALL_S, Calls
@@ -26,6 +25,7 @@ from gpu_runtime.gateway.openai import OpenAIDoor
 from gpu_runtime.gateway.render import Renderer
 from gpu_runtime.interfaces import Engine
 from tinkerscript.wire.runtime import Assignment
+from tinkerscript.wire import anthropic
 
 START_S = 30.0
 GRACE_S = 5.0  # for answers under way when the gateway ends

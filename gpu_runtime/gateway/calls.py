@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import logging
-import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from gpu_runtime.errors import EngineDead, RuntimeFault
+from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
+from gpu_runtime.gateway.call_ids import new_call_id
 from gpu_runtime.gateway.episodes import Episodes
 from gpu_runtime.gateway.errors import BadRequest, CallFailed, EpisodeClosed, GatewayError
 from gpu_runtime.gateway.live_call import LiveCall
@@ -57,7 +57,7 @@ class Calls:
         key = (episode.id, plan.request_id) if plan.request_id else None
         live = self._by_request.get(key) if key else None
         if live is None:
-            live = LiveCall(f"call_{secrets.token_hex(12)}", episode.id, plan.body_sha256)
+            live = LiveCall(new_call_id(), episode.id, plan.body_sha256)
             live.task = asyncio.create_task(self._answer(episode, plan, live))
             self._episodes.call_begun(episode, live.task)
             if key:

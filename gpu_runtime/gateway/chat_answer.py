@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from gpu_runtime.gateway.call_ids import CHAT, spelled
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.plan import ChatPlan
 from gpu_runtime.gateway.render import Renderer
@@ -132,7 +133,7 @@ def _token(renderer: Renderer, token_id: int, logprob: float) -> dict[str, Any]:
 
 def _head(call_id: str, created: float, plan: ChatPlan, kind: str) -> dict[str, Any]:
     return {
-        "id": "chatcmpl-" + call_id.removeprefix("call_"),
+        "id": spelled(CHAT, call_id),
         "object": kind,
         "created": int(created),
         "model": plan.request.model,

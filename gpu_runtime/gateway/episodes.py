@@ -15,11 +15,11 @@ from typing import Any
 
 from gpu_runtime.gateway import timelines
 from gpu_runtime.gateway.batches import Batches
+from gpu_runtime.gateway.call_views import episode_calls
 from gpu_runtime.gateway.disk import Bell, Disk
 from gpu_runtime.gateway.entrance import Entrance
 from gpu_runtime.gateway.errors import (
     BadRequest,
-    EmptyEpisode,
     EpisodeClosed,
     GatewayError,
     NotFound,
@@ -28,10 +28,12 @@ from gpu_runtime.gateway.errors import (
 )
 from gpu_runtime.gateway.keys import EpisodeKeys
 from gpu_runtime.gateway.open_episode import OpenEpisode
+from gpu_runtime.gateway.outputs import check_output
 from gpu_runtime.gateway.splicing import Conversation
 from gpu_runtime.gateway.tool_calls import ToolFormat
 from gpu_runtime.journal import Journal
 from gpu_runtime.journal_records import CallRecord, EpisodeRecord, pack_ids
+from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.episodes import (
     EpisodeBegin,
     EpisodeBegun,
@@ -135,21 +137,24 @@ class Episodes:
 
     async def page(self, *, cursor: str | None = None, limit: int = 100) -> EpisodeList:
         """One page, newest first. Raises BadRequest on a cursor that is not one of ours."""
-        if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
-            raise BadRequest("cursor is not one that this session answered", param="cursor")
-        before = int(cursor) if cursor else None
+        before = _number(cursor)
         records = await self._disk.run(self._journal.episodes, before=before, limit=limit + 1)
         more = str(records[limit - 1].seq) if len(records) > limit else None
-        return EpisodeList(items=[record.view() for record in records[:limit]], next_cursor=more)
+        return EpisodeList(items=[record.view(brief=True) for record in records[:limit]], next_cursor=more)
 
     async def accounting(self) -> Accounting:
         """Where every begun episode is."""
         return await self._disk.run(self._journal.accounting)
 
-    async def calls(self, episode_id: str) -> list[CallRecord]:
-        """Every call of an episode, with its tokens. Raises NotFound."""
+    async def calls(self, episode_id: str, *, cursor: str | None = None, limit: int = 50) -> EpisodeCalls:
+        """One page of an episode's calls with their tokens, in the order of recording, and the report of them all.
+
+        Raises NotFound, BadRequest on a cursor that is not one of ours.
+        """
+        start = _number(cursor) or 0
         await self._record(episode_id)
-        return await self._disk.run(self._journal.calls, episode_id)
+        calls = await self._disk.run(self._journal.calls, episode_id)
+        return await asyncio.to_thread(episode_calls, calls, start=start, limit=limit)
 
     # What calls need
 
@@ -258,18 +263,9 @@ class Episodes:
                 await self._close(episode, write, reason)
 
     def _complete(self, episode_id: str, output: WorkflowOutput) -> EpisodeRecord:
-        report = timelines.report(self._journal.calls(episode_id))
-        if not report["calls"]:
-            raise EmptyEpisode(f"episode {episode_id} has no LLM call: there is nothing to train or to count")
-        unknown = sorted({*(output.rewards_by_agent or {})} - {*report["agents"]})
-        if unknown:
-            raise BadRequest(
-                f"rewards_by_agent names {', '.join(unknown)}, but no call of this episode was labelled so",
-                hint="Label the calls of an agent with the header X-Agent or with metadata.agent.",
-                param="rewards_by_agent",
-                details={"known": report["agents"]},
-            )
-        return self._journal.end(episode_id, output, report)
+        calls = self._journal.calls(episode_id)
+        check_output(output, calls)
+        return self._journal.end(episode_id, output, timelines.report(calls))
 
     async def _end_again(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
         record = await self._record(episode_id)
@@ -294,5 +290,11 @@ class Episodes:
             except Exception:  # the top of this loop: a full disk now must not stop the clocks for ever
                 log.exception("An episode could not be expired; its clock is read again.")
             idle_s = self._config.episode_idle_timeout_s
+
+
+def _number(cursor: str | None) -> int | None:
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
+        raise BadRequest("cursor is not one that this session answered", param="cursor")
+    return int(cursor) if cursor is not None else None
             due_in_s = min((e.due_at(idle_s) for e in self._open.values()), default=math.inf) - self._now()
             await asyncio.sleep(min(SWEEP_S, max(0.01, due_in_s)))

@@ -6,19 +6,15 @@ import hmac
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
-from gpu_runtime.gateway.errors import BadKey, GatewayError, TooLarge
+from gpu_runtime.gateway.errors import BadKey, BadRequest, GatewayError, TooLarge
+from tinkerscript.wire import anthropic
 from tinkerscript.wire.errors import ErrorBody, ErrorDetail
 
 MOST_BODY_BYTES = 16 * 2**20
-ANTHROPIC_TYPES = {
-    401: "authentication_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    503: "overloaded_error",
-}
 T = TypeVar("T")
 
 
@@ -71,6 +67,14 @@ def request_id(request: Request) -> str | None:
     return request.headers.get("x-request-id") or None
 
 
+def page_of(request: Request, *, limit: int, most: int) -> dict[str, Any]:
+    """The ``cursor`` and ``limit`` of a request for one page. Raises BadRequest."""
+    given = request.query_params.get("limit", str(limit))
+    if not (given.isascii() and given.isdecimal() and len(given) < 9 and 1 <= int(given) <= most):
+        raise BadRequest(f"limit must be a number from 1 to {most}", param="limit")
+    return {"cursor": request.query_params.get("cursor"), "limit": int(given)}
+
+
 def openai_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of the OpenAI dialect."""
     body = {
@@ -83,11 +87,14 @@ def openai_error(request: Request, error: GatewayError) -> JSONResponse:
 
 
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
-    """The error body of Anthropic's dialect, whose types go by status."""
-    kind = ANTHROPIC_TYPES.get(error.status, "api_error" if error.status >= 500 else "invalid_request_error")
-    detail = {"type": kind, "message": f"{error} {error.hint}".strip()}
-    body = {"type": "error", "error": detail, "request_id": request_id(request)}
+    """The error body of Anthropic's dialect."""
+    body = anthropic.error_body(error.status, f"{error} {error.hint}".strip(), request_id(request))
     return JSONResponse(body, status_code=error.status, headers=_headers(request, error))
+
+
+def model_answer(model: BaseModel, status: int = 200) -> Response:
+    """A wire type as JSON."""
+    return Response(model.model_dump_json(), status_code=status, media_type="application/json")
 
 
 def wire_error(request: Request, error: GatewayError) -> JSONResponse:

@@ -1,21 +1,21 @@
 """The internal door: episodes, as the control plane forwards them. Bodies are the wire's; the key is the relay key."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
+from gpu_runtime.gateway.call_views import MOST_CALLS
 from gpu_runtime.gateway.episodes import Episodes
 from gpu_runtime.gateway.errors import BadRequest
-from gpu_runtime.gateway.http import check_relay_key, read_body, unless_gone
-from gpu_runtime.journal_records import CallRecord
+from gpu_runtime.gateway.http import check_relay_key, model_answer, page_of, read_body, unless_gone
 from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd
 from tinkerscript.wire.errors import ErrorCode
 
 M = TypeVar("M", bound=BaseModel)
-MOST_PAGE = 500
+MOST_EPISODES = 500  # of one page
 
 
 class InternalDoor:
@@ -42,73 +42,43 @@ class InternalDoor:
         if request.method == "POST":
             wanted = await _read(request, EpisodeBegin)
             key = request.headers.get("idempotency-key") or None
+            begin = self._episodes.begin(wanted, begin_key=key)
             # A client that went away while it was held must not leave an open episode that nobody has.
-            return _answer(await unless_gone(request, self._episodes.begin(wanted, begin_key=key)), status=201)
-        limit = request.query_params.get("limit", "100")
-        if not limit.isdecimal() or not 1 <= int(limit) <= MOST_PAGE:
-            raise BadRequest(f"limit must be a number from 1 to {MOST_PAGE}", param="limit")
-        return _answer(await self._episodes.page(cursor=request.query_params.get("cursor"), limit=int(limit)))
+            return model_answer(await unless_gone(request, begin), status=201)
+        return model_answer(await self._episodes.page(**page_of(request, limit=100, most=MOST_EPISODES)))
 
     async def episode(self, request: Request) -> Response:
         """``GET /episodes/{id}``."""
         check_relay_key(request, self._relay_key)
-        return _answer(await self._episodes.view(request.path_params["episode_id"]))
+        return model_answer(await self._episodes.view(request.path_params["episode_id"]))
 
     async def end(self, request: Request) -> Response:
         """``POST /episodes/{id}/end``."""
         check_relay_key(request, self._relay_key)
         body = await _read(request, EpisodeEnd)
-        return _answer(await self._episodes.end(request.path_params["episode_id"], body.output))
+        return model_answer(await self._episodes.end(request.path_params["episode_id"], body.output))
 
     async def abandon(self, request: Request) -> Response:
         """``POST /episodes/{id}/abandon``."""
         check_relay_key(request, self._relay_key)
         body = await _read(request, EpisodeAbandon)
-        return _answer(await self._episodes.abandon(request.path_params["episode_id"], body.reason))
+        return model_answer(await self._episodes.abandon(request.path_params["episode_id"], body.reason))
 
     async def heartbeat(self, request: Request) -> Response:
         """``POST /episodes/{id}/heartbeat``."""
         check_relay_key(request, self._relay_key)
-        return _answer(await self._episodes.heartbeat(request.path_params["episode_id"]))
+        return model_answer(await self._episodes.heartbeat(request.path_params["episode_id"]))
 
     async def calls(self, request: Request) -> Response:
-        """``GET /episodes/{id}/calls``."""
+        """``GET /episodes/{id}/calls``: one page."""
         check_relay_key(request, self._relay_key)
-        calls = await self._episodes.calls(request.path_params["episode_id"])
-        return JSONResponse({"items": [call_view(call) for call in calls]})
+        page = page_of(request, limit=50, most=MOST_CALLS)
+        return model_answer(await self._episodes.calls(request.path_params["episode_id"], **page))
 
     async def accounting(self, request: Request) -> Response:
         """``GET /accounting``."""
         check_relay_key(request, self._relay_key)
-        return _answer(await self._episodes.accounting())
-
-
-def call_view(call: CallRecord) -> dict[str, Any]:
-    """A call as JSON: what the engine read, what it sampled, and with which weights."""
-    return {
-        "id": call.id,
-        "status": call.status,
-        "agent": call.agent,
-        "begun_at": call.begun_at,
-        "ended_at": call.ended_at,
-        "options": call.options,
-        "continues": call.parent.call_id if call.parent else None,
-        "messages_from": call.messages_from,
-        "messages": list(call.messages),
-        "drift": call.drift,
-        "prompt_token_ids": list(call.prompt_ids_P),
-        "completions": [
-            {
-                "index": answer.choice,
-                "message": answer.message,
-                "finish_reason": answer.finish_reason,
-                "token_ids": list(answer.token_ids_T),
-                "logprobs": list(answer.logprobs_T),
-                "policy_versions": list(answer.versions_T),
-            }
-            for answer in call.completions
-        ],
-    }
+        return model_answer(await self._episodes.accounting())
 
 
 async def _read(request: Request, model: type[M]) -> M:
@@ -125,7 +95,3 @@ async def _read(request: Request, model: type[M]) -> M:
             code=ErrorCode.INVALID_REWARD if is_reward else ErrorCode.INVALID_REQUEST,
             hint="A reward is a finite number." if is_reward else "",
         ) from None
-
-
-def _answer(model: BaseModel, status: int = 200) -> Response:
-    return Response(model.model_dump_json(), status_code=status, media_type="application/json")

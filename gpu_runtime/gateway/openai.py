@@ -10,12 +10,12 @@ from starlette.routing import Route
 
 from gpu_runtime.gateway import completion_requests
 from gpu_runtime.gateway.answering import Answering
+from gpu_runtime.gateway.call_views import MOST_CALLS
 from gpu_runtime.gateway.calls import Calls
 from gpu_runtime.gateway.chat_answer import chat_chunks, chat_completion
 from gpu_runtime.gateway.episodes import Episodes
 from gpu_runtime.gateway.errors import NotFound
-from gpu_runtime.gateway.http import read_body
-from gpu_runtime.gateway.internal import call_view
+from gpu_runtime.gateway.http import model_answer, page_of, read_body
 from gpu_runtime.gateway.plan import ChatPlan
 from gpu_runtime.gateway.render import Renderer
 from gpu_runtime.gateway.responses_answer import response, response_events
@@ -78,11 +78,12 @@ class OpenAIDoor:
         return JSONResponse(self._model(request.path_params["model"]))
 
     async def calls(self, request: Request) -> Response:
-        """``GET /v1/episodes/{id}/calls``: every call of the key's own episode with its token ids."""
+        """``GET /v1/episodes/{id}/calls``: one page of the calls of the key's own episode, with their token ids."""
         episode = self._answering.authenticate(request)
         if request.path_params["episode_id"] != episode.id:
             raise NotFound("this key is of another episode", hint=f"Its own episode is {episode.id}.")
-        return JSONResponse({"items": [call_view(call) for call in await self._episodes.calls(episode.id)]})
+        page = page_of(request, limit=50, most=MOST_CALLS)
+        return model_answer(await self._episodes.calls(episode.id, **page))
 
     def _model(self, name: str) -> dict[str, Any]:
         return {

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+from gpu_runtime.gateway.call_ids import MESSAGE, RESPONSE, spelled
 from gpu_runtime.gateway.chat_answer import PlainText, policy_version, usage
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.plan import ChatPlan
@@ -66,7 +67,7 @@ class _Events:
     def text(self, more: str) -> list[bytes]:
         if not more:
             return []
-        place = {"item_id": _name("msg", self._call_id), "output_index": 0, "content_index": 0}
+        place = {"item_id": spelled(MESSAGE, self._call_id), "output_index": 0, "content_index": 0}
         return [*self._message_begun(), self.event("response.output_text.delta", **place, delta=more, logprobs=[])]
 
     def item_done(self, index: int, item: dict[str, Any]) -> list[bytes]:
@@ -108,7 +109,7 @@ def _head(asked: ResponsesRequest, plan: ChatPlan, call_id: str, created: float)
     text = asked.text.model_dump(by_alias=True, exclude_none=True) if asked.text else {}
     choice = asked.tool_choice or "auto"
     return {
-        "id": _name("resp", call_id),
+        "id": spelled(RESPONSE, call_id),
         "object": "response",
         "created_at": int(created),
         "status": "in_progress",
@@ -134,7 +135,7 @@ def _head(asked: ResponsesRequest, plan: ChatPlan, call_id: str, created: float)
 
 def _message_item(call_id: str, text: str, *, cut: bool) -> dict[str, Any]:
     return {
-        "id": _name("msg", call_id),
+        "id": spelled(MESSAGE, call_id),
         "type": "message",
         "status": "incomplete" if cut else "completed",
         "role": "assistant",
@@ -144,7 +145,7 @@ def _message_item(call_id: str, text: str, *, cut: bool) -> dict[str, Any]:
 
 def _call_item(call_id: str, index: int, call: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": f"{_name('fc', call_id)}_{index}",
+        "id": f"{spelled('fc_', call_id)}_{index}",
         "type": "function_call",
         "status": "completed",
         "call_id": call["id"],
@@ -162,7 +163,3 @@ def _usage(record: CallRecord) -> dict[str, Any]:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": counted["total_tokens"],
     }
-
-
-def _name(prefix: str, call_id: str) -> str:
-    return f"{prefix}_{call_id.removeprefix('call_')}"

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from gpu_runtime.gateway.call_ids import TEXT, spelled
 from gpu_runtime.gateway.chat_answer import DONE, policy_version, sse, usage
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.text_plan import TextPlan
@@ -43,7 +44,7 @@ async def text_chunks(plan: TextPlan, live: LiveCall, created: float) -> AsyncIt
 
 
 def _head(plan: TextPlan, call_id: str, created: float) -> dict[str, Any]:
-    name = "cmpl-" + call_id.removeprefix("call_")
+    name = spelled(TEXT, call_id)
     return {"id": name, "object": "text_completion", "created": int(created), "model": plan.request.model}
 
 

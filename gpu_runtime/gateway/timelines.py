@@ -23,6 +23,7 @@ class Piece:
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
+    call_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Piece]]:
     for call in calls:
         if call.status == "completed":
             for answer in call.completions:
-                piece = Piece(call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T)
+                piece = Piece(call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T, call.id)
                 by_agent.setdefault(call.agent, []).append(piece)
     return by_agent
 

@@ -25,9 +25,10 @@ def workflow_output(said: Any) -> WorkflowOutput:
     if "reward" not in fields:
         raise InvalidReward(f"{type(said).__name__} has no reward.")
     fields["reward"] = _finite(fields["reward"], "reward")
-    if fields.get("rewards_by_agent") is not None:
-        by_agent = _mapping(fields, "rewards_by_agent")
-        fields["rewards_by_agent"] = {k: _finite(v, f"rewards_by_agent[{k!r}]") for k, v in by_agent.items()}
+    for name in ("rewards_by_agent", "rewards_by_call"):
+        if fields.get(name) is not None:
+            rewards = _mapping(fields, name).items()
+            fields[name] = {who: _finite(reward, f"{name}[{who!r}]") for who, reward in rewards}
     if fields.get("is_success") is not None:
         fields["is_success"] = bool(fields["is_success"])
     for name in ("metrics", "metadata"):

@@ -84,6 +84,7 @@ class NumberLike:
         (OwnOutput(0.5), 0.5),
         ({"reward": 0.5, "metadata": {"k": [1]}}, 0.5),
         ({"reward": 0.5, "metrics": None, "rewards_by_agent": {"a": 1}}, 0.5),
+        ({"reward": 0.5, "rewards_by_call": {"chatcmpl-1": Fraction(1, 4)}}, 0.5),
         (1, 1.0),
         (-0.5, -0.5),
         (True, 1.0),
@@ -122,6 +123,7 @@ def test_duck_typed_fields_all_arrive(server, session):
         {"reward": math.nan},
         {"is_success": True},
         {"reward": 1, "rewards_by_agent": {"a": math.inf}},
+        {"reward": 1, "rewards_by_call": {"chatcmpl-1": math.nan}},
         OwnOutput(None),
         OwnOutput(math.nan),
         OwnOutput([1.0]),
@@ -144,6 +146,7 @@ def test_reward_that_is_no_finite_number_is_refused_before_any_traffic(server, s
         {"reward": 1, "metrics": 3},
         {"reward": 1, "metadata": {"x": object()}},
         {"reward": 1, "rewards_by_agent": [1]},
+        {"reward": 1, "rewards_by_call": 1.0},
     ],
 )
 def test_other_wrong_fields_are_refused_before_any_traffic(server, session, bad):

@@ -50,7 +50,11 @@ class EpisodeBegun(Response):
 class WorkflowOutput(Request):
     """What an agent reports of one run. A reward is a finite number; NaN and infinity are refused.
 
-    Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3})``
+    ``reward`` is that of the whole run. An agent that ``rewards_by_agent`` names (by its ``X-Agent`` label), and a call
+    that ``rewards_by_call`` names, are credited with their own instead; a call is named by the ``id`` of its answer
+    (``chatcmpl-...``, ``cmpl-...``, ``resp_...``, ``msg_...``) or by the one in ``GET .../calls`` (``call_...``).
+
+    Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3}, rewards_by_call={completion.id: 0.5})``
     """
 
     reward: FiniteFloat
@@ -58,6 +62,7 @@ class WorkflowOutput(Request):
     metrics: dict[str, FiniteFloat] = {}
     metadata: dict[str, Any] = {}
     rewards_by_agent: dict[str, FiniteFloat] | None = None
+    rewards_by_call: dict[str, FiniteFloat] | None = None
 
 
 class EpisodeEnd(Request):
@@ -85,6 +90,9 @@ class EpisodeView(Response):
     reward: float | None = None
     is_success: bool | None = None
     metrics: dict[str, float] = {}
+    rewards_by_agent: dict[str, float] | None = None
+    rewards_by_call: dict[str, float] | None = Field(None, description="By the names it was ended with; not in lists.")
+    metadata: dict[str, Any] | None = Field(None, description="As it was ended with; not in lists.")
     calls: int = 0
     sampled_tokens: int = 0
     timelines: int | None = Field(None, description="Token sequences its calls merged into, once completed.")

@@ -1,0 +1,47 @@
+"""The calls of an episode as the wire shows them: one page of them, and the report of all."""
+
+from collections.abc import Sequence
+
+from gpu_runtime.gateway.timelines import report
+from gpu_runtime.journal_records import CallRecord, Completion
+from tinkerscript.wire.calls import CallView, DriftPoint, EpisodeCalls, SampledAnswer
+
+MOST_CALLS = 200  # of one page: each carries its whole prompt
+
+
+def episode_calls(calls: Sequence[CallRecord], *, start: int, limit: int) -> EpisodeCalls:
+    """``limit`` of an episode's ``calls``, in the order of recording, from number ``start`` on; cursors are numbers."""
+    end = start + limit
+    return EpisodeCalls(
+        report=report(calls),
+        items=[_call(call) for call in calls[start:end]],
+        next_cursor=str(end) if end < len(calls) else None,
+    )
+
+
+def _call(call: CallRecord) -> CallView:
+    return CallView(
+        id=call.id,
+        status=call.status,
+        agent=call.agent,
+        begun_at=call.begun_at,
+        ended_at=call.ended_at,
+        options=call.options,
+        continues=call.parent.call_id if call.parent else None,
+        messages_from=call.messages_from,
+        messages=list(call.messages),
+        drift=DriftPoint(call=call.id, **call.drift) if call.drift else None,
+        prompt_token_ids=list(call.prompt_ids_P),
+        completions=[_answer(answer) for answer in call.completions],
+    )
+
+
+def _answer(answer: Completion) -> SampledAnswer:
+    return SampledAnswer(
+        index=answer.choice,
+        message=answer.message,
+        finish_reason=answer.finish_reason,
+        token_ids=list(answer.token_ids_T),
+        logprobs=list(answer.logprobs_T),
+        policy_versions=list(answer.versions_T),
+    )

@@ -1,0 +1,70 @@
+"""The calls of an episode: what the engine read and sampled in each, and how they merged."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from .base import Response
+
+
+class DriftPoint(Response):
+    """Where a call continues an earlier one in its messages but not in its tokens, so that a new timeline began."""
+
+    call: str
+    continues: str = Field(description="The earlier call.")
+    message: int = Field(description="Index in the request of the message at which they part.")
+    reason: str
+    saw: str = Field(description="What the engine had seen there, a fragment.")
+    renders: str = Field(description="What the chat template writes there now, a fragment.")
+
+
+class EpisodeReport(Response):
+    """What became of an episode's calls as training sees them. A call with ``n`` answers has ``n`` completions."""
+
+    calls: int
+    cancelled_calls: int = Field(description="Never answered to the end, never trained.")
+    completions: int
+    timelines: int = Field(description="Token sequences that the completions merge into.")
+    merged_share: float = Field(description="Completions that needed no timeline of their own, from 0 to 1.")
+    agents: list[str] = Field(description="The labels that calls were made under.")
+    drift: list[DriftPoint]
+
+
+class SampledAnswer(Response):
+    """One answer of a call, token by token: the three lists have the same length."""
+
+    index: int
+    message: dict[str, Any]
+    finish_reason: str | None
+    token_ids: list[int]
+    logprobs: list[float] = Field(
+        description="Natural logarithms under the weights alone, at temperature 1 and without top_p, whatever the call"
+        " asked for: what training compares with. A response_format or a forced tool call narrows them to what it"
+        " allows."
+    )
+    policy_versions: list[int] = Field(description="The policy version whose weights sampled each token.")
+
+
+class CallView(Response):
+    """One LLM request of an episode. ``messages`` are those that the call it continues has not."""
+
+    id: str = Field(description="call_X; its answer's id was the same X behind chatcmpl-, cmpl-, resp_ or msg_.")
+    status: Literal["completed", "cancelled"]
+    agent: str | None
+    begun_at: float = Field(description="Unix time in seconds.")
+    ended_at: float
+    options: dict[str, Any] = Field(description="The request without its messages.")
+    continues: str | None = Field(description="The call whose prompt and answer this one's prompt starts with.")
+    messages_from: int = Field(description="How many of the request's messages are left out of `messages`.")
+    messages: list[dict[str, Any]]
+    drift: DriftPoint | None
+    prompt_token_ids: list[int]
+    completions: list[SampledAnswer]
+
+
+class EpisodeCalls(Response):
+    """``GET /v1/sessions/{id}/episodes/{episode_id}/calls``: one page in the order of recording; the whole's report."""
+
+    report: EpisodeReport
+    items: list[CallView]
+    next_cursor: str | None = None
