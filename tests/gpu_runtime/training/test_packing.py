@@ -9,7 +9,7 @@ from tiny_model import tiny_model_make
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.packing import pack, pack_row
-from gpu_runtime.training.policy import Policy, RowTensors, block_mask, dense_mask
+from gpu_runtime.training.policy import Policy, RowTensors, block_mask
 
 # Few token ids and short lists, so that shared prefixes, forks and equal samples are common.
 token_lists = st.lists(st.integers(2, 5), min_size=2, max_size=9)
@@ -49,7 +49,7 @@ def test_every_trained_token_is_packed_exactly_once(samples, budget):
 @given(sample_lists())
 def test_a_node_sees_exactly_its_own_prefix(samples):
     row = pack_row(samples, range(len(samples)))
-    visible = RowTensors.of(row, torch.device("cpu")).visible[0, 0]
+    visible = dense_mask(torch.tensor(row.end_N))
     prefixes = {s.token_ids_T[:n] for s in samples for n in range(1, len(s.token_ids_T))}
     seen = [tuple(row.tokens_N[j] for j in range(len(row.tokens_N)) if visible[i, j]) for i in range(len(row.tokens_N))]
     assert sorted(seen) == sorted(prefixes)  # each distinct prefix is one node, computed once
@@ -60,7 +60,7 @@ def test_the_gpus_mask_shows_what_the_cpus_mask_shows():
     samples = [Sample((2, 3, 4, 5, token), (0,) * 5, (0.0,) * 5, 0.0) for token in (2, 3)]
     samples.append(Sample((2, 4, 4, 4), (0,) * 4, (0.0,) * 4, 0.0))
     end_N = torch.tensor(pack_row(samples, range(3)).end_N)
-    dense_NN = dense_mask(end_N)[0, 0]
+    dense_NN = dense_mask(end_N)
     sees = block_mask(end_N).mask_mod
     index_N = torch.arange(len(end_N))
     assert torch.equal(sees(None, None, index_N[:, None], index_N[None, :]), dense_NN)
@@ -85,6 +85,12 @@ def test_the_budget_bounds_a_row_unless_one_sample_is_larger():
     sizes = [len(pack_row(samples, row).tokens_N) for row in pack(samples, 40)]
     assert sizes == [38, 38, 19]
     assert len(pack(samples, 5)) == 5
+
+
+def dense_mask(end_N):
+    """``[N, N]``, true where j is an ancestor of i or i itself: j <= i < end_N[j]."""
+    index_N = torch.arange(len(end_N))
+    return (index_N[None, :] <= index_N[:, None]) & (index_N[:, None] < end_N[None, :])
 
 
 def _loss_and_gradient(policy, samples, rows):

@@ -1,0 +1,131 @@
+"""Attention in blocks over a tree is attention under the tree's dense mask, whatever the tree and the block size."""
+
+import random
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_model import tiny_model_make
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.packing import pack_row
+from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.tree_attention import Tree, TreeAttention, tree_of
+
+HEADS, KEY_HEADS, SIZE = 6, 2, 8
+
+
+@st.composite
+def ends(draw) -> torch.Tensor:
+    """``end_N`` of a random forest in depth-first order."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    lists = [[rng.randrange(3) for _ in range(rng.randrange(1, 12))] for _ in range(draw(st.integers(1, 7)))]
+    samples = [Sample((*ids, 0), (0,) * (len(ids) + 1), (0.0,) * (len(ids) + 1), 0.0) for ids in lists]
+    return torch.tensor(pack_row(samples, range(len(samples))).end_N)
+
+
+def dense(end_N: torch.Tensor) -> torch.Tensor:
+    """The definition: i sees j iff j <= i < end_N[j]."""
+    index_N = torch.arange(len(end_N))
+    return (index_N[None, :] <= index_N[:, None]) & (index_N[:, None] < end_N[None, :])
+
+
+def seen(tree: Tree, count: int) -> torch.Tensor:
+    """The ``[N, N]`` mask that the blocks stand for."""
+    mask = torch.zeros(count, count, dtype=torch.bool)
+    for block in tree.blocks:
+        keys = torch.cat([torch.arange(first, last) for first, last in block.ranges])
+        visible = torch.cat([torch.ones(len(block.hidden), block.common, dtype=torch.bool), ~block.hidden], dim=1)
+        mask[block.first : block.last, keys] = visible
+    return mask
+
+
+@given(ends(), st.integers(1, 9))
+@settings(deadline=None)
+def test_blocks_show_each_query_exactly_its_ancestors(end_N, size):
+    tree = tree_of(end_N, size)
+    expected = dense(end_N)
+    assert torch.equal(seen(tree, len(end_N)), expected)
+    assert tree.deepest == expected.sum(dim=1).max()
+    for block in tree.blocks:
+        assert not block.hidden.all(dim=0).any(), "a key that no query of the block sees is not computed"
+
+
+@given(ends(), st.integers(1, 9))
+@settings(deadline=None)
+def test_values_and_gradients_are_those_of_dense_attention(end_N, size):
+    torch.manual_seed(len(end_N))
+    count = len(end_N)
+    shapes = ((count, HEADS, SIZE), (KEY_HEADS, count, SIZE), (KEY_HEADS, count, SIZE))
+    inputs = [torch.randn(shape, dtype=torch.float64).float().requires_grad_() for shape in shapes]
+    query_NHD, key_GND, value_GND = inputs
+    blocked_NHD = TreeAttention.apply(query_NHD, key_GND, value_GND, tree_of(end_N, size), 0.3)
+    dense_HND = torch.nn.functional.scaled_dot_product_attention(
+        query_NHD.transpose(0, 1)[None], key_GND[None], value_GND[None], dense(end_N)[None, None], scale=0.3,
+        enable_gqa=True,
+    )[0]  # fmt: skip
+    torch.testing.assert_close(blocked_NHD, dense_HND.transpose(0, 1), rtol=1e-4, atol=1e-5)
+    upstream_NHD = torch.randn_like(blocked_NHD)
+    ours = torch.autograd.grad(blocked_NHD, inputs, upstream_NHD)
+    theirs = torch.autograd.grad(dense_HND.transpose(0, 1), inputs, upstream_NHD)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_group_of_eight_computes_a_fraction_of_the_square():
+    """Prompt 1024, completion 128: what a dense mask would compute, and what the blocks do."""
+    prompt = tuple(range(2, 1026))
+    samples = [Sample((*prompt, 5000 + i, *range(128)), (0,) * 1153, (0.0,) * 1153, 0.0) for i in range(8)]
+    end_N = torch.tensor(pack_row(samples, range(8)).end_N)
+    pairs = sum((b.last - b.first) * sum(last - first for first, last in b.ranges) for b in tree_of(end_N).blocks)
+    needed = int(dense(end_N).sum())
+    assert pairs < 1.3 * needed < 0.6 * len(end_N) ** 2
+
+
+def test_a_model_that_needs_more_than_this_attention_is_refused():
+    from transformers import AttentionInterface
+
+    from gpu_runtime.training.tree_attention import ATTENTION
+
+    attend = AttentionInterface()[ATTENTION]
+    heads = torch.randn(1, 2, 4, SIZE)
+    chain = tree_of(torch.full((4,), 4))
+    assert attend(None, heads, heads, heads, None, scaling=1.0, tree=chain, sliding_window=4)[0].shape == (
+        1,
+        4,
+        2,
+        SIZE,
+    )
+    for options in ({"sliding_window": 3}, {"softcap": 30.0}):
+        with pytest.raises(NotImplementedError):
+            attend(None, heads, heads, heads, None, scaling=1.0, tree=chain, **options)
+
+
+def test_log_probabilities_and_gradients_are_those_of_transformers_own_attention(tmp_path):
+    """Two groups longer than a block, against SDPA on each sample alone."""
+    folder = str(tiny_model_make(tmp_path))
+    policy = Policy.load(folder, torch.float32)
+    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    rng = random.Random(0)
+    samples = []
+    for group in range(2):
+        prompt = [rng.randrange(2, 90) for _ in range(150)]
+        for _ in range(3):
+            ids = (*prompt, *(rng.randrange(2, 90) for _ in range(70)))
+            samples.append(Sample(ids, (0,) * 150 + (1,) * 70, (0.0,) * 220, 1.0, group=group))
+    row = pack_row(samples, range(6))
+    logprobs_K = policy(RowTensors.of(row, torch.device("cpu")))
+    logprobs_K.square().sum().backward()
+    expected = []
+    for sample in samples:
+        ids_T = torch.tensor(sample.token_ids_T)
+        logits = plain(ids_T[None, :-1], use_cache=False).logits[0, 149:]
+        expected.append(logits.log_softmax(-1).gather(1, ids_T[150:, None])[:, 0])
+    torch.cat(expected).square().sum().backward()
+    # Entries stand in the order of the tree; a sample's own stay in theirs.
+    order = sorted(range(len(row.sample_K)), key=lambda k: row.sample_K[k])
+    torch.testing.assert_close(logprobs_K[order], torch.cat(expected), rtol=1e-5, atol=1e-5)
+    ours, theirs = (torch.cat([p.grad.flatten() for p in m.parameters()]) for m in (policy.model, plain))
+    assert (ours - theirs).norm() / theirs.norm() < 1e-5
