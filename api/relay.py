@@ -41,6 +41,8 @@ HOP_BY_HOP = {
 }
 # Ours or the connection's, none of the gateway's business.
 NOT_SENT_ON = HOP_BY_HOP | {"host", "content-length", "cookie", "expect", "x-relay-key"}
+# The server that answers says these of itself.
+NOT_SENT_BACK = HOP_BY_HOP | {"date", "server"}
 
 logger = logging.getLogger(__name__)
 
@@ -173,8 +175,8 @@ async def _whole(answer: aiohttp.ClientResponse):
 
 
 def _start(answer: aiohttp.ClientResponse) -> dict[str, Any]:
-    hop_by_hop = _named_by_connection(answer.headers.getall("Connection", [])) | HOP_BY_HOP
-    dropped = {name.encode("latin-1") for name in hop_by_hop}
+    not_sent = _named_by_connection(answer.headers.getall("Connection", [])) | NOT_SENT_BACK
+    dropped = {name.encode("latin-1") for name in not_sent}
     headers = [(name.lower(), value) for name, value in answer.raw_headers if name.lower() not in dropped]
     return {"type": "http.response.start", "status": answer.status, "headers": headers}
 

@@ -1,4 +1,4 @@
-"""The server: HTTP to the relay or to Django, websockets to the live channel. Runs under daphne."""
+"""The server: HTTP to the relay or to Django, websockets to the live channel. Runs under console.serve."""
 
 import os
 

@@ -243,7 +243,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": [], "propagate": True},
-        "daphne": {"level": "WARNING"},
+        "uvicorn": {"level": "WARNING"},
         "botocore": {"level": "WARNING"},
         "boto3": {"level": "WARNING"},
     },

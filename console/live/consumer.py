@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -10,7 +11,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, Unauthenticated
 from console.live.hub import follow
-from tinkerscript.wire.events import EventPage
+from console.metrics import WEBSOCKET_CLIENTS
 
 PAGE = 200
 CLOSE_BROKEN = 1011
@@ -24,7 +25,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
     """One watcher. ``allow(scope, session_id)`` raises a DomainError when this client may not watch that session.
 
     A refusal is sent after the handshake, as a close code that a browser shows to its page: 4400, 4401, 4403 or 4404.
+    ``send`` waits while the client does not take what it was sent; what is new meanwhile comes as one page.
     """
+
+    channel_layer_alias = ""  # none for each client: the hub listens once for all who watch a session
 
     def __init__(self, *, allow: Callable[[dict, str], Awaitable[None]]) -> None:
         super().__init__()
@@ -52,13 +56,22 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _send_all(self, session_id: str, after: int) -> None:
         try:
-            async with follow(session_id=session_id, after=after) as follower:
-                while events := await follower.next(limit=PAGE):
-                    page = EventPage(items=events, next_cursor=events[-1].cursor)
-                    await self.send(text_data=page.model_dump_json())
+            with WEBSOCKET_CLIENTS.track_inprogress():
+                async with follow(session_id=session_id, after=after) as follower:
+                    while events := await follower.next(limit=PAGE):
+                        if not await self._sent(follower.feed.text(events)):
+                            return
         except Exception:  # a client that hears nothing more must know it: it comes back with its cursor
             logger.exception("The live channel broke", extra={"session_id": session_id})
-            await self.close(code=CLOSE_BROKEN)
+            with suppress(OSError):
+                await self.close(code=CLOSE_BROKEN)
+
+    async def _sent(self, text: str) -> bool:
+        try:
+            await self.send(text_data=text)
+        except OSError:  # how ASGI says that the client has gone
+            return False
+        return True
 
 
 def _after(query_string: bytes) -> int:

@@ -2,17 +2,19 @@
 
     writer --(commit)--> rows --(wake-up by the channel layer, or every half second)--> Feed --> Follower, Follower...
 
-Rows are the record and followers have cursors, so nothing can be lost: a follower that is too slow for the feed's short
-memory reads on from the table, in pages as large as it asks for.
+Rows are the record and followers have cursors, so nothing can be lost and a client's queue costs nothing: it is the
+stretch between its cursor and the feed's head. Who is slow finds a longer stretch the next time it asks, in one page
+instead of many; who is slower than the feed's short memory reads on from the table.
 """
 
 import asyncio
 import logging
 import time
-from collections import deque
+from bisect import bisect_right
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
+from operator import attrgetter
 
 from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
@@ -26,10 +28,13 @@ LOOK_AGAIN_S = 0.5  # for writers in another process when the layer is in memory
 LAYER_RETRY_S = 5.0
 MEMORY = 1000  # entries that a feed keeps for its followers
 PAGE = 500  # rows per read
+TEXTS = 64  # pages kept as JSON: a thousand followers stand at a handful of places
+WOKEN_AT_ONCE = 50  # followers; then whatever else the process serves has its turn
 
 logger = logging.getLogger(__name__)
 
 _feeds: dict[str, "Feed"] = {}
+_cursor = attrgetter("cursor")
 
 
 class Feed:
@@ -37,14 +42,29 @@ class Feed:
 
     def __init__(self, session_id: str, since: int) -> None:
         self.session_id, self.since = session_id, since
-        self.recent: deque[Event] = deque()
+        self.recent: list[Event] = []
         self.followers: set[Follower] = set()
         self.task: asyncio.Task[None] | None = None
+        self._texts: dict[tuple[int, int], str] = {}
 
     @property
     def head(self) -> int:
         """The cursor of the newest entry seen."""
         return self.recent[-1].cursor if self.recent else self.since
+
+    def after(self, cursor: int, limit: int) -> list[Event]:
+        """At most ``limit`` of the recent entries that follow ``cursor``, which is not before ``since``."""
+        start = bisect_right(self.recent, cursor, key=_cursor)
+        return self.recent[start : start + limit]
+
+    def text(self, events: list[Event]) -> str:
+        """The page of these entries, which follow one another, as JSON: made once for all who are at one place."""
+        place = events[0].cursor, events[-1].cursor
+        if (text := self._texts.get(place)) is None:
+            if len(self._texts) >= TEXTS:
+                self._texts.clear()
+            text = self._texts[place] = EventPage(items=events, next_cursor=place[1]).model_dump_json()
+        return text
 
     async def run(self) -> None:
         """Read when woken or when it is time to look; end when cancelled."""
@@ -70,10 +90,13 @@ class Feed:
             session_id=self.session_id, after=self.head, limit=PAGE
         ):
             self.recent.extend(events)
-            while len(self.recent) > MEMORY:
-                self.since = self.recent.popleft().cursor
-            for follower in self.followers:
+            if (surplus := len(self.recent) - MEMORY) > 0:
+                self.since = self.recent[surplus - 1].cursor
+                del self.recent[:surplus]
+            for number, follower in enumerate(list(self.followers), start=1):
                 follower.news.set()
+                if number % WOKEN_AT_ONCE == 0:
+                    await asyncio.sleep(0)
 
 
 class Follower:
@@ -99,13 +122,14 @@ class Follower:
             return await database_sync_to_async(event_list)(
                 session_id=self.feed.session_id, after=self.cursor, limit=limit
             )
-        return [event for event in self.feed.recent if event.cursor > self.cursor][:limit]
+        return self.feed.after(self.cursor, limit)
 
 
 @asynccontextmanager
 async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
     """Follow a session's record from the cursor ``after``. The last follower to leave ends the session's reader."""
-    latest = await database_sync_to_async(event_cursor_latest)(session_id=session_id)
+    if session_id not in _feeds:
+        latest = await database_sync_to_async(event_cursor_latest)(session_id=session_id)
     feed = _feeds.get(session_id)
     if feed is None:
         feed = _feeds[session_id] = Feed(session_id, latest)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
 from typing import IO
 
 from django.conf import settings
@@ -66,7 +65,7 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True
         self._start_store()
-        self._children.start(Child("web", lambda: _python("-m", "daphne", *_daphne_arguments()), grace_s=5.0))
+        self._children.start(Child("web", lambda: _python("-m", "console.serve"), grace_s=5.0))
         self._wait_for_store()
         self._say(f"store   {storage.store_get().endpoint_url}")
         self._children.start(Child("reconcile", lambda: _python("manage.py", "reconcile"), grace_s=15.0))
@@ -138,10 +137,6 @@ def _web_answers() -> bool:
             return answer.status == 200
     except OSError:
         return False
-
-
-def _daphne_arguments() -> Sequence[str]:
-    return ("-v", "0", "-b", settings.HOST, "-p", str(settings.PORT), "console.asgi:application")
 
 
 def _python(*arguments: str) -> subprocess.Popen[bytes]:

@@ -1,12 +1,7 @@
-"""The server as it runs: daphne in a process of its own, over real sockets."""
+"""The server as it runs: a process of its own, over real sockets."""
 
 import asyncio
-import os
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 import factories
@@ -14,8 +9,6 @@ import pytest
 from aiohttp import web
 from asgi_calls import FakeGateway, episode_key
 from asgiref.sync import sync_to_async
-from django.conf import settings
-from django.db import connection
 
 from console.live.services import event_record
 from console.sessions.models import Session
@@ -24,36 +17,6 @@ from tinkerscript.wire.events import EventKind, EventPage
 from tinkerscript.wire.runtime import Report, ReportEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
-START_S = 60.0
-
-
-@pytest.fixture
-def origin(transactional_db: None) -> Iterator[str]:
-    """The address of a daphne that serves the test database. Its listening socket is made here, so none is guessed."""
-    environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "console.settings",
-        "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
-        "TINKERSCRIPT_SECRET_KEY": settings.SECRET_KEY,
-        "PYTHONPATH": os.pathsep.join([".", "sdk"]),
-    }
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        command = [sys.executable, "-m", "daphne", "--fd", str(listener.fileno()), "console.asgi:application"]
-        process = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR, pass_fds=[listener.fileno()])
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            process.terminate()
-            process.wait(20)
-
-
-@pytest.fixture
-async def http(origin: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of that server; connections wait in the socket's backlog until it is up."""
-    timeout = aiohttp.ClientTimeout(total=START_S)
-    async with aiohttp.ClientSession(origin, timeout=timeout) as session:
-        async with session.get("/healthz") as answer:
-            assert await answer.json() == {"status": "ok"}
-        yield session
 
 
 async def live_page(watched: aiohttp.ClientWebSocketResponse) -> EventPage:
@@ -121,6 +84,7 @@ async def test_the_relay_streams_and_hangs_up_over_real_sockets(http, project: P
     try:
         turns.put_nowait(b"data: 0\n\n")
         answer = await http.post("/openai/v1/chat/completions", data=b"{}", headers=headers)
+        assert len(answer.headers.getall("Date")) == 1  # the gateway's own is not passed on beside ours
         async with asyncio.timeout(10):
             assert await answer.content.readany() == b"data: 0\n\n"
             for number in range(1, 4):
@@ -174,3 +138,16 @@ async def test_a_watcher_goes_on_after_the_long_poll_that_began_the_reading_has_
             while f"{number}" not in lines:
                 lines = [event.data.get("line") for event in (await live_page(watched)).items]
             (await asked).close()
+
+
+async def test_a_head_without_an_end_is_refused(origin: str, http) -> None:
+    host, _, port = origin.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-long: " + b"y" * 80_000)
+    async with asyncio.timeout(30):
+        assert (await reader.readline()).startswith(b"HTTP/1.1 431 ")
+        while await reader.read(1000):
+            pass  # to the end: the connection is closed
+    writer.close()
+    async with http.get("/healthz", headers={"x-long": "y" * 5000}) as answer:
+        assert answer.status == 200

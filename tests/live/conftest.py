@@ -1,0 +1,43 @@
+"""The web server as it runs: a process of its own, over real sockets."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+from django.conf import settings
+from django.db import connection
+
+START_S = 60.0
+
+
+@pytest.fixture
+def origin(transactional_db: None) -> Iterator[str]:
+    """The address of a server of the test database. Its listening socket is made here, so none is guessed."""
+    environment = os.environ | {
+        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+        "TINKERSCRIPT_SECRET_KEY": settings.SECRET_KEY,
+        "PYTHONPATH": os.pathsep.join([".", "sdk"]),
+    }
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        command = [sys.executable, "-m", "console.serve", "--fd", str(listener.fileno())]
+        process = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR, pass_fds=[listener.fileno()])
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+@pytest.fixture
+async def http(origin: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of that server; connections wait in the socket's backlog until it is up."""
+    timeout = aiohttp.ClientTimeout(total=START_S)
+    async with aiohttp.ClientSession(origin, timeout=timeout) as session:
+        async with session.get("/healthz") as answer:
+            assert await answer.json() == {"status": "ok"}
+        yield session

@@ -1,0 +1,56 @@
+"""Clients that read slowly: they cost the server nothing, get fewer and longer pages, and miss nothing."""
+
+import aiohttp
+import factories
+import pytest
+from asgiref.sync import sync_to_async
+
+from console.live.models import EventRecord
+from console.live.selectors import event_list
+from console.users.models import Project
+from tinkerscript.wire.events import EventPage
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BURSTS, BURST, LINE_BYTES = 40, 25, 12_000  # 12 MB: more than the sockets between two processes hold
+
+
+async def write_burst(session_id: str, number: int) -> None:
+    first = number * BURST
+    rows = [
+        EventRecord(session_id=session_id, kind="log", data={"n": first + index, "line": "x" * LINE_BYTES})
+        for index in range(BURST)
+    ]
+    await EventRecord.objects.abulk_create(rows)
+
+
+async def take(watched: aiohttp.ClientWebSocketResponse, cursors: list[int], until: int) -> int:
+    """Read pages until ``cursors`` holds so many entries; how many pages it took."""
+    pages = 0
+    while len(cursors) < until:
+        page = EventPage.model_validate_json(await watched.receive_str(timeout=30))
+        cursors += [event.cursor for event in page.items]
+        pages += 1
+    return pages
+
+
+async def test_a_slow_client_gets_fewer_and_longer_pages_and_misses_nothing(http, project: Project, api_key) -> None:
+    session = await sync_to_async(factories.session_make)(project)
+    path, headers = f"/ws/v1/sessions/{session.id}", {"Authorization": f"Bearer {api_key}"}
+    connections = [await http.ws_connect(path, headers=headers, max_msg_size=0) for _ in range(4)]
+    slow, *quick = connections
+    seen: list[list[int]] = [[] for _ in quick]
+    pages = [0 for _ in quick]
+    for burst in range(BURSTS):
+        await write_burst(session.id, burst)
+        for index, watched in enumerate(quick):
+            pages[index] += await take(watched, seen[index], 1 + (burst + 1) * BURST)
+    late: list[int] = []
+    late_pages = await take(slow, late, 1 + BURSTS * BURST)
+    record = await sync_to_async(event_list)(session_id=session.id, after=0, limit=5000)
+    assert late == [event.cursor for event in record]
+    assert all(cursors == late for cursors in seen)
+    assert min(pages) >= BURSTS
+    assert late_pages < BURSTS
+    for watched in connections:
+        await watched.close()
