@@ -16,14 +16,13 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from api.relay_keys import claim_of
-from api.relay_refusals import Refusal, refusal_for_state, stream_error
+from api.relay_refusals import PREFIX, Refusal, refusal_for_state, stream_error
 from api.relay_routes import routes
 from api.upstream import CONNECTION_ERRORS, client
 from console.logs import logs_bind
 from console.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
 from tinkerscript.wire.sessions import SessionState
 
-PREFIX = "/openai"
 BODY_LIMIT_BYTES = 16 << 20
 READY_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.25
@@ -167,7 +166,9 @@ async def _exchange(method: str, url: URL, headers: CIMultiDict[str], body: byte
         if not is_started:
             raise ConnectionLost from error
         # Too late to begin again: a client that only saw the stream end would take half an answer for a whole one.
-        await send({"type": "http.response.body", "body": stream_error("The runtime went away in mid-answer.")})
+        await send(
+            {"type": "http.response.body", "body": stream_error("The runtime went away in mid-answer.", url.path)}
+        )
 
 
 async def _whole(answer: aiohttp.ClientResponse):

@@ -1,12 +1,14 @@
-"""How the relay says no: in the words of the OpenAI dialect, because its callers are OpenAI clients."""
+"""How the relay says no: in the words of the dialect that the client speaks, which goes by the path it asks for."""
 
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from console.sessions.selectors import Route
+from tinkerscript.wire import anthropic
 from tinkerscript.wire.sessions import SessionState
 
+PREFIX = "/openai"  # of every path that the relay serves; what follows is the gateway's path
 TYPES = {401: "authentication_error", 503: "server_error"}
 
 
@@ -17,14 +19,14 @@ class Refusal(Exception):
         super().__init__(message)
         self.status, self.code, self.message, self.retry_after_s = status, code, message, retry_after_s
 
-    async def send(self, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
-        """Answer the client with it."""
-        body = _body(self.status, self.code, self.message).encode()
+    async def send(self, send: Callable[[dict[str, Any]], Awaitable[None]], path: str) -> None:
+        """Answer the client that asked for ``path`` with it."""
+        body = _body(self.status, self.code, self.message, path).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         if self.retry_after_s is not None:
             headers.append((b"retry-after", str(self.retry_after_s).encode()))
         elif self.status == 409:
-            headers.append((b"x-should-retry", b"false"))  # OpenAI clients would try a conflict again
+            headers.append((b"x-should-retry", b"false"))  # both dialects' clients would try a conflict again
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
@@ -39,11 +41,18 @@ def refusal_for_state(route: Route) -> Refusal | None:
     return None
 
 
-def stream_error(message: str) -> bytes:
-    """The last event of a stream that broke; OpenAI clients raise it."""
-    return b"\n\ndata: " + _body(502, "upstream_lost", message).encode() + b"\n\n"
+def stream_error(message: str, path: str) -> bytes:
+    """The last event of a stream that broke; clients of both dialects raise it."""
+    event = b"event: error\n" if _is_anthropic(path) else b""
+    return b"\n\n" + event + b"data: " + _body(502, "upstream_lost", message, path).encode() + b"\n\n"
 
 
-def _body(status: int, code: str, message: str) -> str:
+def _body(status: int, code: str, message: str, path: str) -> str:
+    if _is_anthropic(path):
+        return json.dumps(anthropic.error_body(status, message))
     kind = TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+
+
+def _is_anthropic(path: str) -> bool:
+    return path.removeprefix(PREFIX).startswith(anthropic.PATH)

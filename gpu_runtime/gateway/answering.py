@@ -18,6 +18,7 @@ from gpu_runtime.gateway.http import episode_key, openai_error, request_id, unle
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.open_episode import OpenEpisode
 from gpu_runtime.gateway.plan import ChatPlan
+from gpu_runtime.gateway.splicing import Prompt
 from gpu_runtime.gateway.text_plan import TextPlan
 from gpu_runtime.journal_records import CallRecord
 from tinkerscript.wire.runtime import Assignment
@@ -78,6 +79,11 @@ class Answering:
         finally:
             if not handed_over:
                 live.detach()
+
+    async def prompt(self, episode: OpenEpisode, plan: ChatPlan) -> Prompt:
+        """What the engine would read if ``plan`` were asked now. Raises BadRequest."""
+        plan.check()
+        return await self._calls.compose(episode, plan)
 
     def check_model(self, name: str) -> None:
         """Raises NotFound for a model that is not this session's."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+from gpu_runtime.gateway.call_ids import MESSAGE, spelled
 from gpu_runtime.gateway.chat_answer import PlainText, policy_version, usage
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.plan import ChatPlan
@@ -63,7 +64,7 @@ def _end(answer: Completion) -> dict[str, Any]:
 
 def _head(plan: ChatPlan, call_id: str, read: int) -> dict[str, Any]:
     return {
-        "id": "msg_" + call_id.removeprefix("call_"),
+        "id": spelled(MESSAGE, call_id),
         "type": "message",
         "role": "assistant",
         "model": plan.request.model,

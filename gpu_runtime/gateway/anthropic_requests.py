@@ -70,17 +70,22 @@ class NamedToolChoice(Strict):
     disable_parallel_tool_use: bool = False
 
 
-class MessagesRequest(BaseModel):
-    """The body of ``POST /v1/messages``."""
+class CountRequest(BaseModel):
+    """The body of ``POST /v1/messages/count_tokens``: what makes the prompt."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     model: str
     messages: list[Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]] = Field(min_length=1)
-    max_tokens: int = Field(ge=1)
     system: str | list[TextBlock] | None = None
     tools: list[Tool] | None = Field(None, max_length=128)
     tool_choice: Annotated[ToolChoice | NamedToolChoice, Field(discriminator="type")] | None = None
+
+
+class MessagesRequest(CountRequest):
+    """The body of ``POST /v1/messages``."""
+
+    max_tokens: int = Field(ge=1)
     temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
     stop_sequences: list[StopString] | None = Field(None, max_length=MAX_STOPS)
@@ -88,19 +93,17 @@ class MessagesRequest(BaseModel):
     metadata: dict[str, str] | None = None
 
 
-def chat_request(asked: MessagesRequest) -> ChatRequest:
+def chat_request(asked: CountRequest) -> ChatRequest:
     """The same question in chat terms. Raises BadRequest for what does not fit together."""
     chat: dict[str, Any] = {
         "model": asked.model,
         "messages": [*_system(asked), *(each for message in asked.messages for each in _messages(message))],
-        "max_tokens": asked.max_tokens,
-        "temperature": asked.temperature,
-        "top_p": asked.top_p,
-        "stop": asked.stop_sequences or None,
-        "stream": asked.stream,
-        "metadata": asked.metadata,
         "tools": [_tool(tool) for tool in asked.tools or []],
     }
+    if isinstance(asked, MessagesRequest):
+        chat["stop"] = asked.stop_sequences or None
+        for name in ("max_tokens", "temperature", "top_p", "stream", "metadata"):
+            chat[name] = getattr(asked, name)
     if isinstance(asked.tool_choice, NamedToolChoice):
         chat["tool_choice"] = {"type": "function", "function": {"name": asked.tool_choice.name}}
     elif asked.tool_choice is not None:
@@ -110,7 +113,7 @@ def chat_request(asked: MessagesRequest) -> ChatRequest:
     return checked(chat, ChatRequest)
 
 
-def _system(asked: MessagesRequest) -> list[dict[str, Any]]:
+def _system(asked: CountRequest) -> list[dict[str, Any]]:
     return [] if asked.system is None else [{"role": "system", "content": _text(asked.system)}]
 
 

@@ -15,7 +15,7 @@ from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.open_episode import OpenEpisode
 from gpu_runtime.gateway.plan import ChatPlan
 from gpu_runtime.gateway.render import Renderer
-from gpu_runtime.gateway.splicing import Prompt
+from gpu_runtime.gateway.splicing import Conversation, Prompt
 from gpu_runtime.gateway.text_plan import TextPlan
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
 from gpu_runtime.journal import EpisodeNotOpen
@@ -67,6 +67,11 @@ class Calls:
         live.attach()
         return live
 
+    async def compose(self, episode: OpenEpisode, plan: Plan) -> Prompt:
+        """The prompt of ``plan``, on the ids of the episode's earlier calls. Raises BadRequest."""
+        conversation = await self._conversation(episode)
+        return await asyncio.to_thread(plan.compose, conversation)
+
     async def _answer(self, episode: OpenEpisode, plan: Plan, live: LiveCall) -> None:
         try:
             if plan.request_id and (found := await self._episodes.recorded_call(episode, plan.request_id)):
@@ -89,8 +94,7 @@ class Calls:
             live.fail(GatewayError("the call failed inside the service", hint="Report this with the request id."))
 
     async def _sample(self, episode: OpenEpisode, plan: Plan, live: LiveCall) -> None:
-        conversation = await self._episodes.conversation(episode, self._renderer.tool_format)
-        prompt = await asyncio.to_thread(plan.compose, conversation)
+        prompt = await self.compose(episode, plan)
         self._check_length(prompt)
         self._episodes.group_found(episode, prompt.ids)
         await self._episodes.call_gate(episode)
@@ -108,11 +112,14 @@ class Calls:
             raise
         record = self._record(episode, plan, live, prompt, answers, begun_at)
         await _to_the_end(self._episodes.call_record(episode, record, parent_prefix_length=prompt.parent_prefix_length))
-        conversation.add(record, self._renderer.tool_format)
+        (await self._conversation(episode)).add(record, self._renderer.tool_format)
         live.finish(record)
 
     async def _generate_all(self, plan: Plan, live: LiveCall, prompt: Prompt, answers: list[list[Delta]]) -> None:
         room, identity = self.context_length - len(prompt.ids), plan.request_id or live.id
+    async def _conversation(self, episode: OpenEpisode) -> Conversation:
+        return await self._episodes.conversation(episode, self._renderer.tool_format)
+
         options = [
             plan.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice)
             for choice in range(plan.choices)

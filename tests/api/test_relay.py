@@ -325,3 +325,40 @@ async def test_the_key_is_taken_from_x_api_key_too(gateway, served) -> None:
     assert (status, body.decode()) == (200, key)
     status, _, _ = await Call(application, "POST", "/openai/v1/messages", body=b"{}", x_api_key="forged").answer()
     assert status == 401
+
+
+async def test_refusals_speak_the_dialect_of_the_path(gateway, served, monkeypatch) -> None:
+    monkeypatch.setattr(relay, "BODY_LIMIT_BYTES", 100)
+    path = "/openai/v1/messages"
+
+    async def refused(path: str, key: str | None, body: bytes = b"{}") -> tuple[int, str]:
+        status, _, answer = await Call(application, "POST", path, key=key, body=body).answer()
+        found = json.loads(answer)
+        assert found["type"] == "error"
+        assert found["error"]["message"]
+        return status, found["error"]["type"]
+
+    good = episode_key(served.id)
+    for anthropic in (path, path + "/count_tokens"):
+        assert await refused(anthropic, None) == (401, "authentication_error")
+        assert await refused(anthropic, episode_key(served.id, lives_s=-1)) == (410, "invalid_request_error")
+        assert await refused(anthropic, good, b"x" * 101) == (413, "request_too_large")
+    await update(served, state=SessionState.LOADING, address="")
+    assert await refused(path, good) == (503, "overloaded_error")
+    assert not gateway.requests
+
+
+async def test_a_broken_stream_of_messages_ends_in_its_dialects_error(gateway, served) -> None:
+    async def break_off(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"event: ping\ndata: {}\n\n")
+        await asyncio.sleep(0.05)  # let the piece out before the connection goes
+        request.transport.abort()
+        return response
+
+    gateway.answer = break_off
+    _, _, body = await Call(application, "POST", "/openai/v1/messages", key=episode_key(served.id), body=b"{}").answer()
+    last = body.strip().rpartition(b"\n\n")[2]
+    assert last.startswith(b"event: error\ndata: ")
+    assert json.loads(last.partition(b"data: ")[2])["error"]["type"] == "api_error"

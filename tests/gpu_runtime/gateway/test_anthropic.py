@@ -155,3 +155,43 @@ async def test_error_in_a_stream_is_its_last_event(tmp_path) -> None:
         last = answer.text.strip().rpartition("event: error\ndata: ")[2]
         assert json.loads(last)["error"]["type"] == "overloaded_error"
         assert "message_stop" not in answer.text
+
+
+async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    asked = {"model": MODEL, "system": "Be brief.", "tools": [WEATHER]}
+    messages: list[Any] = [{"role": "user", "content": "Paris?"}]
+    gateway.engine.say(CALL_TEXT, "Sunny.", '{"name": "get_weather", "arguments": {"city": "Paris"}}')
+    for _ in range(2):
+        counted = await count(gateway, begun, messages=messages, **asked)
+        answer = await ask(gateway, begun, messages=messages, **asked)
+        assert counted.input_tokens == answer.usage.input_tokens == len(gateway.engine.requests[-1].prompt_ids)
+        messages.append({"role": "assistant", "content": answer.content})
+        calls = [block for block in answer.content if block.type == "tool_use"]
+        results = [{"type": "tool_result", "tool_use_id": call.id, "content": "sun"} for call in calls]
+        messages.append({"role": "user", "content": results or "And now?"})
+    forced = {"tool_choice": {"type": "any"}, "messages": messages} | asked
+    assert (await count(gateway, begun, **forced)).input_tokens == (
+        await ask(gateway, begun, **forced)
+    ).usage.input_tokens
+    assert len(gateway.engine.requests) == len(gateway.journal.calls(begun["episode_id"])) == 3, "counting is no call"
+
+
+async def test_counting_takes_what_makes_a_prompt_and_nothing_else(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    headers = {"X-Api-Key": begun["api_key"]}
+    for option, named in (({"max_tokens": 5}, "max_tokens"), ({"messages": []}, "messages"), ({"model": 3}, "model")):
+        body = {"model": MODEL, "messages": HELLO} | option
+        answer = await gateway.http.post("/v1/messages/count_tokens", json=body, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+        assert named in answer.json()["error"]["message"]
+    long = {"model": MODEL, "messages": [{"role": "user", "content": "x " * 3000}]}
+    counted = await gateway.http.post("/v1/messages/count_tokens", json=long, headers=headers)
+    assert counted.json()["input_tokens"] > 2000, "to be told how much too long it is"
+    assert (await gateway.end(begun["episode_id"])).json()["error"]["code"] == "empty_episode"
+
+
+async def count(gateway: Gateway, begun: dict[str, Any], **options: Any) -> Any:
+    url = f"http://{gateway.address}"
+    async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
+        return await client.messages.count_tokens(**options)
