@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from gpu_runtime.gateway.errors import BadRequest
 from gpu_runtime.gateway.messages import Message
 
+TIERS = ("auto", "default", "fast", "flex", "priority", "scale")  # of price and speed: all are the same here
 # Options of the dialect that this gateway does not have, with the values at which they say nothing.
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
@@ -20,10 +21,11 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "min_p": (0,),
     "min_tokens": (0,),
     "modalities": (["text"],),
-    "service_tier": ("auto", "default"),
-    "store": (False,),
+    "service_tier": TIERS,
+    "store": (False, True),  # every call is kept, whatever is asked
     "suffix": ("",),
     "top_k": (0, -1),
+    "verbosity": ("medium",),
 }
 MAX_STOPS = 16
 
@@ -106,7 +108,11 @@ class SampledRequest(_Options):
     stream_options: StreamOptions | None = None
     return_token_ids: bool | None = None
     metadata: dict[str, str] | None = None
+    # Labels of the client's own that change no answer.
     user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
 
     @model_validator(mode="after")
     def _stream_fits(self) -> Self:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from gpu_runtime.gateway.completion_requests import ChatRequest, checked
+from gpu_runtime.gateway.completion_requests import TIERS, ChatRequest, checked
 from gpu_runtime.gateway.messages import Strict
 
 # Options that this gateway does not have, with the values at which they say nothing.
@@ -12,7 +12,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "background": (False,),
     "include": ([],),
     "reasoning": ({},),
-    "service_tier": ("auto", "default"),
+    "service_tier": TIERS,
     "store": (False,),
     "stream_options": ({}, {"include_obfuscation": False}),
     "top_logprobs": (0,),
@@ -127,6 +127,7 @@ class ResponsesRequest(BaseModel):
     user: str | None = None
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
 
 
 def chat_request(asked: ResponsesRequest) -> ChatRequest:

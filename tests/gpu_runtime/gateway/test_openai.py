@@ -258,7 +258,8 @@ async def test_response_format_reaches_the_engine(gateway: Gateway) -> None:
         ({"top_k": 5}, "top_k"),
         ({"made_up": True}, "made_up"),
         ({"functions": []}, "functions"),
-        ({"store": True}, "store"),
+        ({"service_tier": "made_up"}, "service_tier"),
+        ({"prompt_cache_retention": "for ever"}, "prompt_cache_retention"),
         ({"max_tokens": -1}, "max_tokens"),
         ({"max_tokens": "5"}, "max_tokens"),
         ({"temperature": 3}, "temperature"),
@@ -285,6 +286,13 @@ async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gatew
     assert answer.json()["error"]["param"] == param
     assert answer.json()["error"]["type"] == "invalid_request_error"
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200
+
+
+async def test_what_clients_send_by_habit_and_changes_no_answer_is_accepted(gateway: Gateway) -> None:
+    labels = {"user": "me", "safety_identifier": "me", "prompt_cache_key": "k", "prompt_cache_retention": "24h"}
+    habits = {"store": True, "service_tier": "flex", "verbosity": "medium", "metadata": {"run": "1"}}
+    answer = await gateway.raw_chat((await gateway.begin())["api_key"], **labels, **habits, parallel_tool_calls=True)
+    assert answer.status_code == 200, answer.text
 
 
 async def test_neutral_values_and_nulls_are_accepted(gateway: Gateway) -> None:
