@@ -29,12 +29,20 @@ class RefusalPart(Strict):
     refusal: str
 
 
-class FunctionCall(Strict):
+class _Echoed(Strict):
+    """What clients make of an answer for themselves, and send back with it: it says nothing to the model."""
+
+    parsed: Any = None
+    parsed_arguments: Any = None
+    provider_specific_fields: Any = None
+
+
+class FunctionCall(_Echoed):
     name: str = Field(min_length=1, max_length=256)
     arguments: str
 
 
-class ToolCall(Strict):
+class ToolCall(_Echoed):
     id: str = Field(min_length=1, max_length=256)
     type: Literal["function"] = "function"
     function: FunctionCall
@@ -53,7 +61,7 @@ class UserMessage(Strict):
     name: str | None = None
 
 
-class AssistantMessage(Strict):
+class AssistantMessage(_Echoed):
     role: Literal["assistant"]
     content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] = ""
     name: str | None = None

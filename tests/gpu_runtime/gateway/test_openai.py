@@ -288,6 +288,21 @@ async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gatew
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200
 
 
+async def test_what_clients_add_to_an_echoed_answer_says_nothing(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    gateway.engine.say('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>')
+    asked = {"tools": [WEATHER], "max_tokens": 100}
+    message = (await gateway.raw_chat(begun["api_key"], **asked)).json()["choices"][0]["message"]
+    message |= {"parsed": {"a": 1}, "provider_specific_fields": {"refusal": None}}
+    message["tool_calls"][0]["function"]["parsed_arguments"] = {"city": "Paris"}
+    result = {"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "sun"}
+    messages = [{"role": "user", "content": "hello"}, message, result]
+    assert (await gateway.raw_chat(begun["api_key"], messages=messages, **asked)).status_code == 200
+    first, second = gateway.engine.requests
+    seen = (*first.prompt_ids, *first.token_ids)
+    assert second.prompt_ids[: len(seen)] == seen
+
+
 async def test_what_clients_send_by_habit_and_changes_no_answer_is_accepted(gateway: Gateway) -> None:
     labels = {"user": "me", "safety_identifier": "me", "prompt_cache_key": "k", "prompt_cache_retention": "24h"}
     habits = {"store": True, "service_tier": "flex", "verbosity": "medium", "metadata": {"run": "1"}}
