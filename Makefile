@@ -22,7 +22,7 @@ up:
 
 ## make test         set-up, then the whole suite: the quick tests, then those with the real engine, one process at a time
 test:
-	@$(SETUP) runtime dev frontend browser
+	@$(SETUP) runtime dev launchers frontend browser engines
 	@$(RUN) -m pytest -m "not engine"
 	@$(RUN) -m pytest -m engine
 
@@ -32,7 +32,7 @@ frontend:
 
 ## make check        style and import contracts
 check:
-	@$(SETUP) runtime dev
+	@$(SETUP) runtime dev launchers
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check --exclude '*.md'
 	@.venv/bin/lint-imports

@@ -7,6 +7,8 @@ TINKERSCRIPT_PORT       8000                       port that `manage.py up` list
 TINKERSCRIPT_PUBLIC_URL http://127.0.0.1:PORT      origin that browsers and clients use
 TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
 TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
+TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm; their settings: launchers/options.py
+TINKERSCRIPT_RUNTIME_SERVER_URL http://127.0.0.1:PORT origin at which runtimes find the server
 TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
 TINKERSCRIPT_METRICS_TOKEN                         what Prometheus sends to read /metrics; without it: this machine only
 TINKERSCRIPT_DEBUG      0                          1: error pages with tracebacks, any folder is a base model
@@ -19,53 +21,18 @@ REDIS_URL               (in memory)                channel layer and cache for m
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
 """
 
-import os
 import secrets
 from pathlib import Path
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from console.environment import read_int, read_models, read_text, read_url
 from console.mail import mail_settings
 from console.private_files import read_or_create
+from console.scheduling.launchers.options import launcher_options_read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-
-
-def read_text(name: str, default: str, *, among: tuple[str, ...] = ()) -> str:
-    """A variable's text, one of ``among`` where that is given. An empty variable counts as absent."""
-    value = os.environ.get(name, "").strip() or default
-    if among and value not in among:
-        raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(among)}.")
-    return value
-
-
-def read_int(name: str, default: int, *, low: int, high: int) -> int:
-    """A whole number between ``low`` and ``high``."""
-    value = read_text(name, str(default))
-    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
-        raise ImproperlyConfigured(f"{name}={value!r} is not a whole number from {low} to {high}.")
-    return int(value)
-
-
-def read_url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
-    """A URL with one of ``schemes``, without its last slash."""
-    value = read_text(name, default).rstrip("/")
-    scheme, separator, rest = value.partition("://")
-    if value and (scheme not in schemes or not separator or not rest):
-        raise ImproperlyConfigured(f"{name}={value!r} is not a URL that starts with {' or '.join(schemes)}://.")
-    return value
-
-
-def read_models(name: str) -> dict[str, str]:
-    """``name=/folder,name=/folder`` as a dict."""
-    models = {}
-    for entry in filter(None, read_text(name, "").split(",")):
-        model, separator, folder = entry.partition("=")
-        if not (separator and model.strip() and Path(folder.strip()).is_absolute()):
-            raise ImproperlyConfigured(f"{name}: {entry!r} does not read name=/absolute/folder.")
-        models[model.strip()] = folder.strip()
-    return models
 
 
 # -- This server --------------------------------------------------------------------------------------------------
@@ -74,8 +41,9 @@ DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
 HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
 PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", schemes=("http", "https"))
-# Where runtimes on this machine find the server: an address that listens everywhere listens on loopback too.
+# Where this machine finds the server: an address that listens everywhere listens on loopback too.
 INTERNAL_URL = f"http://{'127.0.0.1' if HOST in ('0.0.0.0', '::') else HOST}:{PORT}"
+RUNTIME_SERVER_URL = read_url("TINKERSCRIPT_RUNTIME_SERVER_URL", INTERNAL_URL, schemes=("http", "https"))
 DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
 SECRET_KEY = read_text("TINKERSCRIPT_SECRET_KEY", "") or read_or_create(
     DATA / "secret_key", lambda: secrets.token_urlsafe(64)
@@ -109,6 +77,7 @@ if S3_ENDPOINT_URL and not (S3_ACCESS_KEY and S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ENDPOINT_URL needs S3_ACCESS_KEY and S3_SECRET_KEY beside it.")
 if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ACCESS_KEY and S3_SECRET_KEY do nothing without S3_ENDPOINT_URL.")
+LAUNCHER = launcher_options_read(server_url=RUNTIME_SERVER_URL, s3_endpoint_url=S3_ENDPOINT_URL)
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 

@@ -1,4 +1,10 @@
-"""What a runtime is told by its launcher: three environment variables, read once at start-up."""
+"""What a runtime is told by its launcher, in environment variables that are read once at start-up.
+
+TINKERSCRIPT_SERVER_URL, _LEASE and _RUNTIME_DIR are always there. A launcher whose runtimes have a network of their
+own adds TINKERSCRIPT_RUNTIME_LISTEN, where the gateway listens (127.0.0.1 and a free port otherwise), and, where the
+control plane finds it under another name, TINKERSCRIPT_RUNTIME_ADDRESS; both read host:port.
+TINKERSCRIPT_RUNTIME_GPUS is how many devices were asked for.
+"""
 
 import os
 import re
@@ -8,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 _LEASE = re.compile(r"tml-ls-(?P<session_id>[A-Za-z0-9_-]{1,40})\.[0-9a-f]{64}")
+_ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.\-]+):(?P<port>\d{1,5})")
 
 
 class BadConfig(ValueError):
@@ -22,6 +29,10 @@ class RuntimeConfig:
     lease: str = field(repr=False)  # a secret: it must not reach a log through a repr
     session_id: str
     runtime_dir: Path
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 0
+    address: str | None = None
+    gpus: int = 0
 
 
 def config_read(environ: Mapping[str, str]) -> RuntimeConfig:
@@ -37,7 +48,17 @@ def config_read(environ: Mapping[str, str]) -> RuntimeConfig:
     folder = Path(_required(environ, "TINKERSCRIPT_RUNTIME_DIR"))
     if not folder.is_absolute() or not folder.is_dir():
         raise BadConfig(f"TINKERSCRIPT_RUNTIME_DIR must be an existing folder with an absolute path, not {folder}")
-    return RuntimeConfig(server_url=url, lease=lease, session_id=matched["session_id"], runtime_dir=folder)
+    listen_host, listen_port = _listen(environ)
+    return RuntimeConfig(
+        server_url=url,
+        lease=lease,
+        session_id=matched["session_id"],
+        runtime_dir=folder,
+        listen_host=listen_host,
+        listen_port=listen_port,
+        address=_address(environ),
+        gpus=_gpus(environ),
+    )
 
 
 def config_load() -> RuntimeConfig:
@@ -49,6 +70,29 @@ def config_load() -> RuntimeConfig:
     # The engine and the ranks are children of this process; the lease is none of their business.
     del os.environ["TINKERSCRIPT_LEASE"]
     return config
+
+
+def _listen(environ: Mapping[str, str]) -> tuple[str, int]:
+    text = environ.get("TINKERSCRIPT_RUNTIME_LISTEN", "").strip() or "127.0.0.1:0"
+    matched = _ADDRESS.fullmatch(text)
+    if not matched or int(matched["port"]) > 65535:
+        raise BadConfig(f"TINKERSCRIPT_RUNTIME_LISTEN must read host:port, such as 0.0.0.0:7000, not {text!r}")
+    return matched["host"], int(matched["port"])
+
+
+def _address(environ: Mapping[str, str]) -> str | None:
+    text = environ.get("TINKERSCRIPT_RUNTIME_ADDRESS", "").strip()
+    matched = _ADDRESS.fullmatch(text)
+    if text and (not matched or not 0 < int(matched["port"]) <= 65535):
+        raise BadConfig(f"TINKERSCRIPT_RUNTIME_ADDRESS must read host:port, not {text!r}")
+    return text or None
+
+
+def _gpus(environ: Mapping[str, str]) -> int:
+    text = environ.get("TINKERSCRIPT_RUNTIME_GPUS", "").strip() or "0"
+    if not re.fullmatch(r"[0-9]{1,3}", text):
+        raise BadConfig(f"TINKERSCRIPT_RUNTIME_GPUS must be a number of devices, not {text!r}")
+    return int(text)
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

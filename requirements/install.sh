@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev model frontend browser)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines)
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -77,6 +77,8 @@ install_runtime() {
 
 install_dev() { pip_step dev "test tools" dev; }
 
+install_launchers() { pip_step launchers "clients of Docker and Kubernetes" launchers; }
+
 install_model() {
   # Not stamped: the tool itself sees in a moment whether the folder is there and complete.
   local dest="${TINKERSCRIPT_DATA:-.data}/models/SmolLM2-135M-Instruct"
@@ -115,10 +117,26 @@ install_browser() {
   touch "$stamps/browser"
 }
 
+install_engines() {
+  # For the tests of the launchers, which skip without them; so no failure here stops anything.
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ -e "$stamps/engines" ]; then return 0; fi
+  local wanted=()
+  command -v dockerd >/dev/null || wanted+=(docker.io)
+  command -v busybox >/dev/null || wanted+=(busybox-static)
+  command -v slurmctld >/dev/null || wanted+=(slurmctld slurmd slurm-client munge)
+  if [ ${#wanted[@]} -gt 0 ]; then
+    say "set-up: Docker and Slurm for the tests of the launchers"
+    # RUNLEVEL=1: no service of theirs is started; the tests start private ones.
+    { run timeout 120 apt-get update -qq && RUNLEVEL=1 run timeout 300 apt-get install -y -qq --no-install-recommends "${wanted[@]}"; } ||
+      say "they could not be installed; those tests will be skipped"
+  fi
+  touch "$stamps/engines"
+}
+
 make_venv
 for wanted in "$@"; do
   case $wanted in
-    runtime | dev | model | frontend | browser) "install_$wanted" ;;
+    runtime | dev | launchers | model | frontend | browser | engines) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

@@ -72,6 +72,15 @@ def has_environment(pid: int, entry: str) -> bool:
         return False
 
 
+def environment_find(pid: int, prefix: str) -> str | None:
+    """The first ``NAME=value`` of a process's environment that begins with ``prefix`` (None where we may not look)."""
+    try:
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((entry.decode() for entry in entries if entry.startswith(prefix.encode())), None)
+
+
 def wait_until(condition: Callable[[], bool], *, timeout_s: float, poll_s: float = 0.02) -> bool:
     """Whether ``condition`` became true in time."""
     deadline = time.monotonic() + timeout_s

@@ -21,7 +21,7 @@ from django.utils import timezone
 from console.errors import Conflict
 from console.live.services import event_record
 from console.scheduling import verdicts
-from console.scheduling.launchers.protocol import Launcher
+from console.scheduling.launchers.protocol import Launcher, LauncherAway
 from console.scheduling.leader import leader_release, leader_renew
 from console.sessions.leases import lease_issue
 from console.sessions.models import Session
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 LOG_LINES = 40
 KILL_GRACE_S = 5.0
 PAUSE_S = 10.0  # a gap this long between ticks means that we, not the runtimes, were away
+WAIT_NOTED_S = 5.0  # how often the record of a runtime that waits for a place is renewed
 
 
 class Reconciler:
@@ -79,12 +80,15 @@ class Reconciler:
     def release_all(self, *, grace_s: float) -> None:
         """End every runtime because the server stops; their sessions go on when it comes back, before all others."""
         for session in Session.objects.filter(launch_handle__isnull=False):
-            self._launcher.stop(session.launch_handle, grace_s=grace_s)
-            running = session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}
-            if running and session.desired == "suspend":
-                self._guarded(self._move_suspended, session)
-            elif running and session.desired == "run":
-                self._guarded(self._requeue, session, "the server was stopped", session.restarts, session.created_at)
+            self._guarded(self._release, session, grace_s)
+
+    def _release(self, session: Session, grace_s: float) -> None:
+        self._launcher.stop(session.launch_handle, grace_s=grace_s)
+        running = session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}
+        if running and session.desired == "suspend":
+            self._move_suspended(session)
+        elif running and session.desired == "run":
+            self._requeue(session, "the server was stopped", session.restarts, session.created_at)
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
         try:
@@ -92,6 +96,9 @@ class Reconciler:
         except Conflict:
             # it moved while we looked: the next tick sees how it is now
             pass
+        except LauncherAway as away:
+            # Nothing is known of its runtime, so nothing is done about it.
+            log.warning("%s could not be reconciled: %s", arguments[0], away)
         except Exception:
             log.exception("a session could not be reconciled: %s", arguments[0])
 
@@ -116,9 +123,12 @@ class Reconciler:
             self._suspending(session, alive=sight.state == "running", now=now)
             return
         self._suspending_since.pop(session.id, None)
-        if sight.state != "running":
+        if not sight.is_alive:
             code = "" if sight.code is None else f" with code {sight.code}"
-            self._recover(session, f"the runtime's process ended{code}")
+            why = f": {sight.reason}" if sight.reason else ""
+            self._recover(session, f"the runtime's process ended{code}{why}")
+        elif sight.state == "waiting":
+            self._note_waiting(session, sight.reason, now)
         elif cause := verdicts.stuck_cause(session, now=now, judging_since=self._judging_since):
             self._recover(session, cause)
         elif verdicts.is_idle(session, now=now):
@@ -142,6 +152,17 @@ class Reconciler:
     def _requeue(self, session: Session, reason: str, restarts: int, since: datetime | None = None) -> None:
         fields = {} if since is None else {"state_since": since}
         self._move(session, SessionState.QUEUED, reason=reason, restarts=restarts, launch_handle=None, **fields)
+
+    def _note_waiting(self, session: Session, reason: str, now: datetime) -> None:
+        """The engine has no place for it yet: no progress is asked of it meanwhile, and its user sees why."""
+        phase = reason[:200]
+        noted_at = session.progress_at or session.state_since
+        if phase == session.phase and now - noted_at < timedelta(seconds=WAIT_NOTED_S):
+            return
+        held = Session.objects.filter(id=session.id, state=session.state, lease_sha256=session.lease_sha256)
+        if held.update(progress_at=now, phase=phase) and phase != session.phase:
+            data = {"from": session.state, "to": session.state, "phase": phase, "reason": ""}
+            event_record(session_id=session.id, kind=EventKind.STATE, data=data)
 
     def _order_suspend(self, session: Session) -> None:
         with transaction.atomic():
@@ -213,7 +234,7 @@ class Reconciler:
             )
             token = lease_issue(session=session)
         environment = {
-            "TINKERSCRIPT_SERVER_URL": settings.INTERNAL_URL,
+            "TINKERSCRIPT_SERVER_URL": settings.RUNTIME_SERVER_URL,
             "TINKERSCRIPT_LEASE": token,
             "TINKERSCRIPT_RUNTIME_DIR": str(folder),
         }

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from console.live.models import EventRecord
-from console.scheduling.launchers.protocol import Sight
+from console.scheduling.launchers.protocol import LauncherAway, Sight
 from console.scheduling.leader import leader_renew
 from console.scheduling.reconcile import Reconciler
 from console.sessions import leases, services
@@ -29,29 +29,37 @@ class FakeLauncher:
         self.alive: dict[str, dict[str, str]] = {}  # launch -> its environment
         self.ends: dict[str, int] = {}
         self.stopped: list[tuple[str, float]] = []
-        self.broken = False
+        self.broken = self.away = False
+        self.queue = ""  # why a runtime has no place yet
 
     def plan(self, *, session_id, folder):
         return {"launch": f"{session_id}/{len(self.alive) + len(self.ends) + len(self.stopped)}", "folder": str(folder)}
 
     def start(self, handle, *, environment):
+        self._answer()
         if self.broken:
             raise FileNotFoundError("no such program")
         self.alive[handle["launch"]] = dict(environment)
         return handle | {"pid": 4711}
 
     def inspect(self, handle):
+        self._answer()
         if handle["launch"] in self.alive:
-            return Sight("running")
+            return Sight("waiting", reason=self.queue) if self.queue else Sight("running")
         code = self.ends.get(handle["launch"])
         return Sight("gone") if code is None else Sight("exited", code)
 
     def stop(self, handle, *, grace_s):
+        self._answer()
         self.alive.pop(handle["launch"], None)
         self.stopped.append((handle["launch"], grace_s))
 
     def logs(self, handle, *, lines):
         return [f"line {number}" for number in range(100)][-lines:]
+
+    def _answer(self):
+        if self.away:
+            raise LauncherAway("nobody there")
 
     def die(self, code=-9):
         for launch in list(self.alive):
@@ -451,3 +459,42 @@ def test_a_server_that_stops_does_not_forget_what_was_wanted(world, project, des
     world.now += timedelta(seconds=11)
     world.tick(3)
     assert state_of(session) == ends_as
+
+
+def test_a_runtime_that_waits_for_a_place_is_given_the_time_and_its_user_is_told_why(world, project):
+    session = world.session(project)
+    world.launcher.queue = "Slurm: Priority"
+    world.tick(3600, step_s=9)
+    assert state_of(session) == SessionState.PROVISIONING
+    assert (session.phase, session.restarts) == ("Slurm: Priority", 0)
+    assert EventRecord.objects.filter(session_id=session.id, data__phase="Slurm: Priority").count() == 1
+    world.launcher.queue = ""
+    world.tick(110, step_s=9)
+    assert session.restarts == 0 and len(world.launcher.alive) == 1
+    world.tick(20)
+    session.refresh_from_db()
+    assert session.restarts == 1
+
+
+def test_a_runtime_that_waits_for_a_place_is_ended_when_told(world, project):
+    session = world.session(project)
+    world.launcher.queue = "Slurm: Priority"
+    world.tick(3)
+    services.session_stop(project=project, session_id=session.id)
+    world.tick(2)
+    assert state_of(session) == SessionState.STOPPED and world.launcher.alive == {}
+
+
+def test_an_engine_that_does_not_answer_costs_no_session(world, project, settings, caplog):
+    settings.MAX_RUNTIMES = 2
+    session = world.ready(project)
+    waiting = world.session(project)
+    world.launcher.away = True
+    world.tick(60, beat=READY)
+    world.reconciler.release_all(grace_s=0)
+    assert (state_of(session), session.restarts) == (SessionState.READY, 0)
+    assert "nobody there" in caplog.text and "Traceback" not in caplog.text
+    world.launcher.away = False
+    world.tick(5, beat=READY)
+    assert (state_of(session), session.restarts) == (SessionState.READY, 0)
+    assert state_of(waiting) in (SessionState.PROVISIONING, SessionState.READY) and len(world.launcher.alive) == 2

@@ -21,6 +21,14 @@ def test_a_runtime_knows_its_server_session_and_folder(tmp_path):
     assert config.server_url == "http://127.0.0.1:8000"
     assert config.session_id == "ses_0123456789abcdef"
     assert config.runtime_dir == tmp_path
+    assert (config.listen_host, config.listen_port, config.address, config.gpus) == ("127.0.0.1", 0, None, 0)
+
+
+def test_a_runtime_with_a_network_of_its_own_is_told_where_to_listen_and_how_it_is_reached(tmp_path):
+    told = {"LISTEN": "0.0.0.0:7000", "ADDRESS": "ts-x.tests.svc:7000", "GPUS": "2"}
+    config = config_read(environ(tmp_path, **{f"TINKERSCRIPT_RUNTIME_{name}": value for name, value in told.items()}))
+    assert (config.listen_host, config.listen_port) == ("0.0.0.0", 7000)
+    assert (config.address, config.gpus) == ("ts-x.tests.svc:7000", 2)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +44,11 @@ def test_a_runtime_knows_its_server_session_and_folder(tmp_path):
         ("TINKERSCRIPT_RUNTIME_DIR", ""),
         ("TINKERSCRIPT_RUNTIME_DIR", "relative"),
         ("TINKERSCRIPT_RUNTIME_DIR", "/nowhere/at/all"),
+        ("TINKERSCRIPT_RUNTIME_LISTEN", "7000"),
+        ("TINKERSCRIPT_RUNTIME_LISTEN", "0.0.0.0:70000"),
+        ("TINKERSCRIPT_RUNTIME_ADDRESS", "http://x:1"),
+        ("TINKERSCRIPT_RUNTIME_ADDRESS", "x:0"),
+        ("TINKERSCRIPT_RUNTIME_GPUS", "all"),
     ],
 )
 def test_a_malformed_variable_is_named(tmp_path, name, value):

@@ -4,10 +4,11 @@ import logging
 import signal
 import threading
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
 
-from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.launchers.choice import OtherLauncher, launcher_get
+from console.scheduling.launchers.protocol import LauncherAway
 from console.scheduling.reconcile import Reconciler
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,11 @@ class Command(BaseCommand):
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-        reconciler = Reconciler(ProcessLauncher())
+        try:
+            launcher = launcher_get()
+        except (LauncherAway, OtherLauncher) as error:
+            raise CommandError(str(error)) from None
+        reconciler = Reconciler(launcher)
         while not stop.is_set():
             try:
                 close_old_connections()

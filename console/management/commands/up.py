@@ -16,7 +16,8 @@ from django.db import connections
 
 from console.errors import StorageUnavailable
 from console.scheduling import supervisor
-from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.launchers.choice import OtherLauncher, launcher_get
+from console.scheduling.launchers.protocol import Launcher, LauncherAway
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
 from console.sessions import embedded_s3, storage
@@ -64,6 +65,7 @@ class Command(BaseCommand):
         self._say(f"data    {settings.DATA}")
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True
+        self._launcher_get()
         self._start_store()
         self._children.start(Child("web", lambda: _python("-m", "console.serve"), grace_s=5.0))
         self._wait_for_store()
@@ -104,9 +106,23 @@ class Command(BaseCommand):
         self._children.stop("web", hurry=self._hurry)
         self._children.stop("reconcile", hurry=self._hurry)
         if self._has_tables:
-            Reconciler(ProcessLauncher()).release_all(grace_s=0 if self._hurry() else RUNTIME_GRACE_S)
+            self._release_runtimes()
         connections.close_all()
         self._children.stop("store", hurry=self._hurry)
+
+    def _launcher_get(self) -> Launcher:
+        try:
+            return launcher_get()
+        except (LauncherAway, OtherLauncher) as error:
+            raise CommandError(str(error)) from None
+
+    def _release_runtimes(self) -> None:
+        try:
+            launcher = self._launcher_get()
+        except CommandError as error:
+            self._say(f"runtimes are left as they are: {error}")
+            return
+        Reconciler(launcher).release_all(grace_s=0 if self._hurry() else RUNTIME_GRACE_S)
 
     def _hurry(self) -> bool:
         return self._signals > 1

@@ -4,8 +4,9 @@ A handle is {"launch", "folder"} before the start and {"launch", "folder", "pid"
 of a runtime carries the launch in its environment, which finds those that left the runtime's process group too.
 """
 
+import contextlib
 import os
-import secrets
+import resource
 import signal
 import subprocess
 import sys
@@ -16,35 +17,45 @@ from pathlib import Path
 from django.conf import settings
 
 from console.scheduling import processes
-from console.scheduling.launchers.protocol import Handle, Sight
+from console.scheduling.launchers.protocol import Handle, Sight, launch_plan, launch_session
 from console.scheduling.processes import ProcessStat
 
 MARK = "TINKERSCRIPT_LAUNCH"
 LOG = "runtime.log"
 TAIL_BYTES = 256 << 10
 KILL_WAIT_S = 5.0
+OPEN_FILES = 65_536  # a gateway holds one connection per call in flight; the usual soft limit is 1,024
+# Out of memory, the kernel ends a runtime (which restarts from its last state) before the server (which serves all).
+OOM_SCORE_ADJ = 500
 # What the server knows and a runtime must not: secrets of the database, the store and the signing of keys.
 PRIVATE = ("TINKERSCRIPT_", "S3_", "AWS_", "WEED_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 
 
 class ProcessLauncher:
-    """Starts ``python -m gpu_runtime`` in a session (process group) of its own."""
+    """Starts ``python -m gpu_runtime`` in a session (process group) of its own.
+
+    ``memory_bytes`` bounds the private memory of each of its processes.
+    """
 
     name = "process"
+    plan = staticmethod(launch_plan)
 
-    def __init__(self, command: Sequence[str] = (sys.executable, "-m", "gpu_runtime")) -> None:
+    def __init__(
+        self, command: Sequence[str] = (sys.executable, "-m", "gpu_runtime"), *, memory_bytes: int | None = None
+    ) -> None:
         self._command = list(command)
-        self._children: dict[int, subprocess.Popen[bytes]] = {}  # by pid: ours to collect
-
-    def plan(self, *, session_id: str, folder: Path) -> Handle:
-        return {"launch": f"{session_id}-{secrets.token_hex(4)}", "folder": str(folder)}
+        self._memory_bytes = memory_bytes
+        self._children: dict[str, subprocess.Popen[bytes]] = {}  # by launch: ours to collect
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
+        self._end_others(handle)
+        if started := self._members(handle):
+            leader = min(started, key=lambda process: process.start_time)
+            return handle | {"pid": leader.pid, "start_time": leader.start_time}
         folder = Path(handle["folder"])
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
-        path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
-        own = {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1", MARK: handle["launch"]}
+        own = {"PYTHONPATH": code_path(), "PYTHONUNBUFFERED": "1", MARK: handle["launch"]}
         with (folder / LOG).open("ab") as log:
             child = subprocess.Popen(
                 self._command,
@@ -54,14 +65,15 @@ class ProcessLauncher:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=self._limit,
             )
-        self._children[child.pid] = child
+        self._children[handle["launch"]] = child
         stat = processes.stat_read(child.pid)  # there for certain: even an ended child stays until we collect it
         return handle | {"pid": child.pid, "start_time": stat.start_time}
 
     def inspect(self, handle: Handle) -> Sight:
-        child = self._children.get(handle.get("pid", 0))
-        if child is not None and _is_leader(processes.stat_read(child.pid), handle):
+        child = self._children.get(handle["launch"])
+        if child is not None:
             # Looked at, not collected: while it is not, its pid and group belong to it and `stop` can clear them.
             ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
@@ -79,18 +91,12 @@ class ProcessLauncher:
                 processes.signal_send(leader.pid, leader.start_time, signal.SIGTERM)
             processes.wait_until(lambda: self.inspect(handle).state != "running", timeout_s=grace_s)
         processes.wait_until(lambda: not self._kill_members(handle), timeout_s=KILL_WAIT_S)
-        child = self._children.get(handle.get("pid", 0))
-        if child is not None and _is_leader(processes.stat_read(child.pid), handle):
+        if child := self._children.get(handle["launch"]):
             child.wait(timeout=KILL_WAIT_S)
-            del self._children[child.pid]
+            del self._children[handle["launch"]]
 
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
-        try:
-            with (Path(handle["folder"]) / LOG).open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-                return [line.decode(errors="replace").rstrip() for line in deque(file, lines)]
-        except FileNotFoundError:
-            return []
+        return file_tail(Path(handle["folder"]) / LOG, lines=lines)
 
     def _members(self, handle: Handle) -> list[ProcessStat]:
         """The living processes of a launch: those of its session while its leader is known, and the marked ones."""
@@ -108,6 +114,42 @@ class ProcessLauncher:
         for process in members:
             processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
         return bool(members)
+
+    def _end_others(self, handle: Handle) -> None:
+        """Kill what other launches of this session left: a reconciler that was deposed may have started one."""
+        others = f"{MARK}={launch_session(handle['launch'])}-"
+        mine = f"{MARK}={handle['launch']}"
+        for process in processes.processes_list():
+            launch = processes.environment_find(process.pid, others)
+            if launch not in (None, mine):
+                processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
+
+    def _limit(self) -> None:
+        """In the child, before the program: no core dumps (they would hold weights and a lease), and bounds."""
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        files = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+        if self._memory_bytes is not None:
+            # Not RLIMIT_AS: CUDA and torch reserve far more addresses than they ever fill.
+            resource.setrlimit(resource.RLIMIT_DATA, (self._memory_bytes, self._memory_bytes))
+        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+            file.write(str(OOM_SCORE_ADJ))
+
+
+def code_path() -> str:
+    """The PYTHONPATH that finds ``gpu_runtime`` and ``tinkerscript`` in this checkout."""
+    return os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
+
+
+def file_tail(path: Path, *, lines: int) -> list[str]:
+    """The last lines of a log, none when there is no such file; at most 256 KiB of it are read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return [line.decode(errors="replace").rstrip() for line in deque(file, lines)]
+    except FileNotFoundError:
+        return []
 
 
 def _is_leader(stat: ProcessStat | None, handle: Handle) -> bool:

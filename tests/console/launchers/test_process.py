@@ -1,6 +1,7 @@
 """The process launcher with real, tiny children: they are found again, ended whole, and nobody else is."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -36,9 +37,10 @@ def launch(tmp_path):
     """``launch(program)``: a launcher and the handle of a runtime that has written its first line."""
     started = []
 
-    def start(program: str, **environment: str):
-        launcher = ProcessLauncher([sys.executable, "-c", program])
-        handle = launcher.plan(session_id="ses_1", folder=tmp_path / "ses_1")
+    def start(program: str, *, memory_bytes: int | None = None, **environment: str):
+        launcher = ProcessLauncher([sys.executable, "-c", program], memory_bytes=memory_bytes)
+        # A session of its own: a start ends whatever other launches of its session it finds on the machine.
+        handle = launcher.plan(session_id=f"ses_{secrets.token_hex(8)}", folder=tmp_path / "ses_1")
         handle = launcher.start(handle, environment=environment)
         started.append((launcher, handle))
         assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=20)
@@ -157,3 +159,20 @@ def test_a_program_that_does_not_exist_is_an_os_error(tmp_path):
     launcher = ProcessLauncher(["/no/such/program"])
     with pytest.raises(OSError):
         launcher.start(launcher.plan(session_id="s", folder=tmp_path / "s"), environment={})
+
+
+def test_a_runtime_leaves_no_core_and_goes_before_the_server_when_memory_runs_out(launch):
+    program = "import resource as r; print(r.getrlimit(r.RLIMIT_CORE), open('/proc/self/oom_score_adj').read().strip())"
+    launcher, handle = launch(f"{program}; print(r.getrlimit(r.RLIMIT_NOFILE)[0], flush=True)")
+    assert wait_until(lambda: len(launcher.logs(handle, lines=9)) == 2, timeout_s=10)
+    limits, files = launcher.logs(handle, lines=9)
+    assert limits == "(0, 0) 500" and int(files) >= 1024
+
+
+def test_a_process_of_a_runtime_gets_no_more_memory_than_it_may_have(launch):
+    program = "print('up', flush=True); kept = bytearray(1 << 30); print('got it', flush=True)"
+    launcher, handle = launch(program, memory_bytes=512 << 20)
+    assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=20)
+    assert "MemoryError" in launcher.logs(handle, lines=99)[-1]
+    launcher, handle = launch(program)
+    assert wait_until(lambda: launcher.logs(handle, lines=1) == ["got it"], timeout_s=20)

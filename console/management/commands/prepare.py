@@ -1,0 +1,22 @@
+"""``manage.py prepare``: what must be there before servers start that are deployed one by one."""
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from console.errors import StorageUnavailable
+from console.sessions import storage
+
+TIMEOUT_S = 120.0
+
+
+class Command(BaseCommand):
+    help = "Bring the database up to date and make the bucket. Safe to run again; `manage.py up` does it by itself."
+    requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
+
+    def handle(self, **options: object) -> None:
+        call_command("migrate", interactive=False, verbosity=0)
+        try:
+            storage.ready_wait(timeout_s=TIMEOUT_S)
+        except StorageUnavailable as error:
+            raise CommandError(f"{error.message} {error.hint}") from None
+        self.stdout.write("the database and the store are ready")

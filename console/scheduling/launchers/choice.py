@@ -1,0 +1,54 @@
+"""The launcher that the settings name."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.launchers.protocol import Launcher
+from console.sessions.models import Session
+
+
+class OtherLauncher(Exception):
+    """Runtimes are there that another launcher started: this one cannot see, judge or end them."""
+
+
+def launcher_get() -> Launcher:
+    """The chosen launcher. Raises OtherLauncher, LauncherAway when its engine does not answer."""
+    options: LauncherOptions = settings.LAUNCHER
+    others = Session.objects.filter(launch_handle__isnull=False).exclude(launcher=options.name)
+    if found := sorted(set(others.values_list("launcher", flat=True))):
+        raise OtherLauncher(
+            f"{others.count()} runtimes were started with TINKERSCRIPT_LAUNCHER={found[0]}. Start the server with that "
+            f"once more and stop it (or end those sessions), then change to {options.name}."
+        )
+    return _make(options)
+
+
+def _make(options: LauncherOptions) -> Launcher:
+    """A client library that one launcher alone needs is imported for that one alone."""
+    if options.name == "docker":
+        from console.scheduling.launchers.docker import DockerLauncher, engine_connect
+
+        return DockerLauncher(
+            engine_connect(),
+            image=options.image,
+            network=options.docker_network,
+            resources=options.resources,
+            read_only=model_folders(),
+        )
+    if options.name == "kubernetes":
+        from console.scheduling.launchers.kubernetes import KubernetesLauncher, cluster_connect
+
+        return KubernetesLauncher(cluster_connect(), options=options, data=settings.DATA)
+    if options.name == "slurm":
+        from console.scheduling.launchers.slurm import SlurmLauncher
+
+        return SlurmLauncher(options=options.slurm_options, resources=options.resources)
+    return ProcessLauncher(memory_bytes=options.resources.memory_bytes)
+
+
+def model_folders() -> list[Path]:
+    """Every folder of this machine that base models are read from."""
+    return [settings.DATA / "models", *(Path(folder) for folder in settings.EXTRA_MODELS.values())]

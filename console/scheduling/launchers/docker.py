@@ -1,0 +1,227 @@
+"""Runtimes as containers of a Docker Engine, one each, found again by their names.
+
+A container sees its session's folder, the base models (read only), the engine's network and nothing else of the host:
+its root is read only, it has no capabilities and cannot gain any, and its memory, processes and log are bounded.
+"""
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.models.containers import Container
+from docker.types import DeviceRequest, LogConfig
+from requests.exceptions import RequestException
+
+from console.scheduling.launchers.protocol import (
+    GATEWAY_PORT,
+    Handle,
+    LauncherAway,
+    Resources,
+    Sight,
+    launch_plan,
+    launch_session,
+)
+from console.scheduling.launchers.snapshot import Snapshot
+
+LAUNCH, SESSION = "tinkerscript.launch", "tinkerscript.session"  # labels
+USER = 10_001  # whom containers run as where the server is root; as the server's own user elsewhere
+PIDS = 4096
+TMP_BYTES = 4 << 30
+TIMEOUT_S = 10
+ICC = "com.docker.network.bridge.enable_icc"
+
+
+def engine_connect() -> docker.DockerClient:
+    """The engine that DOCKER_HOST names, or the local one. Raises LauncherAway."""
+    try:
+        return docker.from_env(timeout=TIMEOUT_S, version="auto")
+    except DockerException as error:
+        raise LauncherAway(f"no Docker Engine answers: {error}") from error
+
+
+class DockerLauncher:
+    """Containers of ``image`` on ``network``, which is made when it is not there. ``read_only``: folders of models.
+
+    Folders keep their paths inside the container, so that a server which is itself in a container must see them under
+    the paths that the engine's host does.
+    """
+
+    name = "docker"
+    plan = staticmethod(launch_plan)
+
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        *,
+        image: str,
+        network: str,
+        resources: Resources,
+        read_only: Sequence[Path] = (),
+    ) -> None:
+        self._client = client
+        self._image = image
+        self._network = network
+        self._resources = resources
+        self._read_only = list(read_only)
+        self._seen = Snapshot(self._list)
+
+    def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
+        with _engine("start"):
+            self._end_others(handle)
+            container = self._find(handle)
+            if container is None:
+                self._make_network()
+                container = self._create(handle, environment)
+            if container.status == "created":
+                try:
+                    container.start()
+                except APIError as error:
+                    # Such as no driver for the GPUs that were asked for.
+                    container.remove(force=True, v=True)
+                    raise OSError(f"the container could not be started: {error.explanation}") from error
+            self._seen.forget()
+            return handle | {"container": container.id}
+
+    def inspect(self, handle: Handle) -> Sight:
+        with _engine("inspect"):
+            seen = self._seen.find(handle["launch"])
+            if seen is None or seen["State"] in ("created", "removing"):
+                return Sight("gone")
+            if seen["State"] not in ("exited", "dead"):
+                return Sight("running")
+            container = self._find(handle)
+        if container is None:
+            return Sight("gone")
+        code = container.attrs["State"]["ExitCode"]
+        return Sight("exited", 128 - code if 128 < code < 160 else code)  # Docker writes 128 + n for signal n
+
+    def stop(self, handle: Handle, *, grace_s: float) -> None:
+        with _engine("stop"):
+            container = self._find(handle)
+            if container is not None:
+                _end(container, grace_s)
+            self._seen.forget()
+
+    def logs(self, handle: Handle, *, lines: int) -> list[str]:
+        with _engine("logs"):
+            container = self._find(handle)
+            if container is None or container.status == "created":
+                return []
+            return container.logs(tail=lines).decode(errors="replace").splitlines()
+
+    def _find(self, handle: Handle) -> Container | None:
+        try:
+            return self._client.containers.get(handle["launch"])
+        except NotFound:
+            return None
+
+    def _list(self) -> dict[str, dict[str, Any]]:
+        listed = self._client.api.containers(all=True, filters={"label": SESSION})
+        return {seen["Labels"][LAUNCH]: seen for seen in listed}
+
+    def _end_others(self, handle: Handle) -> None:
+        session = f"{SESSION}={launch_session(handle['launch'])}"
+        for container in self._client.containers.list(all=True, filters={"label": session}, ignore_removed=True):
+            if container.name != handle["launch"]:
+                _end(container, 0)
+
+    def _make_network(self) -> None:
+        try:
+            self._client.networks.get(self._network)
+        except NotFound:
+            # Runtimes reach the server and the world, and are reached by the server, but not by one another.
+            with _conflict_is_fine():
+                self._client.networks.create(
+                    self._network, driver="bridge", check_duplicate=True, options={ICC: "false"}
+                )
+
+    def _create(self, handle: Handle, environment: Mapping[str, str]) -> Container:
+        try:
+            return self._client.containers.create(**self._description(handle, environment))
+        except ImageNotFound as error:
+            raise OSError(f"the engine has no image {self._image!r}: pull or build it there first") from error
+        except APIError as error:
+            if error.status_code == 409 and (container := self._find(handle)):
+                return container  # another call for the same handle was faster
+            raise OSError(f"Docker refuses the container: {error.explanation}") from error
+
+    def _description(self, handle: Handle, environment: Mapping[str, str]) -> dict[str, Any]:
+        folder = Path(handle["folder"])
+        memory_bytes = self._resources.memory_bytes
+        own = {
+            "HOME": str(folder),  # caches of libraries; the root is read only
+            "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
+            "TINKERSCRIPT_RUNTIME_GPUS": str(self._resources.gpus),
+        }
+        return {
+            "image": self._image,
+            "name": handle["launch"],
+            "labels": {LAUNCH: handle["launch"], SESSION: launch_session(handle["launch"])},
+            "environment": own | dict(environment),
+            "working_dir": str(folder),
+            "user": _user(folder),
+            "volumes": [f"{folder}:{folder}:rw", *(f"{path}:{path}:ro" for path in self._read_only if path.is_dir())],
+            "network": self._network,
+            "extra_hosts": {"host.docker.internal": "host-gateway"},
+            "read_only": True,
+            "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,mode=1777,size={TMP_BYTES}"},
+            "shm_size": memory_bytes,  # weights pass through it; what is in it counts as memory of the container
+            "cap_drop": ["ALL"],
+            "security_opt": ["no-new-privileges"],
+            "pids_limit": PIDS,
+            "mem_limit": memory_bytes,
+            "memswap_limit": memory_bytes,  # memory and swap together: no swap
+            "nano_cpus": None if self._resources.cpus is None else self._resources.cpus * 10**9,
+            "device_requests": _gpus(self._resources.gpus),
+            "log_config": LogConfig(type=LogConfig.types.JSON, config={"max-size": "16m", "max-file": "4"}),
+            "restart_policy": {"Name": "no"},  # restarting is the reconciler's, with a new lease
+        }
+
+
+def _gpus(count: int) -> list[DeviceRequest]:
+    return [DeviceRequest(count=count, capabilities=[["gpu", "compute", "utility"]])] if count else []
+
+
+def _user(folder: Path) -> str:
+    """Make the session's folder; who may write to it, as "uid:gid"."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.getuid() != 0:
+        return f"{os.getuid()}:{os.getgid()}"
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, USER, USER, follow_symlinks=False)
+    return f"{USER}:{USER}"
+
+
+def _end(container: Container, grace_s: float) -> None:
+    try:
+        if grace_s > 0:
+            container.stop(timeout=math.ceil(grace_s))
+        container.remove(force=True, v=True)
+    except NotFound:
+        return
+    except APIError as error:
+        if error.status_code != 409:  # its removal is under way
+            raise
+
+
+@contextlib.contextmanager
+def _conflict_is_fine() -> Iterator[None]:
+    try:
+        yield
+    except APIError as error:
+        if error.status_code != 409:
+            raise
+
+
+@contextlib.contextmanager
+def _engine(doing: str) -> Iterator[None]:
+    """What the engine does not answer, or answers with an error that is not about our container, is LauncherAway."""
+    try:
+        yield
+    except (DockerException, RequestException) as error:
+        raise LauncherAway(f"Docker Engine, {doing}: {error}") from error

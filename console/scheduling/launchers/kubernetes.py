@@ -1,0 +1,208 @@
+"""Runtimes as Jobs of a Kubernetes namespace, one each, found again by their names."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client, config
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from urllib3.exceptions import HTTPError
+
+from console.scheduling.launchers import kubernetes_manifests as manifests
+from console.scheduling.launchers.kubernetes_manifests import LAUNCH, RUNTIME, SESSION, Wanted, object_name
+from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.protocol import Handle, LauncherAway, Sight, launch_plan, launch_session
+from console.scheduling.launchers.snapshot import Snapshot
+from console.scheduling.processes import wait_until
+
+TIMEOUT_S = (3.0, 10.0)  # connect, read
+END_WAIT_S = 10.0
+POLL_S = 0.2
+LISTED = ",".join(f"{name}={value}" for name, value in RUNTIME.items())
+# A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
+PATIENT = {"", "ContainerCreating", "PodInitializing"}
+
+
+def cluster_connect() -> client.ApiClient:
+    """The cluster that KUBECONFIG names, or the one that we run in. Raises LauncherAway when there is none."""
+    try:
+        config.load_config()
+    except ConfigException as error:
+        raise LauncherAway(f"no Kubernetes cluster is configured: {error}") from error
+    return client.ApiClient()
+
+
+class KubernetesLauncher:
+    """Jobs, each with a Secret, a Service and a NetworkPolicy of its own. ``data`` is what the claim holds."""
+
+    name = "kubernetes"
+    plan = staticmethod(launch_plan)
+
+    def __init__(self, api: client.ApiClient, *, options: LauncherOptions, data: Path) -> None:
+        self._jobs, self._core = client.BatchV1Api(api), client.CoreV1Api(api)
+        self._network = client.NetworkingV1Api(api)
+        self._options = options
+        self._namespace = options.kubernetes_namespace
+        self._data = data
+        self._seen_jobs = Snapshot(lambda: _by_launch(self._list(self._jobs.list_namespaced_job)))
+        self._seen_pods = Snapshot(lambda: _by_launch(self._list(self._core.list_namespaced_pod)))
+
+    def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
+        wanted = self._wanted(handle, environment)
+        with self._api():
+            self._end_others(handle)
+            job = self._create(self._jobs.create_namespaced_job, manifests.job_make(wanted))
+            job = job or self._jobs.read_namespaced_job(wanted.name, self._namespace, _request_timeout=TIMEOUT_S)
+            owner = {"name": wanted.name, "uid": job.metadata.uid}
+            self._create(self._core.create_namespaced_secret, manifests.secret_make(wanted, owner))
+            self._create(self._core.create_namespaced_service, manifests.service_make(wanted, owner))
+            policy = manifests.network_policy_make(wanted, owner)
+            self._create(self._network.create_namespaced_network_policy, policy)
+            self._suspend(wanted.name, False)
+            self._forget()
+        return handle | {"uid": job.metadata.uid}
+
+    def inspect(self, handle: Handle) -> Sight:
+        with self._api():
+            # Pods first: one that is there then belongs to a Job that is there still, or was ended in between.
+            pod = self._seen_pods.find(handle["launch"])
+            job = self._seen_jobs.find(handle["launch"])
+        if job is None or job.spec.suspend:  # suspended: its start was broken off, nothing of it will ever run
+            return Sight("gone")
+        if pod is not None:
+            return _pod_sight(pod)
+        if any(condition.type == "Failed" and condition.status == "True" for condition in job.status.conditions or []):
+            return Sight("exited")
+        return Sight("waiting", reason="Kubernetes: the Job has no pod yet")
+
+    def stop(self, handle: Handle, *, grace_s: float) -> None:
+        with self._api():
+            self._end(object_name(handle["launch"]), handle["launch"], grace_s)
+            self._forget()
+
+    def logs(self, handle: Handle, *, lines: int) -> list[str]:
+        with self._api():
+            self._seen_pods.forget()
+            pod = self._seen_pods.find(handle["launch"])
+            if pod is None:
+                return []
+            waiting = [status.state.waiting for status in pod.status.container_statuses or [] if status.state.waiting]
+            if waiting:
+                return [f"{state.reason}: {state.message or ''}".rstrip(": ") for state in waiting]
+            text = self._core.read_namespaced_pod_log(
+                pod.metadata.name, self._namespace, tail_lines=lines, _request_timeout=TIMEOUT_S
+            )
+            return text.splitlines()
+
+    def _wanted(self, handle: Handle, environment: Mapping[str, str]) -> Wanted:
+        if self._options.kubernetes_claim:
+            # The kubelet would make it too, but as its own.
+            Path(handle["folder"]).mkdir(mode=0o770, parents=True, exist_ok=True)
+        return Wanted(
+            launch=handle["launch"],
+            folder=handle["folder"],
+            environment=environment,
+            namespace=self._namespace,
+            image=self._options.image,
+            resources=self._options.resources,
+            data=str(self._data),
+            claim=self._options.kubernetes_claim,
+            nodes=self._options.kubernetes_nodes,
+        )
+
+    def _list(self, listing: Callable[..., Any], selector: str = LISTED) -> list[Any]:
+        return listing(self._namespace, label_selector=selector, _request_timeout=TIMEOUT_S).items
+
+    def _create(self, create: Callable[..., Any], manifest: manifests.Manifest) -> Any | None:
+        """The object, or None when it is there already: an earlier start got this far."""
+        try:
+            return create(self._namespace, manifest, _request_timeout=TIMEOUT_S)
+        except ApiException as error:
+            if error.status == 409:
+                return None
+            if error.status in (400, 403, 404, 422):
+                raise OSError(f"Kubernetes refuses the {manifest['kind']}: {error.body or error.reason}") from error
+            raise
+
+    def _suspend(self, name: str, suspended: bool) -> None:
+        body = {"spec": {"suspend": suspended}}
+        self._jobs.patch_namespaced_job(name, self._namespace, body, _request_timeout=TIMEOUT_S)
+
+    def _end_others(self, handle: Handle) -> None:
+        selector = f"{SESSION}={launch_session(handle['launch'])},{LAUNCH}!={handle['launch']}"
+        for job in self._list(self._jobs.list_namespaced_job, selector):
+            self._end(job.metadata.name, job.metadata.labels[LAUNCH], 0)
+
+    def _end(self, name: str, launch: str, grace_s: float) -> None:
+        """Pods first, with their grace; then the Job with all that it owns."""
+        try:
+            self._suspend(name, True)  # no pod of it is started any more
+        except ApiException as error:
+            if error.status == 404:
+                return
+            raise
+        # Never 0: that forgets a pod without waiting for its node to have ended it.
+        seconds = max(1, math.ceil(grace_s))
+        selector = f"{LAUNCH}={launch}"
+        for pod in self._list(self._core.list_namespaced_pod, selector):
+            with _missing_is_fine():
+                self._core.delete_namespaced_pod(
+                    pod.metadata.name, self._namespace, grace_period_seconds=seconds, _request_timeout=TIMEOUT_S
+                )
+        wait_until(
+            lambda: not self._list(self._core.list_namespaced_pod, selector),
+            timeout_s=seconds + END_WAIT_S,
+            poll_s=POLL_S,
+        )
+        with _missing_is_fine():
+            self._jobs.delete_namespaced_job(
+                name, self._namespace, propagation_policy="Background", _request_timeout=TIMEOUT_S
+            )
+
+    def _forget(self) -> None:
+        self._seen_jobs.forget()
+        self._seen_pods.forget()
+
+    @contextlib.contextmanager
+    def _api(self) -> Iterator[None]:
+        try:
+            yield
+        except (ApiException, HTTPError) as error:
+            reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else str(error)
+            raise LauncherAway(f"the Kubernetes API: {reason}") from error
+
+
+def _by_launch(objects: list[Any]) -> dict[str, Any]:
+    return {found.metadata.labels[LAUNCH]: found for found in objects}
+
+
+def _pod_sight(pod: Any) -> Sight:
+    statuses = pod.status.container_statuses or []
+    state = statuses[0].state if statuses else None
+    if pod.status.phase in ("Succeeded", "Failed"):
+        ended = state.terminated if state else None
+        return Sight("exited", _code(ended.exit_code) if ended else None, pod.status.reason or "")
+    if pod.status.phase == "Running":
+        return Sight("running")
+    if state is not None and state.waiting is not None and (state.waiting.reason or "") not in PATIENT:
+        return Sight("exited", reason=f"{state.waiting.reason}: {state.waiting.message or ''}")
+    conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
+    unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
+    return Sight("waiting", reason=f"Kubernetes: {unplaced}")
+
+
+def _code(code: int) -> int:
+    """Kubernetes writes 128 + n for signal n."""
+    return 128 - code if 128 < code < 160 else code
+
+
+@contextlib.contextmanager
+def _missing_is_fine() -> Iterator[None]:
+    try:
+        yield
+    except ApiException as error:
+        if error.status != 404:
+            raise

@@ -1,0 +1,212 @@
+"""The objects of one runtime in Kubernetes, as the API takes them: pure functions of what is wanted.
+
+A Job runs the one pod. A Secret holds its lease, a Service gives its gateway a name, a NetworkPolicy admits the server
+to it and nobody else. The Job owns the other three: they go with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from console.scheduling.launchers.protocol import GATEWAY_PORT, Resources, launch_session
+
+Manifest = dict[str, Any]
+
+LAUNCH, SESSION = "tinkerscript/launch", "tinkerscript/session"  # labels
+RUNTIME = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/component": "runtime"}
+SERVER = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/component": "server"}
+USER = 10_001
+GRACE_S = 60  # the longest that a pod may take to end when nobody says otherwise
+KEEP_ENDED_S = 86_400  # what nobody deletes, Kubernetes does
+# Where clouds hand out the credentials of the node itself.
+METADATA = "169.254.0.0/16"
+GPU = "nvidia.com/gpu"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One runtime. ``folder`` is the session's, ``data`` what the claim holds; without one it goes with the pod."""
+
+    launch: str
+    folder: str
+    environment: Mapping[str, str]
+    namespace: str
+    image: str
+    resources: Resources
+    data: str
+    claim: str = ""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of all four objects: a DNS label."""
+        return object_name(self.launch)
+
+
+def object_name(launch: str) -> str:
+    """The name in Kubernetes of a launch."""
+    return f"ts-{launch}".replace("_", "-").lower()
+
+
+def job_make(wanted: Wanted) -> Manifest:
+    """The Job, suspended: nothing runs before its network policy is there."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(wanted),
+        "spec": {
+            "suspend": True,
+            "parallelism": 1,
+            "completions": 1,
+            "backoffLimit": 0,  # restarting is the reconciler's, with a new lease
+            "podReplacementPolicy": "Failed",
+            "ttlSecondsAfterFinished": KEEP_ENDED_S,
+            "template": {"metadata": {"labels": _labels(wanted)}, "spec": _pod(wanted)},
+        },
+    }
+
+
+def secret_make(wanted: Wanted, owner: Manifest) -> Manifest:
+    """The environment of the runtime. It holds the lease, which the Job, readable to many, must not."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": _metadata(wanted, owner),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": dict(wanted.environment),
+    }
+
+
+def service_make(wanted: Wanted, owner: Manifest) -> Manifest:
+    """The name under which the server finds the gateway."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(wanted, owner),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": {LAUNCH: wanted.launch},
+            "ports": [{"name": "gateway", "port": GATEWAY_PORT, "targetPort": GATEWAY_PORT, "protocol": "TCP"}],
+        },
+    }
+
+
+def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
+    """In: the server, to the gateway. Out: everywhere (the server, the store, a model hub) but the node's metadata."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": _metadata(wanted, owner),
+        "spec": {
+            "podSelector": {"matchLabels": {LAUNCH: wanted.launch}},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [
+                {
+                    "from": [{"podSelector": {"matchLabels": SERVER}}],
+                    "ports": [{"protocol": "TCP", "port": GATEWAY_PORT}],
+                }
+            ],
+            "egress": [
+                {
+                    "to": [
+                        {"ipBlock": {"cidr": "0.0.0.0/0", "except": [METADATA]}},
+                        {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10", "fd00:ec2::254/128"]}},
+                    ]
+                }
+            ],
+        },
+    }
+
+
+def _labels(wanted: Wanted) -> dict[str, str]:
+    return RUNTIME | {LAUNCH: wanted.launch, SESSION: launch_session(wanted.launch)}
+
+
+def _metadata(wanted: Wanted, owner: Manifest | None = None) -> Manifest:
+    metadata: Manifest = {"name": wanted.name, "namespace": wanted.namespace, "labels": _labels(wanted)}
+    if owner is not None:
+        reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner["name"], "uid": owner["uid"]}
+        metadata["ownerReferences"] = [reference]
+    return metadata
+
+
+def _pod(wanted: Wanted) -> Manifest:
+    pod: Manifest = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": GRACE_S,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(wanted)],
+        "volumes": _volumes(wanted),
+    }
+    if wanted.nodes:
+        pod["nodeSelector"] = dict(wanted.nodes)
+    if wanted.resources.gpus:
+        pod["tolerations"] = [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    return pod
+
+
+def _container(wanted: Wanted) -> Manifest:
+    own = {
+        "HOME": wanted.folder,
+        "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
+        "TINKERSCRIPT_RUNTIME_ADDRESS": f"{wanted.name}.{wanted.namespace}.svc:{GATEWAY_PORT}",
+        "TINKERSCRIPT_RUNTIME_GPUS": str(wanted.resources.gpus),
+    }
+    mounts = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "tmp", "mountPath": "/tmp"}]
+    if wanted.claim:
+        models = {"name": "data", "mountPath": f"{wanted.data}/models", "subPath": "models", "readOnly": True}
+        inside = wanted.folder.removeprefix(wanted.data).strip("/")
+        mounts += [models, {"name": "data", "mountPath": wanted.folder, "subPath": inside}]
+    else:
+        mounts.append({"name": "session", "mountPath": wanted.folder})
+    return {
+        "name": "runtime",
+        "image": wanted.image,
+        "workingDir": wanted.folder,
+        "env": [{"name": name, "value": value} for name, value in own.items()],
+        "envFrom": [{"secretRef": {"name": wanted.name}}],
+        "ports": [{"name": "gateway", "containerPort": GATEWAY_PORT, "protocol": "TCP"}],
+        "resources": _amounts(wanted.resources),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts,
+    }
+
+
+def _amounts(resources: Resources) -> Manifest:
+    """Requests equal limits: a runtime that was given a place is not evicted for another's use."""
+    amounts = {}
+    if resources.cpus is not None:
+        amounts["cpu"] = str(resources.cpus)
+    if resources.memory_bytes is not None:
+        amounts["memory"] = str(resources.memory_bytes)
+    if resources.gpus:
+        amounts[GPU] = str(resources.gpus)
+    return {"requests": amounts, "limits": dict(amounts)}
+
+
+def _volumes(wanted: Wanted) -> list[Manifest]:
+    shared = {"medium": "Memory"}
+    if wanted.resources.memory_bytes is not None:
+        shared["sizeLimit"] = str(wanted.resources.memory_bytes)  # it counts as memory of the pod
+    volumes: list[Manifest] = [
+        {"name": "shm", "emptyDir": shared},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    if wanted.claim:
+        return [*volumes, {"name": "data", "persistentVolumeClaim": {"claimName": wanted.claim}}]
+    return [*volumes, {"name": "session", "emptyDir": {}}]

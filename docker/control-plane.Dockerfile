@@ -1,0 +1,31 @@
+# The control plane: web server, reconciler, and the S3 server of compose.yaml. From the root of the repository:
+#   docker build -f docker/control-plane.Dockerfile -t tinkerscript-server .
+# Another base, such as one of your own registry: --build-arg PYTHON_IMAGE=... --build-arg NODE_IMAGE=...
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG NODE_IMAGE=node:24-bookworm-slim
+
+FROM ${NODE_IMAGE} AS pages
+WORKDIR /app/frontend
+COPY frontend/package.json frontend/package-lock.json ./
+RUN npm ci --no-audit --no-fund --no-update-notifier
+COPY openapi.json /app/
+COPY frontend ./
+RUN npm run build
+
+FROM ${PYTHON_IMAGE}
+ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /app
+COPY requirements /app/requirements
+RUN python3 -m pip install -c requirements/constraints.txt -r requirements/server.txt -r requirements/launchers.txt
+COPY manage.py openapi.json pyproject.toml ./
+COPY docker/*.sh docker/
+COPY sdk sdk
+COPY api api
+COPY console console
+COPY --from=pages /app/frontend/dist frontend/dist
+ENV PYTHONPATH=/app:/app/sdk DJANGO_SETTINGS_MODULE=console.settings TINKERSCRIPT_DATA=/data TINKERSCRIPT_HOST=0.0.0.0
+# The same user as a runtime's: session folders on a shared volume belong to both.
+RUN install -d -o 10001 -g 10001 -m 0700 /data
+USER 10001:10001
+EXPOSE 8000
+CMD ["python3", "-m", "console.serve"]

@@ -1,0 +1,195 @@
+"""The Kubernetes launcher: manifests against the published schemas, the official client against an API of our own."""
+
+import copy
+import os
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+from kubernetes import client, config
+from launching.fake_kubernetes import FakeKubernetes
+from launching.places import SMALL, kubernetes_launcher
+
+from console.scheduling.launchers import kubernetes_manifests as manifests
+from console.scheduling.launchers.kubernetes_manifests import GPU, Wanted
+from console.scheduling.launchers.protocol import LauncherAway, Resources, Sight
+from console.scheduling.processes import wait_until
+
+WAIT_S = 20
+OWNER = {"name": "ts-x", "uid": "1"}
+LEASE = "tml-ls-ses_1.secret"
+FOREVER = "echo up; while :; do sleep 0.1; done"
+# The oldest and the newest that is promised.
+VERSIONS = ["1.30", "1.36"]
+
+
+def wanted_make(**changes) -> Wanted:
+    full = {
+        "launch": "ses_0123456789abcdef-01ab23cd",
+        "folder": "/data/runtimes/ses_0123456789abcdef",
+        "environment": {"TINKERSCRIPT_LEASE": LEASE},
+        "namespace": "tinkerscript",
+        "image": "tinkerscript-runtime:1",
+        "resources": Resources(memory_bytes=64 << 30, cpus=8, gpus=2),
+        "data": "/data",
+        "claim": "tinkerscript-data",
+        "nodes": {"accelerator": "h200"},
+    }
+    return Wanted(**(full | changes))
+
+
+def all_of(wanted: Wanted) -> list[dict]:
+    owned = (manifests.secret_make, manifests.service_make, manifests.network_policy_make)
+    return [manifests.job_make(wanted), *(make(wanted, OWNER) for make in owned)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("changes", [{}, {"claim": "", "nodes": {}, "resources": Resources()}], ids=["full", "least"])
+def test_every_manifest_is_what_kubernetes_takes(version: str, changes: dict) -> None:
+    for manifest in all_of(wanted_make(**changes)):
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_the_schemas_refuse_what_kubernetes_would() -> None:
+    for path, value in ((("spec", "parallelism"), "many"), (("spec", "template", "spec", "unknown"), 1)):
+        broken = copy.deepcopy(manifests.job_make(wanted_make()))
+        inner = broken
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        with pytest.raises(kubernetes_validate.ValidationError):
+            kubernetes_validate.validate(broken, VERSIONS[-1], strict=True)
+
+
+def test_a_pod_has_no_rights_no_account_and_bounded_resources() -> None:
+    pod = manifests.job_make(wanted_make())["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["automountServiceAccountToken"] is False and pod["restartPolicy"] == "Never"
+    assert pod["securityContext"]["runAsNonRoot"] and pod["securityContext"]["seccompProfile"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    amounts = {"cpu": "8", "memory": str(64 << 30), GPU: "2"}
+    assert container["resources"] == {"requests": amounts, "limits": amounts}
+    assert pod["nodeSelector"] == {"accelerator": "h200"}
+    models = next(mount for mount in container["volumeMounts"] if mount["mountPath"] == "/data/models")
+    session = next(mount for mount in container["volumeMounts"] if mount["mountPath"].startswith("/data/runtimes/"))
+    assert models["readOnly"] and session["subPath"] == "runtimes/ses_0123456789abcdef"
+
+
+def test_the_lease_stands_in_the_secret_alone() -> None:
+    job, secret, *others = all_of(wanted_make())
+    assert LEASE in str(secret)
+    assert LEASE not in str([job, *others])
+
+
+def test_only_the_server_reaches_a_runtime_and_it_reaches_no_node_metadata() -> None:
+    policy = manifests.network_policy_make(wanted_make(), OWNER)["spec"]
+    (rule,) = policy["ingress"]
+    assert rule["from"] == [{"podSelector": {"matchLabels": manifests.SERVER}}]
+    assert policy["egress"][0]["to"][0]["ipBlock"]["except"] == ["169.254.0.0/16"]
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+
+
+@pytest.fixture
+def cluster():
+    cluster = FakeKubernetes()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def launcher(cluster: FakeKubernetes):
+    return kubernetes_launcher(cluster.url)
+
+
+def plan_of(launcher, tmp_path: Path) -> dict:
+    return launcher.plan(session_id="ses_0123456789abcdef", folder=tmp_path / "session")
+
+
+def start(launcher, tmp_path: Path, program: str = FOREVER) -> dict:
+    return launcher.start(plan_of(launcher, tmp_path), environment={"PROGRAM": program})
+
+
+def left_in(cluster: FakeKubernetes) -> list[tuple[str, str]]:
+    return list(cluster.objects)
+
+
+def test_everything_that_was_made_for_a_runtime_goes_with_it(cluster, launcher, tmp_path: Path) -> None:
+    handle = start(launcher, tmp_path)
+    assert {kind for kind, _ in cluster.objects} == {"jobs", "secrets", "services", "networkpolicies", "pods"}
+    launcher.stop(handle, grace_s=1)
+    assert left_in(cluster) == []
+
+
+def test_a_runtime_is_reached_by_the_name_of_its_service(cluster, launcher, tmp_path: Path) -> None:
+    handle = start(launcher, tmp_path, "echo $TINKERSCRIPT_RUNTIME_ADDRESS; sleep 30")
+    (service,) = cluster.names("services")
+    assert wait_until(lambda: launcher.logs(handle, lines=1) == [f"{service}.tests.svc:7000"], timeout_s=WAIT_S)
+    launcher.stop(handle, grace_s=0)
+
+
+def test_a_pod_without_a_node_waits_and_says_why(cluster, launcher, tmp_path: Path) -> None:
+    cluster.unplaceable = True
+    handle = start(launcher, tmp_path)
+    sight = launcher.inspect(handle)
+    assert sight.state == "waiting" and "Insufficient nvidia.com/gpu" in sight.reason
+
+
+def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(cluster, launcher, tmp_path: Path) -> None:
+    cluster.image_missing = True
+    handle = start(launcher, tmp_path)
+    sight = launcher.inspect(handle)
+    assert sight.state == "exited" and "ErrImagePull" in sight.reason
+    assert launcher.logs(handle, lines=5) == ["ErrImagePull: stub:1: not found"]
+
+
+def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(cluster, launcher, tmp_path, monkeypatch) -> None:
+    plan = plan_of(launcher, tmp_path)
+    monkeypatch.setattr(launcher, "_suspend", lambda *_: (_ for _ in ()).throw(SystemExit))
+    with pytest.raises(SystemExit):
+        launcher.start(plan, environment={"PROGRAM": FOREVER})
+    monkeypatch.undo()
+    assert cluster.names("jobs") and not cluster.names("pods")
+    assert kubernetes_launcher(cluster.url).inspect(plan) == Sight("gone")
+    launcher.start(plan, environment={"PROGRAM": FOREVER})
+    assert launcher.inspect(plan) == Sight("running")
+    launcher.stop(plan, grace_s=0)
+    assert left_in(cluster) == []
+
+
+def test_what_kubernetes_refuses_is_an_os_error_with_its_words(cluster, launcher, tmp_path: Path) -> None:
+    cluster.quota = "exceeded quota: gpus"
+    with pytest.raises(OSError, match="refuses the Job.*exceeded quota: gpus"):
+        start(launcher, tmp_path)
+
+
+def test_an_api_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_gone(tmp_path: Path) -> None:
+    broken = kubernetes_launcher("http://127.0.0.1:9")
+    broken._core.api_client.configuration.retries = broken._jobs.api_client.configuration.retries = False
+    handle = plan_of(broken, tmp_path)
+    for ask in (
+        lambda: broken.inspect(handle),
+        lambda: broken.stop(handle, grace_s=0),
+        lambda: broken.logs(handle, lines=1),
+        lambda: broken.start(handle, environment={}),
+    ):
+        with pytest.raises(LauncherAway):
+            ask()
+
+
+def test_a_real_api_server_takes_every_manifest() -> None:
+    path = os.environ.get("TESTS_KUBECONFIG")
+    if not path:
+        pytest.skip("no Kubernetes API server: TESTS_KUBECONFIG names none (its default namespace is asked, dry)")
+    api = config.new_client_from_config(path)
+    wanted = wanted_make(namespace="default", resources=SMALL)
+    job, secret, service, policy = all_of(wanted)
+    for manifest in (secret, service, policy):
+        manifest["metadata"].pop("ownerReferences")  # a dry run makes no Job whose uid they could name
+    client.BatchV1Api(api).create_namespaced_job("default", job, dry_run="All")
+    client.CoreV1Api(api).create_namespaced_secret("default", secret, dry_run="All")
+    client.CoreV1Api(api).create_namespaced_service("default", service, dry_run="All")
+    client.NetworkingV1Api(api).create_namespaced_network_policy("default", policy, dry_run="All")

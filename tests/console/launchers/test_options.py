@@ -1,0 +1,96 @@
+"""The launcher's settings: what is malformed, lacking or without effect stops start-up and is named."""
+
+import shutil
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from console.scheduling.launchers.options import USED_BY, launcher_options_read
+from console.scheduling.launchers.protocol import Resources
+
+REACHABLE = {"server_url": "http://10.0.0.1:8000", "s3_endpoint_url": "http://10.0.0.1:9000"}
+DOCKER = {
+    "TINKERSCRIPT_LAUNCHER": "docker",
+    "TINKERSCRIPT_RUNTIME_IMAGE": "runtime:1",
+    "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "16",
+}
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """``read(environment)``: the options in these variables alone."""
+
+    def options(environment: dict[str, str], **reach: str):
+        for name in ("TINKERSCRIPT_LAUNCHER", *USED_BY):
+            monkeypatch.delenv(name, raising=False)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        return launcher_options_read(**(REACHABLE | reach))
+
+    return options
+
+
+def test_processes_are_the_default_and_need_nothing(read) -> None:
+    options = read({}, server_url="http://127.0.0.1:8000", s3_endpoint_url="")
+    assert (options.name, options.resources) == ("process", Resources())
+
+
+def test_amounts_are_read_in_their_units(read) -> None:
+    options = read(DOCKER | {"TINKERSCRIPT_RUNTIME_GPUS": "2", "TINKERSCRIPT_RUNTIME_CPUS": "8"})
+    assert options.resources == Resources(memory_bytes=16 << 30, cpus=8, gpus=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"TINKERSCRIPT_LAUNCHER": "podman"}, "TINKERSCRIPT_LAUNCHER='podman'"),
+        ({"TINKERSCRIPT_RUNTIME_IMAGE": ""}, "needs TINKERSCRIPT_RUNTIME_IMAGE"),
+        ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": ""}, "needs TINKERSCRIPT_RUNTIME_MEMORY_GIB"),
+        ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": "0"}, "TINKERSCRIPT_RUNTIME_MEMORY_GIB='0'"),
+        ({"TINKERSCRIPT_RUNTIME_GPUS": "all"}, "TINKERSCRIPT_RUNTIME_GPUS='all'"),
+        ({"TINKERSCRIPT_SLURM_OPTIONS": "--partition=x"}, "TINKERSCRIPT_SLURM_OPTIONS does nothing"),
+        ({"TINKERSCRIPT_KUBERNETES_NODES": "a=b"}, "TINKERSCRIPT_KUBERNETES_NODES does nothing"),
+    ],
+)
+def test_a_malformed_lacking_or_idle_variable_is_named(read, changes, named) -> None:
+    with pytest.raises(ImproperlyConfigured, match=named):
+        read(DOCKER | changes)
+
+
+def test_no_variable_of_another_launcher_is_taken_by_processes(read) -> None:
+    for name, users in USED_BY.items():
+        if "process" not in users:
+            with pytest.raises(ImproperlyConfigured, match=f"{name} does nothing"):
+                read({name: "1"})
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost", "http://0.0.0.0:80", "http://[::1]:1"])
+def test_runtimes_with_a_network_of_their_own_need_an_address_that_they_reach(read, url) -> None:
+    with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_RUNTIME_SERVER_URL"):
+        read(DOCKER, server_url=url)
+    with pytest.raises(ImproperlyConfigured, match="S3_ENDPOINT_URL"):
+        read(DOCKER, s3_endpoint_url="")
+
+
+def test_node_labels_and_slurm_options_are_split_as_they_are_written(read, monkeypatch) -> None:
+    kubernetes = {"TINKERSCRIPT_LAUNCHER": "kubernetes", "TINKERSCRIPT_RUNTIME_CPUS": "4"}
+    options = read(DOCKER | kubernetes | {"TINKERSCRIPT_KUBERNETES_NODES": "a/b=c, d=e"})
+    assert options.kubernetes_nodes == {"a/b": "c", "d": "e"}
+    with pytest.raises(ImproperlyConfigured, match="label=value"):
+        read(DOCKER | kubernetes | {"TINKERSCRIPT_KUBERNETES_NODES": "a"})
+
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    slurm = {"TINKERSCRIPT_LAUNCHER": "slurm", "TINKERSCRIPT_RUNTIME_CPUS": "4", "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "9"}
+    options = read(slurm | {"TINKERSCRIPT_SLURM_OPTIONS": "--partition=gpu '--comment=a b'"})
+    assert options.slurm_options == ("--partition=gpu", "--comment=a b")
+    for bad in ("script.sh", "--unclosed='"):
+        with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_SLURM_OPTIONS"):
+            read(slurm | {"TINKERSCRIPT_SLURM_OPTIONS": bad})
+
+
+def test_slurm_without_its_commands_stops_start_up(read, monkeypatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(ImproperlyConfigured, match="there is no sbatch"):
+        read(
+            {"TINKERSCRIPT_LAUNCHER": "slurm", "TINKERSCRIPT_RUNTIME_CPUS": "4", "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "9"}
+        )

@@ -1,0 +1,80 @@
+"""The Slurm launcher against a real cluster of two nodes: its queue, its GPUs, its refusals, its absence."""
+
+import subprocess
+
+import pytest
+from launching.places import SHELL, SMALL, Place
+
+from console.scheduling.launchers.protocol import LauncherAway, Resources, Sight
+from console.scheduling.launchers.slurm import SlurmLauncher
+from console.scheduling.processes import wait_until
+
+WAIT_S = 30
+FOREVER = "echo up; while :; do sleep 0.1; done"
+
+
+def slurm(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+
+
+def test_a_runtime_gets_the_gpus_that_it_asked_for(slurm_place: Place) -> None:
+    launcher = SlurmLauncher(SHELL, resources=Resources(memory_bytes=64 << 20, cpus=1, gpus=2))
+    launcher, handle = slurm_place.start('echo "$CUDA_VISIBLE_DEVICES $TINKERSCRIPT_RUNTIME_GPUS"; sleep 60', launcher)
+    assert launcher.logs(handle, lines=1) == ["0,1 2"]
+
+
+def test_a_runtime_without_a_place_waits_says_why_and_can_be_ended(slurm_place: Place) -> None:
+    whole = SlurmLauncher(SHELL, resources=Resources(cpus=8), options=["--exclusive"])
+    for _ in range(2):
+        slurm_place.start(FOREVER, whole)
+    plan = slurm_place.plan(whole)
+    handle = whole.start(plan, environment={"PROGRAM": FOREVER})
+    slurm_place.started.append((whole, handle))
+    assert wait_until(lambda: "Resources" in whole.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.2)
+    sight = whole.inspect(plan)
+    assert sight.state == "waiting" and sight.is_alive
+    whole.stop(handle, grace_s=5)
+    assert not whole.inspect(handle).is_alive
+
+
+def test_a_job_that_slurm_put_aside_is_over(slurm_place: Place) -> None:
+    later = SlurmLauncher(SHELL, resources=SMALL, options=["--begin=now+1hour"])
+    plan = slurm_place.plan(later)
+    handle = later.start(plan, environment={"PROGRAM": FOREVER})
+    slurm_place.started.append((later, handle))
+    assert later.inspect(plan).state == "waiting"
+    slurm("scontrol", "hold", handle["job"])
+    assert wait_until(lambda: not later.inspect(handle).is_alive, timeout_s=WAIT_S, poll_s=0.2)
+    later.stop(handle, grace_s=0)
+    assert (
+        slurm("squeue", "--noheader", f"--jobs={handle['job']}", "--states=all", "--format=%T").strip() == "CANCELLED"
+    )
+
+
+def test_the_lease_is_not_among_what_everybody_sees_of_a_job(slurm_place: Place) -> None:
+    launcher, handle = slurm_place.start(FOREVER)
+    seen = slurm("scontrol", "show", "job", "--details", handle["job"]) + slurm("ps", "-eo", "args")
+    assert handle["launch"] in seen and "tml-ls-x" not in seen
+
+
+def test_a_job_that_slurm_refuses_is_an_os_error_with_its_words(slurm_place: Place) -> None:
+    launcher = SlurmLauncher(SHELL, resources=SMALL, options=["--partition=nowhere"])
+    with pytest.raises(OSError, match="partition"):
+        launcher.start(slurm_place.plan(launcher), environment={})
+
+
+def test_a_controller_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_gone(
+    slurm_place: Place, tmp_path, monkeypatch
+) -> None:
+    launcher, handle = slurm_place.start(FOREVER)
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none.conf"))
+    broken = slurm_place.launcher()
+    for ask in (
+        lambda: broken.inspect(handle),
+        lambda: broken.stop(handle, grace_s=0),
+        lambda: broken.start(slurm_place.plan(broken), environment={}),
+    ):
+        with pytest.raises(LauncherAway):
+            ask()
+    monkeypatch.undo()
+    assert launcher.inspect(handle) == Sight("running")

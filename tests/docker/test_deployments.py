@@ -1,0 +1,164 @@
+"""What stands in docker/: manifests that Kubernetes takes, rights that are just enough, images that fit the code."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from launching.fake_kubernetes import VERSION, FakeKubernetes
+from launching.places import kubernetes_launcher
+
+from console.scheduling.launchers import docker as docker_launcher
+from console.scheduling.launchers import kubernetes_manifests, options
+from console.scheduling.processes import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "docker"
+DOCKERFILES = sorted(DOCKER.glob("*.Dockerfile"))
+# Every word that a line of a Dockerfile may begin with, here.
+INSTRUCTIONS = {"ARG", "FROM", "ENV", "WORKDIR", "COPY", "RUN", "USER", "EXPOSE", "CMD", "ENTRYPOINT"}
+
+
+def manifests() -> list[dict]:
+    files = [path for path in sorted((DOCKER / "kubernetes").glob("*.yaml")) if path.name != "kustomization.yaml"]
+    return [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())]
+
+
+def manifest_of(kind: str, name: str) -> dict:
+    return next(found for found in manifests() if (found["kind"], found["metadata"]["name"]) == (kind, name))
+
+
+def test_kubernetes_takes_every_manifest() -> None:
+    for manifest in manifests():
+        kubernetes_validate.validate(manifest, VERSION, strict=True)
+
+
+def test_every_manifest_is_applied() -> None:
+    listed = yaml.safe_load((DOCKER / "kubernetes" / "kustomization.yaml").read_text())["resources"]
+    assert {*listed, "kustomization.yaml"} == {path.name for path in (DOCKER / "kubernetes").iterdir()}
+
+
+def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path: Path) -> None:
+    cluster = FakeKubernetes()
+    asked: set[tuple[str, str, str]] = set()
+    answer = cluster.answer
+
+    def listening(method: str, target: str, body: dict | None) -> object:
+        group, kind, name, log = re.match(
+            r"/apis?/(?:v1|([\w.]+)/v1)/namespaces/tests/(\w+)(/[\w.-]+)?(/log)?", target
+        ).groups()
+        read = "get" if name else "list"
+        verb = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "GET": read}[method]
+        asked.add((group or "", f"{kind}{log or ''}", verb))
+        return answer(method, target, body)
+
+    cluster.answer = listening
+    try:
+        launcher = kubernetes_launcher(cluster.url)
+        plan = launcher.plan(session_id="ses_0123456789abcdef", folder=tmp_path)
+        for _ in range(2):
+            launcher.start(plan, environment={"PROGRAM": "trap '' TERM; echo up; while :; do sleep 0.1; done"})
+        assert wait_until(lambda: launcher.logs(plan, lines=1) == ["up"], timeout_s=20)
+        launcher.inspect(plan)
+        launcher.stop(plan, grace_s=0)
+    finally:
+        cluster.close()
+    rules = manifest_of("Role", "reconcile")["rules"]
+    allowed = {
+        (group, kind, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for kind in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert asked == allowed
+
+
+def test_the_settings_of_the_manifests_are_ones_that_start(monkeypatch) -> None:
+    settings = manifest_of("ConfigMap", "tinkerscript")["data"]
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    read = options.launcher_options_read(
+        server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"], s3_endpoint_url=settings["S3_ENDPOINT_URL"]
+    )
+    assert read.name == "kubernetes" and read.resources.gpus == 1
+    assert manifest_of("PersistentVolumeClaim", read.kubernetes_claim)
+    assert read.kubernetes_namespace == manifest_of("Namespace", "tinkerscript")["metadata"]["name"]
+
+
+def test_servers_are_whom_runtimes_admit() -> None:
+    for kind, name in (("Deployment", "web"), ("Deployment", "reconcile")):
+        labels = manifest_of(kind, name)["spec"]["template"]["metadata"]["labels"]
+        assert kubernetes_manifests.SERVER.items() <= labels.items()
+    denied = manifest_of("NetworkPolicy", "runtimes")["spec"]["podSelector"]["matchLabels"]
+    assert denied == kubernetes_manifests.RUNTIME
+
+
+@pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.name)
+def test_a_dockerfile_copies_what_is_there_and_runs_as_the_launchers_user(path: Path) -> None:
+    text = re.sub(r"\\\n\s*", " ", path.read_text())
+    lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    assert {line[0] for line in lines} <= INSTRUCTIONS
+    for line in lines:
+        if line[0] == "COPY" and not line[1].startswith("--"):
+            assert all(list(ROOT.glob(source)) for source in line[1:-1]), line
+        for name in re.findall(r"requirements/[\w-]+\.txt", " ".join(line)):
+            assert (ROOT / name).is_file(), name
+    assert [line[1] for line in lines if line[0] == "USER"][-1] == f"{docker_launcher.USER}:{docker_launcher.USER}"
+    assert docker_launcher.USER == kubernetes_manifests.USER
+
+
+def test_every_folder_that_an_image_copies_is_let_into_its_build() -> None:
+    ignored = (ROOT / ".dockerignore").read_text().splitlines()
+    let_in = {line[1:].split("/")[0] for line in ignored if line.startswith("!")}
+    for path in DOCKERFILES:
+        for line in path.read_text().splitlines():
+            if line.startswith("COPY ") and not line.startswith("COPY --from"):
+                assert {source.split("/")[0] for source in line.split()[1:-1]} <= let_in, line
+
+
+def compose() -> dict:
+    return yaml.safe_load((DOCKER / "compose.yaml").read_text())
+
+
+def test_everything_that_compose_asks_for_is_in_the_example() -> None:
+    asked = set(re.findall(r"\$\{(\w+)(?::\?[^}]*)?\}", (DOCKER / "compose.yaml").read_text()))
+    given = {line.partition("=")[0] for line in (DOCKER / "example.env").read_text().splitlines() if "=" in line}
+    assert asked == given
+
+
+def test_the_docker_socket_is_the_reconcilers_alone_and_the_databases_are_published_to_nobody() -> None:
+    services = compose()["services"]
+    holders = [name for name, service in services.items() if "docker.sock" in json.dumps(service)]
+    assert holders == ["reconcile"]
+    assert {name for name, service in services.items() if service.get("ports")} == {"web", "store"}
+    on_runtimes = {name for name, service in services.items() if "runtimes" in service.get("networks", [])}
+    assert on_runtimes == {"web"}
+
+
+def test_the_settings_of_compose_are_ones_that_start(monkeypatch) -> None:
+    settings = compose()["x-server"]["environment"]
+    for name, value in settings.items():
+        filled = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
+        monkeypatch.setenv(name, re.sub(r"\$\{\w+(:\?[^}]*)?\}", "7", filled))
+    read = options.launcher_options_read(
+        server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"], s3_endpoint_url="http://store.example.com:8333"
+    )
+    assert read.name == "docker" and read.docker_network == compose()["networks"]["runtimes"]["name"]
+
+
+def test_docker_compose_takes_the_file(tmp_path: Path) -> None:
+    if (
+        shutil.which("docker") is None
+        or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode
+    ):
+        pytest.skip("no Docker Compose: `docker compose` is not installed")
+    example = tmp_path / "env"
+    example.write_text(re.sub(r"=$", "=7", (DOCKER / "example.env").read_text(), flags=re.MULTILINE))
+    command = ["docker", "compose", "--env-file", example, "-f", DOCKER / "compose.yaml", "config", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr

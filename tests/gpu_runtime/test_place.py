@@ -1,0 +1,39 @@
+"""Where a runtime is reached, and that it has the devices that were asked for."""
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.place import DevicesMissing, address_advertise, devices_verify
+
+
+def config(tmp_path, **changes) -> RuntimeConfig:
+    same = {"server_url": "http://127.0.0.1:8000", "lease": "x", "session_id": "ses_1", "runtime_dir": tmp_path}
+    return RuntimeConfig(**(same | changes))
+
+
+def test_a_gateway_on_one_address_is_reached_there(tmp_path) -> None:
+    assert address_advertise(config(tmp_path), "127.0.0.1:4711") == "127.0.0.1:4711"
+
+
+def test_a_gateway_that_listens_everywhere_is_reached_over_the_interface_that_leads_to_the_server(tmp_path) -> None:
+    assert address_advertise(config(tmp_path), "0.0.0.0:7000") == "127.0.0.1:7000"
+
+
+def test_a_name_that_the_launcher_gave_is_what_is_said(tmp_path) -> None:
+    named = config(tmp_path, address="ts-x.tests.svc:7000")
+    assert address_advertise(named, "0.0.0.0:7000") == "ts-x.tests.svc:7000"
+
+
+def test_fewer_gpus_than_were_asked_for_are_found_out_from_inside(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 1)))
+    devices_verify(1)
+    with pytest.raises(DevicesMissing, match="2 GPUs were asked for and 1 are visible"):
+        devices_verify(2)
+
+
+def test_a_runtime_that_asks_for_no_gpu_loads_no_torch_to_look(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    devices_verify(0)

@@ -1,0 +1,114 @@
+"""Where the contract of launchers is tried: each place has a launcher and something real behind it.
+
+A runtime in a place is a line of shell, which it finds in PROGRAM; it starts in its session's folder.
+"""
+
+import os
+import secrets
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kubernetes import client as kubernetes_client
+from launching.dockerd import docker_engine, stub_image
+from launching.fake_kubernetes import FakeKubernetes
+from launching.slurm_cluster import slurm_cluster
+
+from console.scheduling.launchers.docker import DockerLauncher
+from console.scheduling.launchers.kubernetes import KubernetesLauncher
+from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.launchers.protocol import Handle, Launcher, Resources
+from console.scheduling.launchers.slurm import SlurmLauncher
+from console.scheduling.processes import wait_until
+
+SHELL = ["/bin/sh", "-c", 'eval "$PROGRAM"']
+SMALL = Resources(memory_bytes=256 << 20, cpus=1)
+WAIT_S = 30
+
+
+@dataclass
+class Place:
+    """``launcher()`` is a launcher that knows nothing of any other; ``kill`` ends a runtime behind its back."""
+
+    name: str
+    launcher: Callable[[], Launcher]
+    kill: Callable[[Handle], None]
+    folder: Path = Path()
+    started: list[tuple[Launcher, Handle]] = field(default_factory=list)
+
+    def plan(self, launcher: Launcher, session_id: str | None = None) -> Handle:
+        session_id = session_id or f"ses_{secrets.token_hex(8)}"
+        return launcher.plan(session_id=session_id, folder=self.folder / session_id)
+
+    def start(
+        self, program: str, launcher: Launcher | None = None, plan: Handle | None = None
+    ) -> tuple[Launcher, Handle]:
+        """A runtime that has written its first line."""
+        launcher = launcher or self.launcher()
+        plan = plan or self.plan(launcher)
+        self.started.append((launcher, plan))
+        handle = launcher.start(plan, environment={"PROGRAM": program, "TINKERSCRIPT_LEASE": "tml-ls-x"})
+        assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=WAIT_S)
+        return launcher, handle
+
+    def clear(self) -> None:
+        for launcher, handle in self.started:
+            launcher.stop(handle, grace_s=0)
+        self.started.clear()
+
+
+@contextmanager
+def process_place() -> Iterator[Place]:
+    yield Place("process", lambda: ProcessLauncher(SHELL), lambda handle: os.kill(handle["pid"], signal.SIGKILL))
+
+
+@contextmanager
+def docker_place() -> Iterator[Place]:
+    with docker_engine() as client, stub_image(client) as image:
+        network = f"tinkerscript-tests-{secrets.token_hex(4)}"
+
+        def launcher() -> DockerLauncher:
+            return DockerLauncher(client, image=image, network=network, resources=SMALL)
+
+        try:
+            yield Place("docker", launcher, lambda handle: client.containers.get(handle["launch"]).kill())
+        finally:
+            for made in client.networks.list(names=[network]):
+                made.remove()
+
+
+@contextmanager
+def slurm_place() -> Iterator[Place]:
+    def kill(handle: Handle) -> None:
+        subprocess.run(["scancel", "--full", "--signal=KILL", handle["job"]], check=True, timeout=20)
+
+    with slurm_cluster():
+        yield Place("slurm", lambda: SlurmLauncher(SHELL, resources=SMALL), kill)
+
+
+@contextmanager
+def kubernetes_place() -> Iterator[Place]:
+    cluster = FakeKubernetes()
+
+    def kill(handle: Handle) -> None:
+        (name,) = [name for name in cluster.names("pods") if handle["launch"].replace("_", "-") in name]
+        os.killpg(cluster.processes[name].pid, signal.SIGKILL)
+
+    try:
+        yield Place("kubernetes", lambda: kubernetes_launcher(cluster.url), kill)
+    finally:
+        cluster.close()
+
+
+def kubernetes_launcher(url: str, **options: object) -> KubernetesLauncher:
+    """A launcher of the official client for the API at ``url``."""
+    settings = {"name": "kubernetes", "image": "stub:1", "resources": SMALL, "kubernetes_namespace": "tests"} | options
+    api = kubernetes_client.ApiClient(kubernetes_client.Configuration(host=url))
+    return KubernetesLauncher(api, options=LauncherOptions(**settings), data=Path("/data"))
+
+
+PLACES = {"process": process_place, "docker": docker_place, "slurm": slurm_place, "kubernetes": kubernetes_place}
