@@ -4,7 +4,7 @@ A method that writes returns after its commit is on disk, or raises and has chan
 thread; from asyncio use a worker thread, because a commit waits for the disk.
 """
 
-import os
+import json
 import shutil
 import sqlite3
 import threading
@@ -16,8 +16,16 @@ from typing import Any
 
 from gpu_runtime.errors import JournalFull
 from gpu_runtime.journal_records import BatchRecord, CallRecord, EpisodeRecord, dump
-from gpu_runtime.journal_rows import insert_call, read_accounting, read_calls, read_episode
-from gpu_runtime.journal_schema import EpisodeNotOpen, connect, full_disk_is_named
+from gpu_runtime.journal_rows import (
+    fetch_batch,
+    fetch_calls,
+    insert_call,
+    insert_refused,
+    read_accounting,
+    read_episode,
+    read_refused,
+)
+from gpu_runtime.journal_schema import EpisodeNotOpen, connect, copy_file, full_disk_is_named
 from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 from tinkerscript.wire.sessions import Accounting
 
@@ -168,14 +176,7 @@ class Journal:
     def calls(self, episode_id: str) -> list[CallRecord]:
         """Every call of an episode in the order in which they were recorded, cancelled ones included."""
         with self._lock:
-            calls = self._connection.execute("SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,))
-            rows = calls.fetchall()
-            answers = self._connection.execute(
-                "SELECT completions.* FROM completions JOIN calls ON call_id = id WHERE episode_id = ?"
-                " ORDER BY seq, choice",
-                (episode_id,),
-            ).fetchall()
-        return read_calls(rows, answers)
+            return fetch_calls(self._connection, episode_id)
 
     # Batches and steps
 
@@ -193,16 +194,7 @@ class Journal:
     def batch_get(self, step: int) -> BatchRecord | None:
         """The batch of a step, or none."""
         with self._lock:
-            row = self._connection.execute("SELECT * FROM batches WHERE step = ?", (step,)).fetchone()
-            members = self._connection.execute(
-                "SELECT group_index, episode_id FROM batch_episodes WHERE step = ? ORDER BY position", (step,)
-            ).fetchall()
-        if row is None:
-            return None
-        groups: dict[int, list[str]] = {}
-        for member in members:
-            groups.setdefault(member["group_index"], []).append(member["episode_id"])
-        return BatchRecord(step, row["policy_version"], tuple(tuple(ids) for ids in groups.values()))
+            return fetch_batch(self._connection, step)
 
     def batches_after(self, step: int) -> list[BatchRecord]:
         """The batches of all later steps, in order: what a runtime resumed from step ``step`` trains again."""
@@ -211,12 +203,30 @@ class Journal:
         return [batch for row in rows if (batch := self.batch_get(row["step"]))]
 
     def batch_discard(self, step: int, reason: str) -> None:
-        """Undo a batch whose step was refused: its episodes become stale and the step number is free again."""
+        """Undo a batch whose step was refused: its episodes become stale and the step number is free again.
+
+        What it was made of stays, for ``batch_refused``.
+        """
         with self._transaction() as sql:
-            ids = [row["episode_id"] for row in sql.execute("SELECT * FROM batch_episodes WHERE step = ?", (step,))]
+            batch = self.batch_get(step)
+            if batch is None:
+                return
+            insert_refused(sql, batch, reason, self._now())
             sql.execute("DELETE FROM batch_episodes WHERE step = ?", (step,))
             sql.execute("DELETE FROM batches WHERE step = ?", (step,))
-            self.mark_stale(ids, reason)
+            self.mark_stale([episode_id for group in batch.groups for episode_id in group], reason)
+
+    def batch_refused(self, name: str) -> tuple[BatchRecord, str] | None:
+        """A refused batch by its ``refused_name``, and why it was refused; or none."""
+        with self._lock:
+            row = self._connection.execute("SELECT * FROM refused_batches WHERE name = ?", (name,)).fetchone()
+        return read_refused(row) if row else None
+
+    def step_metrics(self, step: int) -> dict[str, Any] | None:
+        """What was recorded of a completed step, or none."""
+        with self._lock:
+            row = self._connection.execute("SELECT metrics FROM steps WHERE step = ?", (step,)).fetchone()
+        return json.loads(row["metrics"]) if row else None
 
     def step_record(self, step: int, metrics: dict[str, Any]) -> bool:
         """The step is done: its episodes are trained. False (and no change) when it was recorded before."""
@@ -238,19 +248,8 @@ class Journal:
 
     def backup(self, path: Path) -> None:
         """A consistent copy at ``path``, in place at once or not at all. Raises JournalFull."""
-        partial = path.with_name(path.name + ".partial")
-        partial.unlink(missing_ok=True)
         with full_disk_is_named(), self._lock:
-            copy = sqlite3.connect(partial, isolation_level=None)
-            try:
-                self._connection.backup(copy)
-                # A copy travels as one file: without this it would ask for a -wal beside it.
-                copy.execute("PRAGMA journal_mode = DELETE")
-            finally:
-                copy.close()
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
+            copy_file(self._connection, path)
 
     # Inside
 

@@ -124,6 +124,11 @@ class BatchRecord:
     groups: tuple[tuple[str, ...], ...]
 
 
+def refused_name(groups: Sequence[Sequence[str]]) -> str:
+    """What a refused batch goes by: after its first episode, which is in no other batch, before or after."""
+    return f"refused-{groups[0][0]}"
+
+
 def pack_ids(ids: Sequence[int]) -> bytes:
     """Token ids or versions as int32."""
     return array.array("i", ids).tobytes()

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 
 from gpu_runtime.journal_records import (
+    BatchRecord,
     CallRecord,
     Completion,
     EpisodeRecord,
@@ -12,6 +13,7 @@ from gpu_runtime.journal_records import (
     dump,
     pack_floats,
     pack_ids,
+    refused_name,
     unpack_floats,
     unpack_ids,
 )
@@ -107,6 +109,42 @@ def read_episode(row: sqlite3.Row) -> EpisodeRecord:
         ended_at=row["ended_at"],
         end_seq=row["end_seq"],
     )
+
+
+def fetch_calls(sql: sqlite3.Connection, episode_id: str) -> list[CallRecord]:
+    """Every call of an episode in the order in which they were recorded."""
+    calls = sql.execute("SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)).fetchall()
+    answers = sql.execute(
+        "SELECT completions.* FROM completions JOIN calls ON call_id = id WHERE episode_id = ? ORDER BY seq, choice",
+        (episode_id,),
+    ).fetchall()
+    return read_calls(calls, answers)
+
+
+def fetch_batch(sql: sqlite3.Connection, step: int) -> BatchRecord | None:
+    """The batch of a step, or none."""
+    row = sql.execute("SELECT * FROM batches WHERE step = ?", (step,)).fetchone()
+    if row is None:
+        return None
+    members = sql.execute(
+        "SELECT group_index, episode_id FROM batch_episodes WHERE step = ? ORDER BY position", (step,)
+    ).fetchall()
+    groups: dict[int, list[str]] = {}
+    for member in members:
+        groups.setdefault(member["group_index"], []).append(member["episode_id"])
+    return BatchRecord(step, row["policy_version"], tuple(tuple(ids) for ids in groups.values()))
+
+
+def insert_refused(sql: sqlite3.Connection, batch: BatchRecord, reason: str, now: float) -> None:
+    """Keep what a refused batch was made of."""
+    row = (refused_name(batch.groups), batch.step, batch.policy_version, dump(batch.groups), reason, now)
+    sql.execute("INSERT INTO refused_batches VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def read_refused(row: sqlite3.Row) -> tuple[BatchRecord, str]:
+    """A refused batch and why it was refused."""
+    groups = tuple(tuple(group) for group in json.loads(row["composition"]))
+    return BatchRecord(row["step"], row["policy_version"], groups), row["reason"]
 
 
 def read_accounting(rows: Iterable[sqlite3.Row]) -> Accounting:

@@ -1,6 +1,7 @@
 """The tables of a session's journal, and how its file is opened: one writer, a commit is on disk when it returns."""
 
 import errno
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,6 +98,15 @@ CREATE TABLE IF NOT EXISTS batch_episodes (
     episode_id TEXT NOT NULL UNIQUE REFERENCES episodes (id),
     PRIMARY KEY (step, position)
 );
+-- A batch whose step was refused, kept to be looked at: its episodes are stale, its step was given to another batch.
+CREATE TABLE IF NOT EXISTS refused_batches (
+    name TEXT PRIMARY KEY,
+    step INTEGER NOT NULL,
+    policy_version INTEGER NOT NULL,
+    composition TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    refused_at REAL NOT NULL
+);
 CREATE TABLE IF NOT EXISTS steps (
     step INTEGER PRIMARY KEY REFERENCES batches (step),
     metrics TEXT NOT NULL,
@@ -127,6 +137,22 @@ def connect(path: Path) -> sqlite3.Connection:
         connection.close()
         raise RuntimeFault(f"the journal {path.name} has schema {found}; this runtime reads schema {SCHEMA_VERSION}")
     return connection
+
+
+def copy_file(connection: sqlite3.Connection, path: Path) -> None:
+    """A consistent copy of an open journal at ``path``, in place at once or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)
+    copy = sqlite3.connect(partial, isolation_level=None)
+    try:
+        connection.backup(copy)
+        # A copy travels as one file: without this it would ask for a -wal beside it.
+        copy.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        copy.close()
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 
 from gpu_runtime.errors import JournalFull, RuntimeFault
 from gpu_runtime.journal import EpisodeNotOpen, Journal
-from gpu_runtime.journal_records import CallRecord, Completion, Parent
+from gpu_runtime.journal_records import BatchRecord, CallRecord, Completion, Parent
 from tinkerscript.wire.episodes import EpisodeState, SampleFate, WorkflowOutput
 
 REPORT = {"timelines": 1}
@@ -160,6 +160,18 @@ def test_refused_batch_frees_its_step_and_its_episodes_are_stale(journal: Journa
     assert journal.episode("a").fate is SampleFate.STALE
     assert journal.episode("a").reason == "NaN gradient"
     assert journal.batch_get(1) is None
+    assert journal.batch_refused("refused-a") == (BatchRecord(1, 0, (("a",),)), "NaN gradient")
+    complete(journal, "b")
+    journal.batch_record(1, [["b"]], 0)
+    assert journal.batch_refused("refused-b") is None
+
+
+def test_a_completed_step_keeps_what_it_measured(journal: Journal) -> None:
+    complete(journal, "a")
+    journal.batch_record(1, [["a"]], 0)
+    assert journal.step_metrics(1) is None
+    journal.step_record(1, {"loss": 0.5})
+    assert journal.step_metrics(1) == {"loss": 0.5}
 
 
 def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
