@@ -2,8 +2,13 @@
 
 RuntimeFault
   EngineDead        the engine process is gone or stuck; the runtime restarts
+  RequestRefused    the engine cannot do what one call asks for, such as a schema that is none; it serves on
   TrainerFailed     a rank is gone or stuck; the runtime restarts
-  StepRefused       the batch would break the weights (NaN, infinite gradient, out of memory); weights stand
+    TrainerKilled   a rank was killed from outside, as the kernel does when memory runs out
+  Stuck             no progress before a deadline; the runtime restarts
+  StepRefused       the batch would break the weights (NaN, exploding gradient); weights stand
+    OutOfMemory     the batch does not fit; the trainer starts again from its last state
+  PlacementImpossible  this machine has not the devices that the session asks for
   ControlPlaneLost  the control plane did not answer for too long
   ControlPlaneRefused  it answered, and no repetition would change the answer: a bug or two versions that differ
   LeaseLost         another runtime holds the session now: end at once, write nothing more
@@ -25,14 +30,37 @@ class EngineDead(RuntimeFault):
     hint = "The runtime restarts from its last committed state."
 
 
+class RequestRefused(RuntimeFault):
+    code = "request_refused"
+
+
 class TrainerFailed(RuntimeFault):
     code = "trainer_failed"
     hint = "The runtime restarts from its last committed state."
 
 
+class TrainerKilled(TrainerFailed):
+    pass
+
+
+class Stuck(RuntimeFault):
+    code = "no_progress"
+    hint = "The runtime restarts from its last committed state. The stacks say where each of its processes stood."
+
+
 class StepRefused(RuntimeFault):
     code = "step_refused"
     hint = "The previous weights stand. Lower the learning rate or look at the rewards of the named episodes."
+
+
+class OutOfMemory(StepRefused):
+    code = "out_of_memory"
+    hint = "The previous weights stand. Lower micro_batch_tokens, or turn gradient_checkpointing on."
+
+
+class PlacementImpossible(RuntimeFault):
+    code = "placement_impossible"
+    hint = "Leave placement at auto, or give the runtime more devices."
 
 
 class ControlPlaneLost(RuntimeFault):

@@ -3,8 +3,8 @@
 Shape legend: T tokens of one sequence, G episodes of one group.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -23,13 +23,16 @@ class SamplingOptions:
     seed: int | None = None
     top_logprobs: int = 0
     json_schema: str | None = None  # a JSON schema that the answer must satisfy; "{}" means any JSON object
+    structural_tag: str | None = None  # a grammar that it must follow, in xgrammar's JSON form; not with json_schema
 
 
 @dataclass(frozen=True)
 class Delta:
     """A piece of a completion as the engine makes it; ``finish_reason`` ("stop" or "length") is set on the last.
 
-    ``token_ids_T`` and ``logprobs_T`` are what was sampled, the end-of-turn token included when it was sampled;
+    ``token_ids_T`` is what was sampled, the end-of-turn token included when it was sampled. ``logprobs_T`` are natural
+    logarithms under the weights alone, at temperature 1 and without top_p, whatever the options say: what the trainer
+    computes for the same tokens (a schema or a grammar narrows them to the tokens that it allows).
     ``text`` is their readable part (no special tokens, nothing after a stop string). ``version`` is the policy
     version whose weights sampled them.
     """
@@ -49,13 +52,22 @@ class Engine(Protocol):
     version: int  # policy version being served
     context_length: int
     dead: bool  # a process of the engine has ended; it serves nothing any more
+    shares_device: bool  # with the trainer: it must sleep while a step runs
 
     def generate(self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions) -> AsyncIterator[Delta]:
-        """Stream one completion. Closing the iterator cancels it. Raises EngineDead."""
+        """Stream one completion. Closing the iterator cancels it. Raises EngineDead, RequestRefused."""
         ...
 
     async def load_weights(self, folder: Path, version: int) -> None:
         """Take the weights in ``folder`` (safetensors, Hugging Face names) in place and serve them as ``version``."""
+        ...
+
+    async def sleep(self) -> None:
+        """Free the memory of its device: calls in flight end first, later ones wait. Raises EngineDead."""
+        ...
+
+    async def wake(self) -> None:
+        """Serve again, with the weights as they were. Raises EngineDead."""
         ...
 
     async def close(self) -> None:
@@ -83,6 +95,7 @@ class Sample:
     weight: float = 1.0
     group: int = 0
     advantages_T: tuple[float, ...] | None = None
+    call_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)  # whose answers it trains
 
     @property
     def says_something(self) -> bool:
@@ -98,13 +111,30 @@ class Trainer(Protocol):
     """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
 
     dead: bool  # a rank has ended
+    on_progress: Callable[[], None]  # called, from any thread, as a command advances
+    dtype: str  # of its weights: "float32" or "bfloat16"
 
     async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
-        """Accumulate the gradient of the session's loss over ``samples``; answers its metrics. Raises TrainerFailed."""
+        """Accumulate the gradient of the session's loss over ``samples``; answers its metrics.
+
+        Raises OutOfMemory, TrainerKilled (both want ``restart``), TrainerFailed.
+        """
+        ...
+
+    async def drop_gradient(self) -> None:
+        """Forget the accumulated gradient; the weights stand."""
         ...
 
     async def optim_step(self, step: int) -> dict[str, float]:
-        """Apply the accumulated gradient as step number ``step`` (1-based). A NaN or infinite gradient is refused."""
+        """Apply the accumulated gradient as step number ``step`` (1-based).
+
+        Raises StepRefused, weights unchanged and gradient forgotten, for a gradient that is not finite or whose norm is
+        above ``grad_norm_limit``; else as ``forward_backward``.
+        """
+        ...
+
+    async def restart(self) -> None:
+        """Ranks of their own processes again, with the base model's weights; whatever state the old ones were in."""
         ...
 
     async def publish(self, folder: Path) -> None:

@@ -9,10 +9,11 @@ The runtime holds no storage credential. A folder is never seen half written: it
 import asyncio
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from tinkerscript.wire.checkpoints import CheckpointKind, ManifestFile
 from tinkerscript.wire.events import EventKind
@@ -31,6 +32,8 @@ from ..agent import Agent
 from ..errors import ControlPlaneRefused, DiskFull, StoreUnavailable
 from .transfer import Transfer, UrlRefused, file_sha256, transfer_open
 
+ResultT = TypeVar("ResultT")
+
 PATIENCE_S = 300.0  # how long the store may be away
 PLANS = 3  # uploads of the same files that may be refused before the store counts as unavailable
 RESERVE_BYTES = 256 << 20  # what the journal and the logs keep when weights fill the volume
@@ -44,24 +47,33 @@ async def checkpoint_upload(
     checkpoint_id: str | None = None,
     *,
     patience_s: float = PATIENCE_S,
+    on_progress: Callable[[], None] | None = None,
 ) -> str:
     """Publish ``folder`` as a checkpoint (``checkpoint_id`` answers an order); the id of the committed checkpoint.
 
+    ``on_progress`` is called, from any thread, whenever a part of a file is in the store.
     Safe to repeat: nothing can be read before the commit, and a commit whose answer was lost is answered again.
     Raises StoreUnavailable (the session's record then says so), LeaseLost, ControlPlaneLost, ControlPlaneRefused.
     """
     files = await asyncio.to_thread(_files_hash, folder)
     opening = UploadOpen(kind=kind, checkpoint_id=checkpoint_id, step=step, files=files)
-    committed = await _upload(agent, folder, opening, patience_s)
+    committed = await _upload(agent, folder, opening, patience_s, on_progress)
     if committed.checkpoint_id is None:
         raise StoreUnavailable("the control plane committed the upload but named no checkpoint")
     return committed.checkpoint_id
 
 
-async def checkpoint_fetch(point: ResumePoint, folder: Path, *, patience_s: float = PATIENCE_S) -> None:
+async def checkpoint_fetch(
+    point: ResumePoint,
+    folder: Path,
+    *,
+    patience_s: float = PATIENCE_S,
+    on_progress: Callable[[], None] | None = None,
+) -> None:
     """Have the files of ``point`` in ``folder``. A local copy whose hashes all match is left as it is.
 
-    An interrupted fetch goes on where it stopped. Raises StoreUnavailable, DiskFull.
+    An interrupted fetch goes on where it stopped. ``on_progress`` is called, from any thread, whenever a file is here.
+    Raises StoreUnavailable, DiskFull.
     """
     for file in point.files:
         _check_path(file.path)
@@ -70,7 +82,7 @@ async def checkpoint_fetch(point: ResumePoint, folder: Path, *, patience_s: floa
     aside = _beside(folder, "fetching")
     have_bytes = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file()) if aside.exists() else 0
     room_require(folder.parent, sum(file.size_bytes for file in point.files) - have_bytes)
-    await _get_all([(file, aside / file.path) for file in point.files], patience_s)
+    await _get_all([(file, aside / file.path) for file in point.files], patience_s, on_progress)
     _publish(aside, folder)
 
 
@@ -122,7 +134,9 @@ def room_require(folder: Path, size_bytes: int) -> None:
         raise DiskFull(f"{folder} has {free_bytes >> 20} MiB free; {(size_bytes + RESERVE_BYTES) >> 20} MiB are needed")
 
 
-async def _upload(agent: Agent, folder: Path, opening: UploadOpen, patience_s: float) -> UploadCommitted:
+async def _upload(
+    agent: Agent, folder: Path, opening: UploadOpen, patience_s: float, on_progress: Callable[[], None] | None = None
+) -> UploadCommitted:
     try:
         for _ in range(PLANS):
             plan = await agent.call("/v1/runtime/uploads", opening, UploadPlan, deadline_s=patience_s)
@@ -130,7 +144,7 @@ async def _upload(agent: Agent, folder: Path, opening: UploadOpen, patience_s: f
             opening = opening.model_copy(update={"checkpoint_id": plan.checkpoint_id})
             commit = f"/v1/runtime/uploads/{plan.upload_id}/commit"
             try:
-                etags = await _put_all(folder, opening.files, plan.files, patience_s)
+                etags = await _put_all(folder, opening.files, plan.files, patience_s, on_progress)
                 return await agent.call(commit, UploadCommit(files=etags), UploadCommitted, deadline_s=patience_s)
             except (UrlRefused, ControlPlaneRefused) as error:
                 refused = error  # expired URLs, or objects that are not what was announced: write them again
@@ -143,14 +157,18 @@ async def _upload(agent: Agent, folder: Path, opening: UploadOpen, patience_s: f
 
 
 async def _put_all(
-    folder: Path, files: list[ManifestFile], targets: list[UploadFile], patience_s: float
+    folder: Path,
+    files: list[ManifestFile],
+    targets: list[UploadFile],
+    patience_s: float,
+    on_progress: Callable[[], None] | None,
 ) -> list[UploadedFile]:
     sizes = {file.path: file.size_bytes for file in files}
     if {target.path for target in targets} != set(sizes):
         raise StoreUnavailable("the control plane's upload plan is not for the files that were named")
     async with transfer_open(patience_s) as transfer:
         jobs = [job for target in targets for job in _part_jobs(transfer, folder, target, sizes[target.path])]
-        etags = iter(await transfer.run(jobs))
+        etags = iter(await transfer.run([_telling(job, on_progress) for job in jobs]))
     return [UploadedFile(path=target.path, etags=[next(etags) for _ in target.part_urls]) for target in targets]
 
 
@@ -161,12 +179,25 @@ def _part_jobs(transfer: Transfer, folder: Path, target: UploadFile, size_bytes:
         yield partial(transfer.part_put, url, folder / target.path, offset, part_bytes)
 
 
-async def _get_all(wanted: list[tuple[StoredFile, Path]], patience_s: float) -> None:
+async def _get_all(
+    wanted: list[tuple[StoredFile, Path]], patience_s: float, on_progress: Callable[[], None] | None = None
+) -> None:
     try:
         async with transfer_open(patience_s) as transfer:
-            await transfer.run([partial(transfer.file_get, stored, dest) for stored, dest in wanted])
+            jobs = [partial(transfer.file_get, stored, dest) for stored, dest in wanted]
+            await transfer.run([_telling(job, on_progress) for job in jobs])
     except UrlRefused as refused:
         raise StoreUnavailable(f"a download was refused: {refused}") from refused
+
+
+def _telling(job: Callable[[], ResultT], on_progress: Callable[[], None] | None) -> Callable[[], ResultT]:
+    def told() -> ResultT:
+        result = job()
+        if on_progress is not None:
+            on_progress()
+        return result
+
+    return told
 
 
 def _files_hash(folder: Path) -> list[ManifestFile]:

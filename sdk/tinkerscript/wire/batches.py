@@ -1,0 +1,68 @@
+"""One batch as a file of JSON lines: all that recomputing its loss and gradient needs, and where each number came from.
+
+The first line is a BatchHeader, then come its episodes, then the samples that they became, in the trainer's order.
+
+The loss is the sum over samples s in the gradient and their trained tokens t of scale(s) * loss(p, ``logprobs[t]``,
+``advantages[t]``), where p is the log-probability under the weights of the step before: gpu_runtime/training/losses.py
+has scale and loss of each ``config.loss`` in a line. ``metrics.loss`` and ``metrics.grad_norm`` (before the clip) are
+what came of it.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from .base import Response
+from .calls import CallView
+from .config import SessionConfig
+from .episodes import WorkflowOutput
+from .events import StepMetrics
+
+
+class BatchHeader(Response):
+    """The first line."""
+
+    kind: Literal["batch"] = "batch"
+    name: str = Field(description="The step's number; of a refused batch the name that the event gave it.")
+    session_id: str
+    base_model: str
+    step: int = Field(description="The step that it was for; a refused one's number was given to a later batch.")
+    state: Literal["trained", "refused", "journaled"] = Field(description="journaled: its step is not done yet.")
+    reason: str = Field("", description="Why it was refused.")
+    policy_version: int = Field(description="The version served when the batch was fixed.")
+    seed: int
+    config: SessionConfig
+    metrics: StepMetrics | None = Field(description="What the step measured, once it is done.")
+    groups: int
+    episodes: int = Field(description="Lines of kind episode.")
+    samples: int = Field(description="Lines of kind sample: the file is whole when they are all there.")
+
+
+class BatchEpisode(Response):
+    """An episode of the batch, with its calls token by token."""
+
+    kind: Literal["episode"] = "episode"
+    group: int
+    episode_id: str
+    task: str | None
+    group_key: str | None
+    output: WorkflowOutput
+    begun_at: float
+    ended_at: float | None
+    calls: list[CallView]
+
+
+class BatchSample(Response):
+    """One trained token sequence. All lists have the same length; a token is trained where ``mask`` is 1."""
+
+    kind: Literal["sample"] = "sample"
+    group: int
+    episode_id: str
+    calls: list[str] = Field(description="The calls whose answers are trained here.")
+    token_ids: list[int]
+    mask: list[int]
+    logprobs: list[float] = Field(description="The engine's; 0 where the mask is 0.")
+    policy_versions: list[int] = Field(description="Whose weights sampled the token; -1 where the mask is 0.")
+    advantages: list[float] = Field(description="0 where the mask is 0.")
+    weight: float = Field(description="Sums to 1 over the samples of an episode.")
+    in_gradient: bool = Field(description="False where its group has nothing to learn from: left out of every mean.")
