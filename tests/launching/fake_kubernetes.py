@@ -34,7 +34,7 @@ class Refusal(Exception):
 
 
 class FakeKubernetes:
-    """``url`` serves it. ``unplaceable``: no pod gets a node; ``image_missing``: nor an image; ``quota``: no Job is taken."""
+    """``url`` serves it. ``unplaceable``: no pod gets a node; ``image_missing``: nor its image; ``quota`` refuses Jobs."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}  # (kind, name) ->
