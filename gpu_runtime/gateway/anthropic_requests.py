@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from gpu_runtime.gateway.completion_requests import MAX_STOPS, ChatRequest, StopString, checked
+from gpu_runtime.gateway.errors import BadRequest
 from gpu_runtime.gateway.messages import Strict
 
 # Options that this gateway does not have, with the values at which they say nothing.
@@ -91,6 +92,7 @@ class MessagesRequest(CountRequest):
     stop_sequences: list[StopString] | None = Field(None, max_length=MAX_STOPS)
     stream: bool | None = None
     metadata: dict[str, str] | None = None
+    thread: dict[str, Any] | None = None  # the package's own runner of tools asks for one; see _refuse_thread
 
 
 def chat_request(asked: CountRequest) -> ChatRequest:
@@ -101,6 +103,7 @@ def chat_request(asked: CountRequest) -> ChatRequest:
         "tools": [_tool(tool) for tool in asked.tools or []],
     }
     if isinstance(asked, MessagesRequest):
+        _refuse_thread(asked)
         chat["stop"] = asked.stop_sequences or None
         for name in ("max_tokens", "temperature", "top_p", "stream", "metadata"):
             chat[name] = getattr(asked, name)
@@ -111,6 +114,18 @@ def chat_request(asked: CountRequest) -> ChatRequest:
     if asked.tool_choice is not None and asked.tool_choice.disable_parallel_tool_use:
         chat["parallel_tool_calls"] = False
     return checked(chat, ChatRequest)
+
+
+def _refuse_thread(asked: MessagesRequest) -> None:
+    """No conversation is held between calls. The code in the details makes clients send the whole one instead."""
+    if asked.thread is not None:
+        raise BadRequest(
+            "the option thread is not supported",
+            hint="Send the whole conversation with each request.",
+            param="thread",
+            openai_code="unsupported_parameter",
+            details={"error_code": "thread_unsupported_request"},
+        )
 
 
 def _system(asked: CountRequest) -> list[dict[str, Any]]:

@@ -89,6 +89,8 @@ def openai_error(request: Request, error: GatewayError) -> JSONResponse:
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of Anthropic's dialect."""
     body = anthropic.error_body(error.status, f"{error} {error.hint}".strip(), request_id(request))
+    if error.details:
+        body["error"]["details"] = error.details
     return JSONResponse(body, status_code=error.status, headers=_headers(request, error))
 
 

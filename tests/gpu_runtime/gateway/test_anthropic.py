@@ -157,6 +157,27 @@ async def test_error_in_a_stream_is_its_last_event(tmp_path) -> None:
         assert "message_stop" not in answer.text
 
 
+async def test_runner_of_the_package_goes_on_without_the_thread_that_it_asks_for(gateway: Gateway) -> None:
+    @anthropic.beta_async_tool
+    async def get_weather(city: str) -> str:
+        """Tell the weather."""
+        return f"sun in {city}"
+
+    begun = await gateway.begin()
+    refused = await raw(gateway, begun["api_key"], thread={"type": "create"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["details"] == {"error_code": "thread_unsupported_request"}
+    gateway.engine.say(CALL_TEXT, "Sunny.")
+    url = f"http://{gateway.address}"
+    async with anthropic.AsyncAnthropic(base_url=url, api_key=begun["api_key"], max_retries=0) as client:
+        options = {"model": MODEL, "max_tokens": 100, "messages": HELLO, "tools": [get_weather]}
+        answer = await client.beta.messages.tool_runner(**options).until_done()
+    assert answer.content[0].text == "Sunny."
+    first, second = gateway.engine.requests
+    assert "sun in Paris" in gateway.renderer.decode(second.prompt_ids)
+    assert second.prompt_ids[: len(first.prompt_ids)] == first.prompt_ids
+
+
 async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway) -> None:
     begun = await gateway.begin()
     asked = {"model": MODEL, "system": "Be brief.", "tools": [WEATHER]}
