@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines benchmarks)
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -133,10 +133,21 @@ install_engines() {
   touch "$stamps/engines"
 }
 
+install_benchmarks() {
+  # Peers to measure against: they ask for other versions than we do. Nothing but tests/benchmarks needs them.
+  [ -x .venv-litellm/bin/python ] || rm -f "$stamps/litellm"
+  step litellm "LiteLLM's proxy for tests/benchmarks/relay.py, in .venv-litellm (750 MB)" \
+    "$(hash_of "$stamps/venv" requirements/litellm.txt requirements/litellm.lock)" make_litellm
+}
+make_litellm() {
+  "$venv/bin/python" -m venv --clear .venv-litellm &&
+    .venv-litellm/bin/python -m pip install --quiet -c requirements/litellm.lock -r requirements/litellm.txt
+}
+
 make_venv
 for wanted in "$@"; do
   case $wanted in
-    runtime | dev | launchers | model | frontend | browser | engines) "install_$wanted" ;;
+    runtime | dev | launchers | model | frontend | browser | engines | benchmarks) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done
