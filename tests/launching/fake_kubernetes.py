@@ -34,7 +34,10 @@ class Refusal(Exception):
 
 
 class FakeKubernetes:
-    """``url`` serves it. ``unplaceable``: no pod gets a node; ``image_missing``: nor its image; ``quota`` refuses Jobs."""
+    """``url`` serves it.
+
+    ``unplaceable``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}  # (kind, name) ->
