@@ -22,7 +22,7 @@ up:
 
 ## make test         set-up, then the whole suite: the quick tests, then those with the real engine, one process at a time
 test:
-	@$(SETUP) runtime dev launchers frontend browser engines
+	@$(SETUP) runtime dev launchers frontend browser engines clients
 	@$(RUN) -m pytest -m "not engine"
 	@$(RUN) -m pytest -m engine
 
@@ -39,5 +39,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

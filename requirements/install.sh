@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines benchmarks)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines clients benchmarks)
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -90,6 +90,21 @@ install_model() {
   fi
 }
 
+install_clients() {
+  # For the tests that run agents of other packages, which skip without them; so no failure here stops anything.
+  [ -x .venv-clients/bin/python ] || rm -f "$stamps/clients"
+  local wanted
+  wanted=$(hash_of "$stamps/venv" requirements/clients.txt requirements/clients.lock)
+  [ "$(cat "$stamps/clients" 2>/dev/null)" != "$wanted" ] || return 0
+  say "set-up: agents of other packages for the tests, in .venv-clients (400 MB)"
+  if run "$venv/bin/python" -m venv --clear .venv-clients &&
+    run .venv-clients/bin/python -m pip install --quiet -c requirements/clients.lock -r requirements/clients.txt; then
+    printf '%s\n' "$wanted" >"$stamps/clients"
+  else
+    say "they could not be installed; those tests will be skipped"
+  fi
+}
+
 install_frontend() {
   local built
   built=$(find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -print0 | LC_ALL=C sort -z |
@@ -147,7 +162,7 @@ make_litellm() {
 make_venv
 for wanted in "$@"; do
   case $wanted in
-    runtime | dev | launchers | model | frontend | browser | engines | benchmarks) "install_$wanted" ;;
+    runtime | dev | launchers | model | frontend | browser | engines | clients | benchmarks) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 LOCK = "constraints.txt"
+OWN_LOCKS = {"clients.txt": "clients.lock"}  # by requirements that have an environment of their own
 
 
 def requirements(name):
@@ -16,8 +18,8 @@ def requirements(name):
 
 
 def test_every_requirement_is_locked_to_a_version_that_it_allows():
-    locked = {canonicalize_name(pin.name): pin for pin in requirements(LOCK)}
     for path in REQUIREMENTS.glob("*.txt"):
+        locked = {canonicalize_name(pin.name): pin for pin in requirements(OWN_LOCKS.get(path.name, LOCK))}
         for wanted in requirements(path.name):
             pin = locked.get(canonicalize_name(wanted.name)) or wanted
             assert re.fullmatch(r"==[^*,]+", str(pin.specifier)), f"{path.name}: {wanted} is pinned nowhere"
@@ -25,5 +27,6 @@ def test_every_requirement_is_locked_to_a_version_that_it_allows():
             assert wanted.specifier.contains(version), f"{path.name}: {wanted} does not allow {version}"
 
 
-def test_no_locked_version_is_that_of_one_build_or_file():
-    assert [str(pin) for pin in requirements(LOCK) if pin.url or "+" in str(pin.specifier)] == []
+@pytest.mark.parametrize("lock", [LOCK, *OWN_LOCKS.values()])
+def test_no_locked_version_is_that_of_one_build_or_file(lock):
+    assert [str(pin) for pin in requirements(lock) if pin.url or "+" in str(pin.specifier)] == []
