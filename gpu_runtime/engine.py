@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from gpu_runtime.errors import EngineDead
+from gpu_runtime.errors import EngineDead, RequestRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from tinkerscript.wire.config import SessionConfig
 
@@ -45,7 +45,7 @@ class VllmEngine:
             max_num_seqs=256,
             worker_extension_cls="gpu_runtime.weights.sync.WeightReceiver",
             generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
-            logprobs_mode="raw_logprobs",
+            logprobs_mode="raw_logprobs",  # of the weights alone, as the trainer computes them: see interfaces.Delta
             max_logprobs=20,
             disable_log_stats=True,
         )
@@ -58,7 +58,8 @@ class VllmEngine:
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
     ) -> AsyncIterator[Delta]:
-        """Stream one completion; closing the iterator aborts it inside vLLM. Raises EngineDead."""
+        """Stream one completion; closing the iterator aborts it inside vLLM. Raises EngineDead, RequestRefused."""
+        from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         version = self.version
@@ -66,6 +67,8 @@ class VllmEngine:
         try:
             async for output in stream:
                 yield _delta(output.outputs[0], version, options.top_logprobs)
+        except VLLMClientError as error:
+            raise RequestRefused(str(error)) from error
         except (EngineDeadError, EngineGenerateError) as error:
             raise EngineDead(f"the engine failed while generating: {error}") from error
         finally:
@@ -115,7 +118,9 @@ def _parameters(options: SamplingOptions):
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     structured = None
-    if options.json_schema is not None:
+    if options.structural_tag is not None:
+        structured = StructuredOutputsParams(structural_tag=options.structural_tag)
+    elif options.json_schema is not None:
         json_object = options.json_schema == "{}"
         structured = StructuredOutputsParams(
             json_object=json_object or None, json=None if json_object else options.json_schema

@@ -57,9 +57,12 @@ MISTRAL = (
     " + ', \"id\": \"' + c.id + '\"}' }}{%- if not loop.last %}{{- ', ' }}{%- endif %}{%- endfor %}{{- ']</s>' }}"
     "{%- else %}{{- ' ' + m.content + '</s>' }}{%- endif %}{%- endfor %}"
 )
+# As no family: calls are written in a way of their own.
+CHATML_ODD_CALLS = CHATML.replace("<tool_call>", "<<").replace("</tool_call>", ">>")
 TEMPLATES: dict[str, tuple[str, str]] = {
     "chatml": (CHATML, "<|im_end|>"),
     "chatml_strips_thinking": (CHATML_STRIPS_THINKING, "<|im_end|>"),
+    "chatml_odd_calls": (CHATML_ODD_CALLS, "<|im_end|>"),
     "smollm2": (SMOLLM2, "<|im_end|>"),
     "llama3": (LLAMA3, "<|eot_id|>"),
     "mistral": (MISTRAL, "</s>"),

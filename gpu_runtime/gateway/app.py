@@ -24,8 +24,8 @@ from gpu_runtime.gateway.internal import InternalDoor
 from gpu_runtime.gateway.openai import OpenAIDoor
 from gpu_runtime.gateway.render import Renderer
 from gpu_runtime.interfaces import Engine
-from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire import anthropic
+from tinkerscript.wire.runtime import Assignment
 
 START_S = 30.0
 GRACE_S = 5.0  # for answers under way when the gateway ends

@@ -86,6 +86,8 @@ class Calls:
             live.fail(error)
         except EpisodeNotOpen as error:
             live.fail(EpisodeClosed(str(error)))
+        except RequestRefused as error:
+            live.fail(BadRequest(f"the engine refuses these options: {error}", openai_code="unsupported_parameter"))
         except EngineDead as error:
             self._on_fault(error)
             live.fail(CallFailed(str(error)))
@@ -115,11 +117,11 @@ class Calls:
         (await self._conversation(episode)).add(record, self._renderer.tool_format)
         live.finish(record)
 
-    async def _generate_all(self, plan: Plan, live: LiveCall, prompt: Prompt, answers: list[list[Delta]]) -> None:
-        room, identity = self.context_length - len(prompt.ids), plan.request_id or live.id
     async def _conversation(self, episode: OpenEpisode) -> Conversation:
         return await self._episodes.conversation(episode, self._renderer.tool_format)
 
+    async def _generate_all(self, plan: Plan, live: LiveCall, prompt: Prompt, answers: list[list[Delta]]) -> None:
+        room, identity = self.context_length - len(prompt.ids), plan.request_id or live.id
         options = [
             plan.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice)
             for choice in range(plan.choices)

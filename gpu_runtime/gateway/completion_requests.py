@@ -156,8 +156,6 @@ class ChatRequest(SampledRequest):
             raise ValueError("tool_choice needs tools")
         if isinstance(self.tool_choice, NamedTool) and self.tool_choice.function.name not in self.tool_names:
             raise ValueError(f"tool_choice names {self.tool_choice.function.name!r}, which is not among tools")
-        if self.tools and self.tool_choice != "none" and self.json_schema is not None:
-            raise ValueError("response_format together with tools is not supported by this model; send one of them")
         return self
 
     @property
@@ -222,7 +220,7 @@ def checked(value: dict[str, Any], kind: type[R]) -> R:
 
 def _json(body: bytes) -> Any:
     try:
-        value = json.loads(body, parse_constant=_no_constant)
+        value = json.loads(body.decode("utf-8-sig"), parse_constant=_no_constant)
         if b"\\u" in body:  # an escape can make half a surrogate pair, which is no text
             json.dumps(value, ensure_ascii=False).encode()
         elif isinstance(value, dict) and "tools" in value:

@@ -290,11 +290,11 @@ class Episodes:
             except Exception:  # the top of this loop: a full disk now must not stop the clocks for ever
                 log.exception("An episode could not be expired; its clock is read again.")
             idle_s = self._config.episode_idle_timeout_s
+            due_in_s = min((e.due_at(idle_s) for e in self._open.values()), default=math.inf) - self._now()
+            await asyncio.sleep(min(SWEEP_S, max(0.01, due_in_s)))
 
 
 def _number(cursor: str | None) -> int | None:
     if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 19):
         raise BadRequest("cursor is not one that this session answered", param="cursor")
     return int(cursor) if cursor is not None else None
-            due_in_s = min((e.due_at(idle_s) for e in self._open.values()), default=math.inf) - self._now()
-            await asyncio.sleep(min(SWEEP_S, max(0.01, due_in_s)))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call
 from gpu_runtime.gateway.completion_requests import ChatRequest, NamedTool, SampledRequest
 from gpu_runtime.gateway.errors import BadRequest
 from gpu_runtime.gateway.messages import extended, normal, normal_answer
@@ -60,10 +61,12 @@ class ChatPlan:
                 param="tools",
                 openai_code="unsupported_parameter",
             )
-        if self.forced and self.forced.prefill is None:
+        if self._may_call_or_answer and not self.tool_format.in_text:
             raise BadRequest(
-                f"tool_choice cannot force a call in this model's format ({self.forced.name}); use auto",
-                param="tool_choice",
+                f"response_format together with tools is not possible in this model's format ({self.tool_format.name}),"
+                " which begins a call with a special token",
+                hint="Send one of the two, or a tool_choice other than auto.",
+                param="response_format",
                 openai_code="unsupported_parameter",
             )
 
@@ -73,13 +76,14 @@ class ChatPlan:
 
     def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
         """How to sample answer number ``choice``, of at most ``room`` tokens."""
-        schema = self.forced.forced_schema(self._allowed_tools()) if self.forced else self.request.json_schema
+        grammar = self._grammar()
+        schema = None if grammar else self.request.json_schema
         options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
         limit = min(options.max_tokens, self.request.max_completion_tokens or options.max_tokens)
         if self.request.max_tokens is None and self.request.max_completion_tokens is not None:
             limit = min(room, self.request.max_completion_tokens)
         top = self.request.top_logprobs or 0
-        return replace(options, max_tokens=limit, top_logprobs=top, json_schema=schema)
+        return replace(options, max_tokens=limit, top_logprobs=top, json_schema=schema, structural_tag=grammar)
 
     def completion(self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt) -> Completion:
         """Answer number ``choice``, as it is kept and as later requests continue it."""
@@ -92,10 +96,21 @@ class ChatPlan:
         options = self.request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"messages"})
         return options | ({"forced_tool": True} if self.forced else {})
 
-    def _allowed_tools(self) -> list[dict[str, Any]]:
-        choice = self.request.tool_choice
-        named = choice.function.name if isinstance(choice, NamedTool) else None
-        return [tool for tool in self.tools if named in (None, tool["function"]["name"])]
+    @property
+    def _may_call_or_answer(self) -> bool:
+        """Whether the answer is one of two: a call, or JSON as response_format wants it."""
+        return self.tool_format is not None and self.forced is None and self.request.json_schema is not None
+
+    def _grammar(self) -> str | None:
+        """What the answer must look like beyond a plain schema; a forced call is no answer that has a format."""
+        many, choice = self.request.parallel_tool_calls is not False, self.request.tool_choice
+        if self.forced is not None:
+            named = choice.function.name if isinstance(choice, NamedTool) else None
+            allowed = [tool for tool in self.tools if named in (None, tool["function"]["name"])]
+            return forced_call(self.forced, allowed, many=many and named is None)
+        if self._may_call_or_answer:
+            return call_or_answer(self.tool_format, self.tools, self.request.json_schema, many=many)
+        return None
 
     def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text}

@@ -5,6 +5,7 @@ nothing of any model is assumed.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jinja2
@@ -88,7 +89,8 @@ class Renderer:
         turn = {"role": "assistant", "content": "", "tool_calls": [call]}
         before = self._probe(_user(), tools=[_tool()]) or ""
         after = self._probe([*_user(), turn], tools=[_tool()]) or ""
-        return detect(after.removeprefix(before), PROBE_TOOL)
+        found = detect(after.removeprefix(before), PROBE_TOOL)
+        return found and replace(found, in_text=not any(map(self.is_special, self.encode(found.marker))))
 
 
 def _user() -> list[dict[str, Any]]:

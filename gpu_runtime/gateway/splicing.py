@@ -92,7 +92,7 @@ def compose(
 ) -> Prompt:
     """The prompt for ``messages`` (normal form). Raises BadRequest where the template refuses them."""
     names = chain(messages, tools)
-    full = renderer.text(messages, tools, generation=True) + (forced.prefill or "" if forced else "")
+    full = renderer.text(messages, tools, generation=True) + (forced.prefill if forced else "")
     drift = None
     for tries, (count, source) in enumerate(conversation.earlier(names, messages)):
         if tries == MOST_TRIES:
@@ -139,7 +139,7 @@ def _end_of_answer(
     """Where in ``full`` the text of the source's answer ends, or how ``full`` departs from what the engine saw."""
     if kept_ids(renderer, source.answer) is None:
         return {"reason": "a stop string began inside a token", "saw": source.answer.text[-FRAGMENT:], "renders": ""}
-    prefill, closing = (source.forced.prefill or "", source.forced.closing) if source.forced else ("", "")
+    prefill, closing = (source.forced.prefill, source.forced.closing) if source.forced else ("", "")
     start = renderer.text(earlier[:-1], tools, generation=True) + prefill
     past = renderer.text(earlier, tools, generation=False)
     if not past.startswith(start):
@@ -168,7 +168,7 @@ def _same_answer(renderer: Renderer, source: Source, rendered: str) -> bool:
     # A call's JSON is written anew by the template: it must mean the same.
     if renderer.tool_format is None:
         return False
-    before, after = (source.forced.prefill or "", source.forced.closing) if source.forced else ("", "")
+    before, after = (source.forced.prefill, source.forced.closing) if source.forced else ("", "")
 
     def meaning(text: str) -> tuple[str, list[tuple[str, Any]]]:
         content, calls = renderer.tool_format.parse(f"{before}{text}{after}")

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -23,18 +23,23 @@ class ParsedCall:
 class ToolFormat:
     """``marker`` begins the part of an answer that is not plain text. ``arguments_key`` names a call's arguments.
 
-    A forced call is asked for by ending the prompt with ``prefill``, constraining the answer to one JSON object, and
-    taking ``closing`` as what the template writes after it; none means that this format cannot be forced.
+    A forced call is asked for by ending the prompt with ``prefill``, constraining the answer to calls, and taking
+    ``closing`` as what the template writes after them. Calls stand within ``list_frame``, several of them ``separator``
+    apart, or in frames of their own ``between`` apart; none means that there is one at most.
     """
 
     name: str
     marker: str
     parse: Callable[[str], tuple[str, list[ParsedCall]]]
     arguments_key: str = "arguments"
-    prefill: str | None = None
+    prefill: str = ""
     closing: str = ""
+    list_frame: tuple[str, str] = ("", "")
+    separator: str | None = None
+    between: str | None = None
     at_start: bool = False  # a call can only begin an answer
     short_ids: bool = False  # the template takes call ids of nine letters and digits only
+    in_text: bool = True  # the marker is text; where it is a special token no grammar over text can ask for it
 
     def plain_length(self, text: str) -> int:
         """How many characters of ``text``, the answer so far, are plain text whatever comes next."""
@@ -52,29 +57,13 @@ class ToolFormat:
         digest = hashlib.sha256(seed.encode()).hexdigest()
         return digest[:9] if self.short_ids else f"call_{digest[:24]}"
 
-    def forced_schema(self, tools: list[dict[str, Any]]) -> str:
-        """The JSON schema of exactly one call of one of ``tools`` (in normal form)."""
-        calls = [
-            {
-                "type": "object",
-                "properties": {
-                    "name": {"const": tool["function"]["name"]},
-                    self.arguments_key: tool["function"]["parameters"],
-                },
-                "required": ["name", self.arguments_key],
-                "additionalProperties": False,
-            }
-            for tool in tools
-        ]
-        return json.dumps(calls[0] if len(calls) == 1 else {"anyOf": calls})
-
 
 def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
     """The format in which a template wrote a call of ``tool_name``, or none if it is not one of those known here."""
     if re.search(r"<tool_call>\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return HERMES
-    if re.search(r"\[TOOL_CALLS\]\s*\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
-        return MISTRAL
+    if found := re.search(r"\[TOOL_CALLS\](\s*)\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
+        return replace(MISTRAL, list_frame=(found[1] + "[", "]"))
     if re.search(r"\{\s*\"name\":\s*\"" + re.escape(tool_name) + r"\",\s*\"parameters\":", rendered_call):
         return LLAMA3
     return None
@@ -94,9 +83,15 @@ def _parse_mistral(text: str) -> tuple[str, list[ParsedCall]]:
 
 
 def _parse_llama3(text: str) -> tuple[str, list[ParsedCall]]:
-    stripped = text.strip()
-    calls = [_call(_load(part), "parameters") for part in stripped.split("; ")] if stripped.startswith("{") else []
-    return _whole(text, "", calls)
+    rest, calls = text.strip(), []
+    while rest.startswith("{"):
+        try:
+            value, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError):
+            break
+        calls.append(_call(value, "parameters") if "parameters" in value else None)
+        rest = rest[end:].lstrip().removeprefix(";").lstrip()
+    return _whole(text, "", [None] if rest else calls)
 
 
 def _whole(text: str, before: str, calls: list[ParsedCall | None]) -> tuple[str, list[ParsedCall]]:
@@ -119,6 +114,8 @@ def _call(value: Any, arguments_key: str) -> ParsedCall | None:
     return ParsedCall(value["name"], json.dumps(arguments)) if isinstance(arguments, dict) else None
 
 
-HERMES = ToolFormat("hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", closing="\n</tool_call>")
-MISTRAL = ToolFormat("mistral", "[TOOL_CALLS]", _parse_mistral, short_ids=True)
-LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", prefill="", at_start=True)
+HERMES = ToolFormat(
+    "hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", closing="\n</tool_call>", between="\n"
+)
+MISTRAL = ToolFormat("mistral", "[TOOL_CALLS]", _parse_mistral, prefill="[TOOL_CALLS]", separator=", ", short_ids=True)
+LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from typing import Any
 
 import openai
 import pytest
@@ -228,10 +229,19 @@ async def test_forced_tool_call_is_constrained_to_the_schema(gateway: Gateway, c
     answer = await gateway.chat(await gateway.begin(), tools=[WEATHER], tool_choice=choice, max_tokens=200)
     seen = gateway.engine.requests[0]
     assert gateway.renderer.decode(seen.prompt_ids, special=True).endswith("<|im_start|>assistant\n<tool_call>\n")
-    assert json.loads(seen.options.json_schema)["properties"]["name"] == {"const": "get_weather"}
+    assert WEATHER["function"]["parameters"] == _schemas(json.loads(seen.options.structural_tag))[0]
     assert answer.choices[0].message.tool_calls[0].function.arguments == '{"city": "Paris"}'
     assert answer.choices[0].message.content is None
     assert answer.choices[0].finish_reason == reason
+
+
+def _schemas(part: Any) -> list[Any]:
+    """The JSON schemas in a structural tag."""
+    if isinstance(part, list):
+        return [schema for each in part for schema in _schemas(each)]
+    if not isinstance(part, dict):
+        return []
+    return [part["json_schema"]] if part.get("type") == "json_schema" else _schemas(list(part.values()))
 
 
 async def test_tools_are_refused_where_the_template_has_none(tmp_path) -> None:

@@ -1,0 +1,242 @@
+"""What bad input gets at every door: a refusal in the dialect's own words, the right status; the episode lives on."""
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+from gateway_harness import MODEL, SESSION, Clock, Gateway, running_gateway
+
+from gpu_runtime.errors import RequestRefused
+from tinkerscript.wire import episode_key
+
+HELLO = [{"role": "user", "content": "hello"}]
+DOORS = {
+    "/v1/chat/completions": {"model": MODEL, "messages": HELLO},
+    "/v1/completions": {"model": MODEL, "prompt": "hello"},
+    "/v1/responses": {"model": MODEL, "input": "hello"},
+    "/v1/messages": {"model": MODEL, "messages": HELLO, "max_tokens": 8},
+    "/v1/messages/count_tokens": {"model": MODEL, "messages": HELLO},
+}
+every_door = pytest.mark.parametrize("path", DOORS)
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+INPUT_IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
+
+
+async def post(gateway: Gateway, path: str, key: str, body: Any) -> tuple[int, dict[str, Any]]:
+    """(status, error) of a raw body, or of a value as JSON, checked for the dialect's form of an error."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {key}"}
+    answer = await asyncio.wait_for(gateway.http.post(path, content=content, headers=headers, timeout=120), 120)
+    if answer.status_code < 400:
+        return answer.status_code, answer.json()
+    found = answer.json()
+    if path.startswith("/v1/messages"):
+        assert found["type"] == "error"
+        assert set(found["error"]) == {"type", "message"}
+    else:
+        assert set(found["error"]) == {"message", "type", "param", "code"}
+    assert found["error"]["message"]
+    return answer.status_code, found["error"]
+
+
+async def refused(gateway: Gateway, path: str, body: Any, status: int = 400) -> dict[str, Any]:
+    """The error that ``body`` gets; afterwards the same episode is served as if nothing had been."""
+    begun, sampled = await gateway.begin(eval=True), len(gateway.engine.requests)
+    found, error = await post(gateway, path, begun["api_key"], body)
+    assert found == status, (body if len(str(body)) < 500 else "...", error)
+    assert len(gateway.engine.requests) == sampled, "it does not reach the engine"
+    assert (await post(gateway, path, begun["api_key"], DOORS[path]))[0] == 200
+    assert gateway.faults == []
+    return error
+
+
+@every_door
+async def test_malformed_json(gateway: Gateway, path: str) -> None:
+    for body in (b"", b"{", b"[]", b'"x"', b"null", b"[" * 100_000, b'{"model": NaN}', b'{"a": 1}}'):
+        await refused(gateway, path, body)
+
+
+@every_door
+async def test_invalid_utf8_and_half_a_surrogate_pair(gateway: Gateway, path: str) -> None:
+    for text in (b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\\ud800"):
+        body = json.dumps(DOORS[path]).encode().replace(b"hello", text)
+        assert "UTF-8" in (await refused(gateway, path, body))["message"]
+
+
+@every_door
+async def test_wrong_types(gateway: Gateway, path: str) -> None:
+    for name in DOORS[path]:
+        for value in (None, 7.5, {"a": []}, [7, None], [[]], True):
+            error = await refused(gateway, path, DOORS[path] | {name: value})
+            assert name in error["message"], value
+
+
+async def test_unknown_roles(gateway: Gateway) -> None:
+    for role in ("wizard", "", None, 7, "function"):
+        turn = [{"role": role, "content": "x"}]
+        for path in ("/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"):
+            assert "messages.0" in (await refused(gateway, path, DOORS[path] | {"messages": turn}))["message"]
+        assert "input" in (await refused(gateway, "/v1/responses", DOORS["/v1/responses"] | {"input": turn}))["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "part"),
+    [
+        ("/v1/chat/completions", "messages", IMAGE),
+        ("/v1/responses", "input", INPUT_IMAGE),
+        ("/v1/messages", "messages", {"type": "image", "source": SOURCE}),
+        ("/v1/messages/count_tokens", "messages", {"type": "image", "source": SOURCE}),
+    ],
+)
+async def test_an_image_for_a_text_model(gateway: Gateway, path: str, name: str, part: dict[str, Any]) -> None:
+    error = await refused(gateway, path, DOORS[path] | {name: [{"role": "user", "content": [part]}]})
+    assert f"{name}.0.content" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "tool"),
+    [
+        ("/v1/chat/completions", {"type": "function", "function": {"name": "now"}}),
+        ("/v1/responses", {"type": "function", "name": "now"}),
+    ],
+)
+async def test_a_tool_without_parameters_takes_none(gateway: Gateway, path: str, tool: dict[str, Any]) -> None:
+    begun = await gateway.begin()
+    assert (await post(gateway, path, begun["api_key"], DOORS[path] | {"tools": [tool]}))[0] == 200
+    prompt = gateway.renderer.decode(gateway.engine.requests[-1].prompt_ids, special=True)
+    assert '"parameters": {"type": "object", "properties": {}}' in prompt
+
+
+async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Gateway) -> None:
+    body = DOORS["/v1/messages"] | {"tools": [{"name": "now"}]}
+    assert "tools.0.input_schema" in (await refused(gateway, "/v1/messages", body))["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"])
+async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str) -> None:
+    text = "all work and no play " * (10 * 2**20 // 21)
+    body = json.dumps(DOORS[path]).replace("hello", text).encode()
+    error = await refused(gateway, path, body)
+    assert "maximum context length is 512" in error["message"]
+
+
+async def test_ten_thousand_messages(gateway: Gateway) -> None:
+    turns = [{"role": role, "content": f"{n}"} for n in range(5_000) for role in ("user", "assistant")]
+    body = DOORS["/v1/chat/completions"] | {"messages": [*turns, *HELLO]}
+    assert "maximum context length" in (await refused(gateway, "/v1/chat/completions", body))["message"]
+
+
+async def test_a_body_over_sixteen_mebibytes(gateway: Gateway) -> None:
+    for path in DOORS:
+        await refused(gateway, path, b" " * (17 * 2**20), status=413)
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "values"),
+    [
+        ("/v1/chat/completions", "stop", [["x"] * 17, "", [""], ["x" * 300], [7], 7]),
+        ("/v1/completions", "stop", [["x"] * 17, "", ["x", ""]]),
+        ("/v1/messages", "stop_sequences", [["x"] * 17, [""], "x", [7]]),
+        ("/v1/chat/completions", "max_tokens", [-1, 0, 1.5, "5", True]),
+        ("/v1/chat/completions", "max_completion_tokens", [-1, 0]),
+        ("/v1/completions", "max_tokens", [-1, 0]),
+        ("/v1/responses", "max_output_tokens", [-1, 0, "5"]),
+        ("/v1/messages", "max_tokens", [-1, 0, None]),
+    ],
+)
+async def test_stop_lists_and_lengths_out_of_bounds(gateway: Gateway, path: str, name: str, values: list) -> None:
+    for value in values:
+        assert name in (await refused(gateway, path, DOORS[path] | {name: value}))["message"]
+
+
+async def test_more_tokens_than_there_is_room_for_are_as_many_as_there_is_room_for(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    assert (await gateway.raw_chat(begun["api_key"], max_tokens=10**30)).status_code == 200
+    seen = gateway.engine.requests[0]
+    assert len(seen.prompt_ids) + seen.options.max_tokens == 512
+
+
+@every_door
+async def test_a_forged_or_foreign_key(gateway: Gateway, path: str) -> None:
+    begun = await gateway.begin()
+    claim = episode_key.read(begun["api_key"])
+    own_key = bytes.fromhex("ab" * 32)
+    foreign = episode_key.EpisodeClaim("ses_other", claim.episode_id, claim.expires_at)
+    payload, signature = begun["api_key"].split(".")
+    keys = [
+        *("x", "sk-proj-1", "tml-ep-", "tml-ep-.", begun["api_key"][:-2], payload, "." + signature),
+        episode_key.sign(b"guessed", claim),
+        episode_key.sign(own_key, foreign),
+        episode_key.sign(b"another session's key", foreign),
+    ]
+    for key in keys:
+        status, _ = await post(gateway, path, key, DOORS[path])
+        assert status == 401, key
+    assert (await post(gateway, path, begun["api_key"], DOORS[path]))[0] == 200
+
+
+@every_door
+async def test_an_expired_key(tmp_path, path: str) -> None:
+    clock = Clock(time.time())
+    async with running_gateway(tmp_path, now=clock) as gateway:
+        begun = await gateway.begin(timeout_s=10)
+        clock.now += 11
+        status, error = await post(gateway, path, begun["api_key"], DOORS[path])
+        assert (status, "expired" in error["message"]) == (410, True)
+
+
+async def test_a_key_opens_its_own_episode_and_no_other(gateway: Gateway) -> None:
+    """Not by path, and not a closed one for ever; an id that the session never gave has no key at all."""
+    first, second = await gateway.begin(), await gateway.begin()
+    for begun in (first, second):
+        await gateway.chat(begun)
+    headers = {"Authorization": f"Bearer {first['api_key']}"}
+    for other in (second["episode_id"], "epi_0000000000000000", "..", "%2e%2e", "x" * 500):
+        assert (await gateway.http.get(f"/v1/episodes/{other}/calls", headers=headers)).status_code == 404
+    own_key, expires_at = bytes.fromhex("ab" * 32), episode_key.read(first["api_key"]).expires_at
+    never = episode_key.sign(own_key, episode_key.EpisodeClaim(SESSION, "epi_never", expires_at))
+    assert (await gateway.raw_chat(never)).status_code == 410
+    await gateway.end(first["episode_id"])
+    for path, body in DOORS.items():
+        assert (await post(gateway, path, first["api_key"], body))[0] == 410
+    assert len(gateway.journal.calls(second["episode_id"])) == 1
+
+
+@pytest.mark.parametrize("path", ["/episodes/epi_x", "/episodes/epi_x/calls"])
+async def test_an_episode_of_another_session_is_none_here(gateway: Gateway, path: str) -> None:
+    assert (await gateway.internal("GET", path)).status_code == 404
+    for action, body in (("end", {"output": {"reward": 1}}), ("abandon", {}), ("heartbeat", {})):
+        assert (await gateway.internal("POST", f"/episodes/epi_x/{action}", json=body)).status_code == 404
+
+
+async def test_options_that_the_engine_refuses_are_the_clients_error(gateway: Gateway) -> None:
+    """Such as a schema that is none: the engine looks at it first."""
+    begun = await gateway.begin()
+
+    async def refuse(point: str) -> None:
+        raise RequestRefused("Unsupported type banana")
+
+    reach, gateway.engine.reach = gateway.engine.reach, refuse
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "banana"}}}
+    answer = await gateway.raw_chat(begun["api_key"], response_format=schema)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+    assert "banana" in answer.json()["error"]["message"]
+    gateway.engine.reach = reach
+    assert gateway.faults == []
+    assert (await gateway.raw_chat(begun["api_key"])).status_code == 200
+    assert len(gateway.journal.calls(begun["episode_id"])) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"", b"\xff", b"[]", b'{"output": {"reward": "high"}}', b'{"output": {"reward": NaN}}', b'{"x": 1}']
+)
+async def test_an_end_that_is_none_leaves_the_episode_open(gateway: Gateway, body: bytes) -> None:
+    begun = await gateway.begin()
+    await gateway.chat(begun)
+    answer = await gateway.internal("POST", f"/episodes/{begun['episode_id']}/end", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"]
+    assert (await gateway.end(begun["episode_id"])).status_code == 200
