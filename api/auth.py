@@ -6,12 +6,13 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja.utils import check_csrf
 
+from api.rate_limit import allowance_take
 from console.errors import Forbidden, Unauthenticated
 from console.sessions.leases import lease_check
 from console.sessions.models import Session
+from console.users.keys import key_authenticate
 from console.users.models import ApiKey, Project, User
 from console.users.selectors import project_get, role_get
-from console.users.services import key_authenticate
 from tinkerscript.wire.account import Role, Scope
 
 READ = frozenset({Scope.SESSIONS_READ, Scope.CHECKPOINTS_READ})
@@ -33,14 +34,20 @@ class Caller:
 
 
 class Door:
-    """Lets in a caller who has ``scope`` (None: anyone known); ``person_scope`` stands in its place without a key."""
+    """Lets in a caller who has ``scope`` (None: anyone known); ``person_scope`` stands in its place without a key.
 
-    def __init__(self, scope: Scope | None, *, person_scope: Scope | None = None) -> None:
-        self.scope, self.person_scope = scope, person_scope or scope
+    ``people_only`` keeps every key out.
+    """
+
+    def __init__(self, scope: Scope | None, *, person_scope: Scope | None = None, people_only: bool = False) -> None:
+        self.scope, self.person_scope, self.people_only = scope, person_scope or scope, people_only
 
     def __call__(self, request: HttpRequest) -> Caller:
-        """Raises Unauthenticated, Forbidden, NotFound for a project that the person is not in."""
+        """Raises Unauthenticated, RateLimited, Forbidden, NotFound for a project that the person is not in."""
         caller = _caller_by_key(request) if "Authorization" in request.headers else _caller_by_cookie(request)
+        allowance_take(request, caller=caller.key.id if caller.key else f"person-{caller.user.pk}")
+        if self.people_only and caller.key:
+            raise Forbidden("This is for people, not for keys.", hint=f"Sign in at {settings.PUBLIC_URL}.")
         needed = self.scope if caller.key else self.person_scope
         if needed is not None and needed not in caller.scopes:
             raise Forbidden(
@@ -81,7 +88,9 @@ def _caller_by_cookie(request: HttpRequest) -> Caller:
         raise _no_key("This request carries no API key.")
     if check_csrf(request) is not None:
         raise Forbidden("The CSRF token is missing or wrong.", hint="Send the csrftoken cookie's value in X-CSRFToken.")
-    project = project_get(user=request.user, project_id=request.headers.get("X-Project-Id"))
+    # A path that names a project means that one; elsewhere a header chooses.
+    named = request.resolver_match.kwargs.get("project_id") or request.headers.get("X-Project-Id")
+    project = project_get(user=request.user, project_id=named)
     scopes = ROLE_SCOPES[role_get(user=request.user, project=project)]
     return Caller(user=request.user, project=project, scopes=scopes)
 

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from pydantic import BaseModel
 
+from api.auditing import audited
 from api.auth import Door, LeaseDoor
 from api.errors import (
     UNKNOWN,
@@ -23,6 +25,7 @@ from api.errors import (
 )
 from api.idempotency import idempotent
 from api.parsing import StrictParser
+from api.rate_limit import allowance_show
 from console.errors import DomainError
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -43,6 +46,7 @@ class Api(NinjaAPI):
             openapi_url=None,
         )
         self.methods: dict[str, set[str]] = {}  # of each path
+        self.once: set[str] = set()  # the paths whose POST is done once for each Idempotency-Key
         self.add_exception_handler(DomainError, error_response)
         self.add_exception_handler(ValidationError, lambda request, e: error_response(request, validation_error(e)))
         self.add_exception_handler(HttpError, lambda request, e: error_response(request, parse_error(e)))
@@ -59,16 +63,26 @@ class Api(NinjaAPI):
         status: int = 200,
         once: bool = False,
         secret: bool = False,
+        audit: bool | None = None,
     ) -> None:
         """Declare one route. ``answer`` None has no body.
 
-        ``once`` keeps the answer under the request's Idempotency-Key, unless it is ``secret``.
+        ``once`` keeps the answer under the request's Idempotency-Key, unless it is ``secret``. ``audit`` puts what
+        was done in the audit log: by default whatever is done here, and not by a gateway, that is more than reading.
         """
         answering = _answering(view, path, status)
+        by_caller = isinstance(door, Door)
+        if audit is None:
+            audit = by_caller and method != "GET" and not inspect.iscoroutinefunction(view)
+        if audit:
+            answering = audited(answering)
+        if once:
+            answering = idempotent(answering, secret=secret)
+            self.once.add(path)
         self.default_router.add_api_operation(
             path,
             [method],
-            idempotent(answering, secret=secret) if once else answering,
+            _with_allowance(answering) if by_caller else answering,
             auth=door,
             response={status: answer},
             operation_id=view.__name__,
@@ -108,8 +122,8 @@ def _answering(view: Callable[..., Any], path: str, status: int) -> Callable[...
         if unknown := sorted(set(request.GET) - known):
             raise fields_error([{"field": name, "problem": UNKNOWN} for name in unknown])
 
-    def present(answer: BaseModel | HttpResponse | None) -> HttpResponse:
-        if isinstance(answer, HttpResponse):  # a gateway's, passed on
+    def present(answer: BaseModel | HttpResponseBase | None) -> HttpResponseBase:
+        if isinstance(answer, HttpResponseBase):  # a gateway's, passed on
             return answer
         if answer is None:
             return HttpResponse(status=status)
@@ -118,15 +132,32 @@ def _answering(view: Callable[..., Any], path: str, status: int) -> Callable[...
     if inspect.iscoroutinefunction(view):
 
         @functools.wraps(view)
-        async def answering(request: HttpRequest, **values: Any) -> HttpResponse:
+        async def answering(request: HttpRequest, **values: Any) -> HttpResponseBase:
             check(request)
             return present(await view(request, **values))
 
     else:
 
         @functools.wraps(view)
-        def answering(request: HttpRequest, **values: Any) -> HttpResponse:
+        def answering(request: HttpRequest, **values: Any) -> HttpResponseBase:
             check(request)
             return present(view(request, **values))
 
     return answering
+
+
+def _with_allowance(answering: Callable[..., Any]) -> Callable[..., Any]:
+    """Every answer says how much the caller may still ask; refusals do so by ``error_response``."""
+    if inspect.iscoroutinefunction(answering):
+
+        @functools.wraps(answering)
+        async def showing(request: HttpRequest, **values: Any) -> HttpResponse:
+            return allowance_show(request, await answering(request, **values))
+
+    else:
+
+        @functools.wraps(answering)
+        def showing(request: HttpRequest, **values: Any) -> HttpResponse:
+            return allowance_show(request, answering(request, **values))
+
+    return showing

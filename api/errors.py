@@ -12,6 +12,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja.errors import HttpError, ValidationError
 
+from api.rate_limit import allowance_show
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound
 from console.request_id import request_id_of
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
@@ -38,8 +39,8 @@ def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
     response = HttpResponse(body.model_dump_json(), status=error.status, content_type="application/json")
     response["X-Request-Id"] = request_id
     if error.status in RETRY_AFTER_S:
-        response["Retry-After"] = str(RETRY_AFTER_S[error.status])
-    return response
+        response["Retry-After"] = str(error.details.get("retry_after_s", RETRY_AFTER_S[error.status]))
+    return allowance_show(request, response)
 
 
 def internal_error_response(request: HttpRequest, error: BaseException | None = None) -> HttpResponse:

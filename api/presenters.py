@@ -1,32 +1,120 @@
 """Rows as the wire shows them."""
 
+import json
 from collections.abc import Iterable
 
+from console.audit.models import AuditRecord
 from console.sessions.models import Checkpoint, Session
 from console.sessions.selectors import queue_position
-from console.users.models import ApiKey, Membership, User
-from tinkerscript.wire.account import AccountView, KeyCreated, KeyView, ProjectView
+from console.users.models import ApiKey, Membership, Project, User
+from console.webhooks.models import Delivery, Webhook
+from tinkerscript.wire.account import AccountView, InvitationView, KeyCreated, KeyList, KeyView, ProjectView
+from tinkerscript.wire.audit import AuditEntry
 from tinkerscript.wire.checkpoints import CheckpointView
+from tinkerscript.wire.projects import MemberView, SessionUsage, Usage, UsageList
 from tinkerscript.wire.sessions import Accounting, Failure, SessionView
+from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
 
-def account_view(user: User, memberships: Iterable[Membership]) -> AccountView:
-    """A user and where they may work."""
-    projects = [
-        ProjectView(id=membership.project.id, name=membership.project.name, role=membership.role)
-        for membership in memberships
-    ]
-    return AccountView(email=user.email, projects=projects)
+def account_view(user: User, memberships: Iterable[Membership], invitations: Iterable[Membership]) -> AccountView:
+    """A user, where they may work, and where they are asked to."""
+    return AccountView(
+        email=user.email,
+        projects=[project_view(membership.project, membership.role) for membership in memberships],
+        invitations=[
+            InvitationView(
+                id=invitation.member_id,
+                project_name=invitation.project.name,
+                role=invitation.role,
+                created_at=invitation.created_at,
+            )
+            for invitation in invitations
+        ],
+    )
 
 
-def key_view(key: ApiKey) -> KeyView:
-    """A key without its secret."""
-    return KeyView.model_validate(key, from_attributes=True)
+def project_view(project: Project, role: str) -> ProjectView:
+    """A project as somebody with ``role`` in it sees it."""
+    return ProjectView(id=project.id, name=project.name, role=role)
+
+
+def member_view(member: Membership) -> MemberView:
+    """A member, or somebody who is invited."""
+    return MemberView(
+        id=member.member_id,
+        email=member.user.email if member.user else member.email,
+        role=member.role,
+        is_invited=member.user is None,
+        created_at=member.created_at,
+    )
+
+
+def key_view(key: ApiKey, spent_s: float = 0.0) -> KeyView:
+    """A key without its secret. ``spent_s`` is that of the sessions it started."""
+    return KeyView(
+        id=key.id,
+        name=key.name,
+        prefix=key.prefix,
+        scopes=key.scopes,
+        allowed_models=key.allowed_models,
+        spend_cap_s=key.spend_cap_s,
+        spent_s=spent_s,
+        created_by=key.user.email,
+        created_at=key.created_at,
+        expires_at=key.expires_at,
+        last_used_at=key.last_used_at,
+        revoked_at=key.revoked_at,
+    )
+
+
+def key_list_view(keys: Iterable[ApiKey], spent: dict[str, float]) -> KeyList:
+    """Keys, with what the sessions of each used."""
+    return KeyList(items=[key_view(key, spent.get(key.id, 0.0)) for key in keys])
 
 
 def key_created(key: ApiKey, secret: str) -> KeyCreated:
     """A new key: the only time that its secret is shown."""
     return KeyCreated(**key_view(key).model_dump(), secret=secret)
+
+
+def usage_list_view(items: list[tuple[Session, Usage]], total: Usage, next_cursor: str | None) -> UsageList:
+    """What sessions used."""
+    return UsageList(
+        items=[
+            SessionUsage(
+                **usage.model_dump(),
+                session_id=session.id,
+                name=session.name or session.id,
+                base_model=session.base_model,
+                created_at=session.created_at,
+            )
+            for session, usage in items
+        ],
+        total=total,
+        next_cursor=next_cursor,
+    )
+
+
+def audit_view(record: AuditRecord) -> AuditEntry:
+    """An entry of the audit log: read from the very text that its hash covers."""
+    content = json.loads(record.content)
+    del content["project_id"]
+    return AuditEntry(**content, content=record.content, previous_sha256=record.previous_sha256, sha256=record.sha256)
+
+
+def webhook_view(webhook: Webhook) -> WebhookView:
+    """A webhook without its secret."""
+    return WebhookView.model_validate(webhook, from_attributes=True)
+
+
+def webhook_created(webhook: Webhook, secret: str) -> WebhookCreated:
+    """A new webhook: the only time that its secret is shown."""
+    return WebhookCreated(**webhook_view(webhook).model_dump(), secret=secret)
+
+
+def delivery_view(delivery: Delivery) -> DeliveryView:
+    """One event on its way."""
+    return DeliveryView.model_validate(delivery, from_attributes=True)
 
 
 def session_view(session: Session) -> SessionView:

@@ -5,34 +5,56 @@ from django.urls import path, re_path
 from api import errors
 from api.auth import Door, LeaseDoor
 from api.contract import Api
-from api.views import account, checkpoints, episodes, pages, runtime, sessions
-from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, Scope
+from api.views import account, audit, checkpoints, episodes, pages, projects, runtime, sessions, webhooks
+from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope
+from tinkerscript.wire.audit import AuditPage
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeList, EpisodeView
 from tinkerscript.wire.events import EventPage
+from tinkerscript.wire.projects import MemberList, MemberView, ProjectList, UsageList
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadPlan
 from tinkerscript.wire.sessions import Accounting, BaseModelList, SessionList, SessionView
+from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList
 
 anyone = Door(None)
 read, write = Door(Scope.SESSIONS_READ), Door(Scope.SESSIONS_WRITE)
 play = Door(Scope.EPISODES)
 fetch = Door(Scope.CHECKPOINTS_READ)
-# A key makes keys only as an admin; a person in the console makes what their role allows (console.users.services).
-see_keys = make_keys = Door(Scope.ADMIN, person_scope=Scope.SESSIONS_READ)
-end_keys = Door(Scope.ADMIN, person_scope=Scope.SESSIONS_WRITE)
+# For a key only as an admin; for everybody in the project in person, as far as their role allows (console.users).
+people = Door(Scope.ADMIN, person_scope=Scope.SESSIONS_READ)
+own = Door(Scope.ADMIN)
+person = Door(None, people_only=True)
 lease = LeaseDoor()
 
 SESSION = "/sessions/{session_id}"
 CHECKPOINT = SESSION + "/checkpoints/{checkpoint_id}"
 EPISODE = SESSION + "/episodes/{episode_id}"
+INVITATION = "/invitations/{member_id}"
 
 api = Api()
 route = api.route
 
 route("GET", "/account", account.account_get, anyone, AccountView)
-route("GET", "/keys", account.key_list, see_keys, KeyList)
-route("POST", "/keys", account.key_create, make_keys, KeyCreated, status=201, once=True, secret=True)
-route("DELETE", "/keys/{key_id}", account.key_revoke, end_keys, None, status=204)
+route("GET", "/keys", account.key_list, people, KeyList)
+route("POST", "/keys", account.key_create, people, KeyCreated, status=201, once=True, secret=True)
+route("DELETE", "/keys/{key_id}", account.key_revoke, people, None, status=204)
+
+route("GET", "/projects", projects.project_list, anyone, ProjectList)
+route("POST", "/projects", projects.project_create, people, ProjectView, status=201, once=True)
+route("PATCH", "/projects/{project_id}", projects.project_rename, own, ProjectView)
+route("GET", "/members", projects.member_list, people, MemberList)
+route("POST", "/members", projects.member_invite, own, MemberView, status=201, once=True)
+route("PATCH", "/members/{member_id}", projects.member_update, own, MemberView)
+route("DELETE", "/members/{member_id}", projects.member_remove, people, None, status=204)
+# Of another project than the one that the caller works in: the services write them down there.
+route("POST", INVITATION + "/accept", projects.invitation_accept, person, ProjectView, once=True, audit=False)
+route("DELETE", INVITATION, projects.invitation_decline, person, None, status=204, audit=False)
+route("GET", "/usage", projects.usage_list, read, UsageList)
+route("GET", "/audit", audit.audit_list, own, AuditPage)
+route("GET", "/webhooks", webhooks.webhook_list, own, WebhookList)
+route("POST", "/webhooks", webhooks.webhook_create, own, WebhookCreated, status=201, once=True, secret=True)
+route("DELETE", "/webhooks/{webhook_id}", webhooks.webhook_delete, own, None, status=204)
+route("GET", "/webhooks/{webhook_id}/deliveries", webhooks.delivery_list, own, DeliveryList)
 
 route("GET", "/base-models", sessions.base_model_list, read, BaseModelList)
 route("GET", "/sessions", sessions.session_list, read, SessionList)
@@ -44,7 +66,7 @@ route("GET", SESSION + "/events", sessions.event_list, read, EventPage)
 route("POST", SESSION + "/checkpoints", checkpoints.checkpoint_create, write, CheckpointView, status=202, once=True)
 route("GET", SESSION + "/checkpoints", checkpoints.checkpoint_list, fetch, CheckpointList)
 route("GET", CHECKPOINT, checkpoints.checkpoint_get, fetch, CheckpointView)
-route("GET", CHECKPOINT + "/download", checkpoints.checkpoint_download, fetch, CheckpointDownload)
+route("GET", CHECKPOINT + "/download", checkpoints.checkpoint_download, fetch, CheckpointDownload, audit=True)
 
 # Checked here, answered by the session's gateway, which also keeps them from happening twice.
 route("POST", SESSION + "/episodes", episodes.episode_begin, play, EpisodeBegun, status=201)

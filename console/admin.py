@@ -5,7 +5,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from console.models import ApiKey, Checkpoint, Membership, Project, Session, User
+from console.models import ApiKey, AuditRecord, Checkpoint, Membership, Project, Session, User, Webhook
 
 
 class ReadOnly(admin.ModelAdmin):
@@ -52,6 +52,16 @@ class SessionAdmin(ReadOnly):
 @admin.register(Checkpoint)
 class CheckpointAdmin(ReadOnly):
     list_display = ["id", "session", "kind", "state", "step", "created_at"]
+
+
+@admin.register(AuditRecord)
+class AuditRecordAdmin(ReadOnly):
+    list_display = ["project_id", "number", "content"]
+
+
+@admin.register(Webhook)
+class WebhookAdmin(ReadOnly):
+    list_display = ["id", "project", "url", "created_at"]
 
 
 def sign_in(request: HttpRequest, extra_context: object = None) -> HttpResponse:

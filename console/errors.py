@@ -4,11 +4,14 @@ DomainError
   InvalidRequest        400  a field is missing, malformed or out of bounds
     UnknownBaseModel    400  details.known lists the catalogue
   Unauthenticated       401  no key, or a wrong, revoked or expired one
+  BudgetExhausted       402  what was allowed to be spent is spent
   Forbidden             403  known, but not allowed to do this
   NotFound              404  no such row, or another tenant's: the answer is the same
   Conflict              409  the row is not in a state that allows this
     StaleLease          409  another runtime holds the session now
     SessionFailed       409  details carry the failure's code, cause and hint
+  QuotaExceeded         429  the project has as many as it may have; details.limit
+  RateLimited           429  too many requests in this window; details.retry_after_s
   SessionNotReady       503  ask again in a moment
   StorageUnavailable    503  the object store does not answer
   DiskFull              507  refused before anything was written
@@ -46,6 +49,11 @@ class Unauthenticated(DomainError):
     status = 401
 
 
+class BudgetExhausted(DomainError):
+    code = ErrorCode.BUDGET_EXHAUSTED
+    status = 402
+
+
 class Forbidden(DomainError):
     code = ErrorCode.FORBIDDEN
     status = 403
@@ -67,6 +75,16 @@ class StaleLease(Conflict):
 
 class SessionFailed(Conflict):
     code = ErrorCode.SESSION_FAILED
+
+
+class QuotaExceeded(DomainError):
+    code = ErrorCode.QUOTA_EXCEEDED
+    status = 429
+
+
+class RateLimited(DomainError):
+    code = ErrorCode.RATE_LIMITED
+    status = 429
 
 
 class SessionNotReady(DomainError):

@@ -1,19 +1,26 @@
 """Django looks for models here; each domain folder keeps its own."""
 
+from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord
 from console.scheduling.models import LeaderLease
-from console.sessions.models import Checkpoint, Session, Upload
+from console.sessions.models import Checkpoint, RuntimeSpan, Session, Upload
 from console.users.models import ApiKey, KeptAnswer, Membership, Project, User
+from console.webhooks.models import Delivery, Webhook
 
 __all__ = [
     "ApiKey",
+    "AuditHead",
+    "AuditRecord",
     "Checkpoint",
+    "Delivery",
     "EventRecord",
     "KeptAnswer",
     "LeaderLease",
     "Membership",
     "Project",
+    "RuntimeSpan",
     "Session",
     "Upload",
     "User",
+    "Webhook",
 ]

@@ -16,6 +16,8 @@ TINKERSCRIPT_EMAIL_VERIFICATION optional           none, optional or mandatory
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
 TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
+TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, or one person
+TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
 REDIS_URL               (in memory)                channel layer and cache for more than one server process
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
@@ -201,6 +203,8 @@ HEADLESS_FRONTEND_URLS = {
     "account_signup": f"{PUBLIC_URL}/signup",
 }
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+RATE_LIMIT_PER_MINUTE = read_int("TINKERSCRIPT_RATE_LIMIT", 6000, low=60, high=1_000_000)
+WEBHOOKS_PRIVATE = read_text("TINKERSCRIPT_WEBHOOKS_PRIVATE", "0", among=("0", "1")) == "1"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.startswith("https://")
 
 # -- Logs ---------------------------------------------------------------------------------------------------------

@@ -3,13 +3,17 @@
 from django.utils import timezone
 
 from console.sessions.leases import lease_issue
-from console.sessions.models import Session
+from console.sessions.models import Checkpoint, Session
 from console.sessions.services import session_create
-from console.users.models import Membership, Project, User
-from console.users.services import key_create, user_create
+from console.users.keys import key_create
+from console.users.members import member_invite
+from console.users.models import ApiKey, Membership, Project, User
+from console.users.services import user_create
+from console.webhooks.services import webhook_create
 from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionCreate, SessionState
+from tinkerscript.wire.webhooks import WebhookTopic
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 PASSWORD = "correct horse battery"
@@ -50,3 +54,22 @@ def runtime_make(project: Project, state: SessionState = SessionState.READY, **f
     session = session_make(project, state=state, **fields)
     token = lease_issue(session=session)
     return session, token
+
+
+def ids_make(project: Project, user: User) -> dict[str, str]:
+    """Something of the project of every kind that a path can name, in a session that has ended."""
+    session = session_make(project, state=SessionState.STOPPED)
+    checkpoint = Checkpoint.objects.create(session=session, kind="model")
+    key_make(project, user)
+    key = ApiKey.objects.filter(project=project).latest("created_at")
+    invited = member_invite(project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user.email)
+    webhook = webhook_create(project=project, url="https://example.com/hook", topics=list(WebhookTopic))
+    return {
+        "session_id": session.id,
+        "checkpoint_id": checkpoint.id,
+        "episode_id": f"ep_{session.id}",
+        "key_id": key.id,
+        "project_id": project.id,
+        "member_id": invited.member_id,
+        "webhook_id": webhook.id,
+    }

@@ -27,7 +27,7 @@ def session_list(request: HttpRequest, cursor: str | None = None, limit: int = Q
 
 def session_create(request: HttpRequest, body: SessionCreate) -> SessionView:
     """Start a training session."""
-    return session_view(services.session_create(project=request.auth.project, body=body))
+    return session_view(services.session_create(project=request.auth.project, body=body, key=request.auth.key))
 
 
 def session_get(request: HttpRequest, session_id: str) -> SessionView:

@@ -1,5 +1,11 @@
 """Reads of the record."""
 
+from collections.abc import Iterable
+
+from django.db.models import BigIntegerField, Sum
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast
+
 from console.live.models import EventRecord
 from tinkerscript.wire.events import Event, EventKind
 
@@ -19,3 +25,10 @@ def event_cursor_latest(*, session_id: str) -> int:
     """The cursor of the newest entry, 0 when there is none."""
     newest = EventRecord.objects.filter(session_id=session_id).order_by("-id").values_list("id", flat=True).first()
     return newest or 0
+
+
+def tokens_trained_sum(*, session_ids: Iterable[str]) -> dict[str, int]:
+    """The tokens that the recorded steps of each session trained; a session without a step is left out."""
+    steps = EventRecord.objects.filter(session_id__in=session_ids, kind=EventKind.METRIC).order_by()
+    tokens = Sum(Cast(KT("data__tokens_trained"), BigIntegerField()))
+    return dict(steps.values("session_id").annotate(tokens=tokens).values_list("session_id", "tokens"))

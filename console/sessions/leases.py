@@ -23,6 +23,7 @@ from console.sessions.checkpoints import checkpoint_key, checkpoint_resume_get
 from console.sessions.models import Checkpoint, Session
 from console.sessions.moves import checkpoints_fail, session_move
 from console.sessions.states import Actor
+from console.sessions.usage import span_open, span_seen
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
@@ -47,6 +48,8 @@ def lease_issue(*, session: Session) -> str:
     """A new lease; whoever held one before is fenced off. The checkpoints it was writing are given up or asked anew."""
     token = f"{PREFIX}{session.id}.{secrets.token_hex(32)}"
     with transaction.atomic():
+        handle = Session.objects.values_list("launch_handle", flat=True).get(id=session.id) or {}
+        span_open(session=session, lease_sha256=_sha256(token), gpus=handle.get("gpus", 0))
         Session.objects.filter(id=session.id).update(
             lease_sha256=_sha256(token),
             lease_expires_at=timezone.now() + timedelta(seconds=settings.LEASE_S),
@@ -126,6 +129,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
     with transaction.atomic():
         row = lease_lock(session)
         Session.objects.filter(id=row.id).update(**_renewed(), **_observed(row, body))
+        span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
         if row.state == SessionState.LOADING and body.state == "ready":
             session_move(
                 session_id=row.id,

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from console.users.models import Project, new_id
+from console.users.models import ApiKey, Project, new_id
 
 
 def new_session_id() -> str:
@@ -22,6 +22,8 @@ class Session(models.Model):
 
     id = models.CharField(primary_key=True, max_length=40, default=new_session_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="training_sessions")
+    # Which key started it; a person in the console has none.
+    key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, related_name="training_sessions", null=True)
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
     config = models.JSONField(default=dict)
@@ -84,3 +86,24 @@ class Upload(models.Model):
     checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, null=True)
     files = models.JSONField()  # [{"path", "size_bytes", "sha256", "key", "upload_id"}]
     created_at = models.DateTimeField(auto_now_add=True)
+
+
+class RuntimeSpan(models.Model):
+    """The time in which one runtime held a session: from its lease to its last heartbeat. Usage is the sum of these.
+
+    ``session_id`` and ``key_id`` are no foreign keys: what was used stays used.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    session_id = models.CharField(max_length=40)
+    key_id = models.CharField(max_length=40, null=True)
+    lease_sha256 = models.CharField(max_length=64, unique=True)
+    gpus = models.PositiveIntegerField(default=0)
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["session_id"], name="span_session"),
+            models.Index(fields=["key_id"], name="span_key"),
+        ]

@@ -9,9 +9,11 @@ from console.errors import Conflict
 from console.live.services import event_record
 from console.sessions.models import Checkpoint, Session
 from console.sessions.states import Actor, is_allowed
+from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
+from tinkerscript.wire.webhooks import WebhookTopic
 
 # A session in any other state has no runtime to listen to.
 WITH_RUNTIME = {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY, SessionState.STOPPING}
@@ -53,13 +55,18 @@ def session_move(
             kind=EventKind.STATE,
             data={"from": source, "to": target, "phase": phase, "reason": reason},
         )
+        event_announce(
+            project_id=Session.objects.values_list("project_id", flat=True).get(id=session_id),
+            topic=WebhookTopic.SESSION_STATE,
+            data={"session_id": session_id, "from": source, "to": target, "reason": reason},
+        )
         if target.is_terminal:
             checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
 
 
 def checkpoints_fail(*, session_id: str, reason: str, ordered: bool = True) -> None:
     """Give up the checkpoints that are not written yet; with ``ordered=False`` only those that nobody asked for."""
-    pending = Checkpoint.objects.filter(
+    pending = Checkpoint.objects.select_related("session").filter(
         session_id=session_id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
     )
     if not ordered:
@@ -70,4 +77,9 @@ def checkpoints_fail(*, session_id: str, reason: str, ordered: bool = True) -> N
             session_id=session_id,
             kind=EventKind.EVENT,
             data={"name": "checkpoint_failed", "checkpoint_id": checkpoint.id, "reason": reason},
+        )
+        event_announce(
+            project_id=checkpoint.session.project_id,
+            topic=WebhookTopic.CHECKPOINT_FAILED,
+            data={"session_id": session_id, "checkpoint_id": checkpoint.id, "reason": reason},
         )

@@ -10,15 +10,23 @@ from console.sessions.models import Session
 from console.sessions.moves import session_move
 from console.sessions.selectors import session_get
 from console.sessions.states import Actor
-from console.users.models import Project
+from console.sessions.usage import key_budget_check
+from console.users.keys import key_model_check
+from console.users.models import ApiKey, Project
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionState
 
 __all__ = ["session_create", "session_move", "session_stop", "session_wake"]
 
 
-def session_create(*, project: Project, body: SessionCreate) -> Session:
-    """A queued session. Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model."""
+def session_create(*, project: Project, body: SessionCreate, key: ApiKey | None = None) -> Session:
+    """A queued session, started with ``key`` (None: by a person in the console).
+
+    Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model, Forbidden and
+    BudgetExhausted when the key may not start it.
+    """
+    key_model_check(key=key, base_model=body.base_model)
+    key_budget_check(key=key)
     model = base_model_resolve(body.base_model)
     config = body.config
     if model.context_length and config.max_context_length > model.context_length:
@@ -33,7 +41,11 @@ def session_create(*, project: Project, body: SessionCreate) -> Session:
         )
     with transaction.atomic():
         session = Session.objects.create(
-            project=project, name=body.name, base_model=body.base_model, config=config.model_dump(mode="json")
+            project=project,
+            key=key,
+            name=body.name,
+            base_model=body.base_model,
+            config=config.model_dump(mode="json"),
         )
         event_record(
             session_id=session.id,

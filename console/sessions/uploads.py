@@ -13,9 +13,11 @@ from console.sessions.checkpoints import checkpoint_key
 from console.sessions.leases import lease_lock
 from console.sessions.models import Checkpoint, Session, Upload
 from console.users.models import new_id
+from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, Manifest, ManifestFile
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import UploadCommit, UploadCommitted, UploadFile, UploadOpen, UploadPlan
+from tinkerscript.wire.webhooks import WebhookTopic
 
 MANIFEST = "manifest.json"
 PART_SIZE_BYTES = 64 << 20
@@ -180,6 +182,16 @@ def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
                 "kind": checkpoint.kind,
                 "step": checkpoint.step,
                 "size_bytes": sum(file["size_bytes"] for file in checkpoint.files),
+            },
+        )
+        event_announce(
+            project_id=session.project_id,
+            topic=WebhookTopic.CHECKPOINT_COMMITTED,
+            data={
+                "session_id": session.id,
+                "checkpoint_id": checkpoint.id,
+                "kind": checkpoint.kind,
+                "step": checkpoint.step,
             },
         )
 

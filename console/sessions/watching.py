@@ -8,9 +8,9 @@ from django.conf import settings
 
 from console.errors import Forbidden, NotFound, Unauthenticated
 from console.sessions.selectors import session_get
+from console.users.keys import key_authenticate
 from console.users.models import Project
 from console.users.selectors import project_list
-from console.users.services import key_authenticate
 from tinkerscript.wire.account import Scope
 
 HINT = f"Sign in at {settings.PUBLIC_URL}, or send `Authorization: Bearer <API key>` with the handshake."

@@ -15,6 +15,10 @@ def new_project_id() -> str:
     return new_id("prj")
 
 
+def new_member_id() -> str:
+    return new_id("mem")
+
+
 def new_key_id() -> str:
     return new_id("key")
 
@@ -35,14 +39,25 @@ class Project(models.Model):
 
 
 class Membership(models.Model):
-    """A user's role in a project: owner, member or viewer (tinkerscript.wire.account.Role)."""
+    """A user's role in a project: owner, member or viewer (tinkerscript.wire.account.Role).
 
+    An invitation is one without a user: ``email`` says who may take it, and is empty once somebody has.
+    """
+
+    member_id = models.CharField(max_length=40, default=new_member_id, unique=True, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships", null=True)
+    email = models.EmailField(blank=True)
     role = models.CharField(max_length=10)
+    created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["project", "user"], name="one_role_per_member")]
+        constraints = [
+            models.UniqueConstraint(fields=["project", "user"], name="one_role_per_member"),
+            models.UniqueConstraint(
+                fields=["project", "email"], condition=~models.Q(email=""), name="one_invitation_per_address"
+            ),
+        ]
 
 
 class ApiKey(models.Model):
@@ -55,6 +70,8 @@ class ApiKey(models.Model):
     prefix = models.CharField(max_length=16)
     sha256 = models.CharField(max_length=64, unique=True)
     scopes = models.JSONField(default=list)
+    allowed_models = models.JSONField(null=True)  # names of base models; None: every one
+    spend_cap_s = models.PositiveBigIntegerField(null=True)  # device-seconds of the sessions that it made; None: no cap
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField(null=True)
     last_used_at = models.DateTimeField(null=True)

@@ -33,4 +33,4 @@ def role_get(*, user: User, project: Project) -> Role:
 
 def key_list(*, project: Project) -> QuerySet[ApiKey]:
     """The keys of a project, newest first, revoked ones included."""
-    return ApiKey.objects.filter(project=project).order_by("-created_at", "-id")
+    return ApiKey.objects.select_related("user").filter(project=project).order_by("-created_at", "-id")

@@ -5,8 +5,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from console.users.keys import key_authenticate
 from console.users.models import ApiKey, Project, User
-from console.users.services import key_authenticate
 from tinkerscript.wire.account import Scope
 
 

@@ -7,8 +7,8 @@ import pytest
 from django.contrib.auth import authenticate
 from django.core.management import call_command
 
+from console.users.keys import key_authenticate
 from console.users.models import User
-from console.users.services import key_authenticate
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from console.errors import Conflict, Forbidden, InvalidRequest, NotFound, Unauthenticated
-from console.users import selectors, services
+from console.users import keys, selectors, services
 from console.users.models import ApiKey, Membership, Project, User
 from tinkerscript.wire.account import Role, Scope
 
@@ -27,7 +27,7 @@ def test_an_address_makes_one_user_however_it_is_written(alice):
 
 
 def test_a_secret_is_256_bits_and_stored_only_as_a_hash(project, alice):
-    key, secret = services.key_create(project=project, user=alice, name="laptop", scopes=READ)
+    key, secret = keys.key_create(project=project, user=alice, name="laptop", scopes=READ)
     assert secret.startswith("tml-ts_") and len(secret) == len("tml-ts_") + 43
     row = ApiKey.objects.filter(id=key.id).values().get()
     assert secret not in str(row) and secret.startswith(row["prefix"]) and len(row["sha256"]) == 64
@@ -35,15 +35,15 @@ def test_a_secret_is_256_bits_and_stored_only_as_a_hash(project, alice):
 
 def test_a_key_authenticates_as_its_project_and_user(project, alice):
     secret = factories.key_make(project, alice)
-    key = services.key_authenticate(secret=secret)
+    key = keys.key_authenticate(secret=secret)
     assert (key.project, key.user) == (project, alice)
 
 
 def test_refusals_are_the_same_whatever_the_reason(project, alice, settings):
     settings.PUBLIC_URL = "https://train.example"
     revoked, expired, left, inactive = (factories.key_make(project, alice) for _ in range(4))
-    ApiKey.objects.filter(prefix=revoked[:12], sha256=services._sha256(revoked)).update(revoked_at=timezone.now())
-    ApiKey.objects.filter(sha256=services._sha256(expired)).update(expires_at=timezone.now())
+    ApiKey.objects.filter(prefix=revoked[:12], sha256=keys._sha256(revoked)).update(revoked_at=timezone.now())
+    ApiKey.objects.filter(sha256=keys._sha256(expired)).update(expires_at=timezone.now())
     carol = factories.member_make(project, "carol", Role.MEMBER)
     left = factories.key_make(project, carol)
     Membership.objects.filter(user=carol, project=project).delete()
@@ -53,7 +53,7 @@ def test_refusals_are_the_same_whatever_the_reason(project, alice, settings):
     refusals = set()
     for secret in ["", "x", "tml-ts_" + "A" * 43, revoked, expired, left, inactive]:
         with pytest.raises(Unauthenticated) as refused:
-            services.key_authenticate(secret=secret)
+            keys.key_authenticate(secret=secret)
         refusals.add((refused.value.message, refused.value.hint))
     assert len(refusals) == 1
     assert "https://train.example/keys" in refusals.pop()[1]
@@ -61,37 +61,37 @@ def test_refusals_are_the_same_whatever_the_reason(project, alice, settings):
 
 def test_last_use_is_written_at_most_once_a_minute(project, alice, django_assert_num_queries):
     secret = factories.key_make(project, alice)
-    services.key_authenticate(secret=secret)
+    keys.key_authenticate(secret=secret)
     first = ApiKey.objects.get().last_used_at
     assert first is not None
     with django_assert_num_queries(2):  # the key, the membership: no write
-        services.key_authenticate(secret=secret)
+        keys.key_authenticate(secret=secret)
     assert ApiKey.objects.get().last_used_at == first
     ApiKey.objects.update(last_used_at=first - timedelta(seconds=61))
-    services.key_authenticate(secret=secret)
+    keys.key_authenticate(secret=secret)
     assert ApiKey.objects.get().last_used_at >= first
 
 
 def test_a_key_expires_when_it_said(project, alice):
-    key, _secret = services.key_create(project=project, user=alice, name="", scopes=READ, expires_in_days=2)
+    key, _secret = keys.key_create(project=project, user=alice, name="", scopes=READ, expires_in_days=2)
     assert timedelta(days=1, hours=23) < key.expires_at - timezone.now() <= timedelta(days=2)
 
 
 def test_revoking_is_final_and_repeatable(project, alice):
-    key, _secret = services.key_create(project=project, user=alice, name="", scopes=READ)
-    services.key_revoke(project=project, key_id=key.id)
+    key, _secret = keys.key_create(project=project, user=alice, name="", scopes=READ)
+    keys.key_revoke(project=project, user=alice, key_id=key.id)
     first = ApiKey.objects.get().revoked_at
-    services.key_revoke(project=project, key_id=key.id)
+    keys.key_revoke(project=project, user=alice, key_id=key.id)
     assert ApiKey.objects.get().revoked_at == first is not None
 
 
 def test_another_projects_key_can_neither_be_seen_nor_revoked(project, alice, bob):
-    key, secret = services.key_create(project=project, user=alice, name="", scopes=READ)
+    key, secret = keys.key_create(project=project, user=alice, name="", scopes=READ)
     bobs = selectors.project_get(user=bob)
     assert list(selectors.key_list(project=bobs)) == []
     with pytest.raises(NotFound):
-        services.key_revoke(project=bobs, key_id=key.id)
-    services.key_authenticate(secret=secret)
+        keys.key_revoke(project=bobs, user=bob, key_id=key.id)
+    keys.key_authenticate(secret=secret)
 
 
 def test_owner_and_member_reach_a_project_and_an_outsider_does_not(project, alice, member, bob):
@@ -101,7 +101,7 @@ def test_owner_and_member_reach_a_project_and_an_outsider_does_not(project, alic
         with pytest.raises(NotFound):
             selectors.project_get(user=bob, project_id=project_id)
     with pytest.raises(NotFound):
-        services.key_create(project=project, user=bob, name="", scopes=READ)
+        keys.key_create(project=project, user=bob, name="", scopes=READ)
 
 
 def test_without_an_id_it_is_the_users_own_project(project, member):
@@ -121,15 +121,15 @@ def test_without_an_id_it_is_the_users_own_project(project, member):
 def test_a_key_can_do_no_more_than_who_makes_it(project, role, scopes, allowed):
     user = factories.member_make(project, "nora", role)
     if allowed:
-        services.key_create(project=project, user=user, name="", scopes=scopes)
+        keys.key_create(project=project, user=user, name="", scopes=scopes)
     else:
         with pytest.raises(Forbidden):
-            services.key_create(project=project, user=user, name="", scopes=scopes)
+            keys.key_create(project=project, user=user, name="", scopes=scopes)
 
 
 def test_a_key_without_a_scope_is_refused(project, alice):
     with pytest.raises(InvalidRequest):
-        services.key_create(project=project, user=alice, name="", scopes=[])
+        keys.key_create(project=project, user=alice, name="", scopes=[])
 
 
 def test_who_signs_up_in_the_browser_gets_a_project(db):

@@ -7,10 +7,12 @@ from django.core.management.base import BaseCommand, CommandError
 from django.core.validators import validate_email
 from django.db import transaction
 
+from console.audit.services import audit_record
 from console.errors import DomainError
+from console.users.keys import key_create
 from console.users.models import Project, User
 from console.users.selectors import project_get
-from console.users.services import key_create, project_create, user_create
+from console.users.services import project_create, user_create
 from tinkerscript.wire.account import KeyCreate, Scope
 
 
@@ -29,8 +31,15 @@ class Command(BaseCommand):
             chosen = [Scope(scope.strip()) for scope in scopes.split(",")] if scopes else KeyCreate().scopes
             with transaction.atomic():
                 user = User.objects.filter(email=email.lower()).first() or user_create(email=email)
-                _key, secret = key_create(
+                row, secret = key_create(
                     project=_project(user, project), user=user, name="create_api_key", scopes=chosen
+                )
+                audit_record(
+                    project_id=row.project_id,
+                    actor="manage.py create_api_key",
+                    action="key_create",
+                    target={"id": row.id},
+                    details={"scopes": row.scopes, "user": user.email},
                 )
         except ValidationError:
             raise CommandError(f"{email!r} is not an e-mail address.") from None

@@ -7,6 +7,7 @@ import threading
 from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
 
+from console.scheduling.chores import Chores
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
 from console.scheduling.launchers.protocol import LauncherAway
 from console.scheduling.reconcile import Reconciler
@@ -28,7 +29,8 @@ class Command(BaseCommand):
             launcher = launcher_get()
         except (LauncherAway, OtherLauncher) as error:
             raise CommandError(str(error)) from None
-        reconciler = Reconciler(launcher)
+        reconciler, chores = Reconciler(launcher), Chores()
+        chores.start()
         while not stop.is_set():
             try:
                 close_old_connections()
@@ -37,3 +39,4 @@ class Command(BaseCommand):
                 log.exception("a tick of the reconciler failed; the next one looks at everything anew")
             stop.wait(TICK_S)
         reconciler.close()
+        chores.close()

@@ -6,9 +6,10 @@ import secrets
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
+from console.users.keys import key_create
 from console.users.models import User
 from console.users.selectors import project_get
-from console.users.services import key_create, user_create
+from console.users.services import user_create
 from tinkerscript.wire.account import KeyCreate
 
 EMAIL = "demo@example.com"

@@ -20,6 +20,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who did what in the project, newest first.
+         * @description Who did what in the project, newest first.
+         */
+        get: operations["audit_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/base-models": {
         parameters: {
             query?: never;
@@ -34,6 +54,46 @@ export interface paths {
         get: operations["base_model_list"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/invitations/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Do away with an invitation.
+         * @description Do away with an invitation.
+         */
+        delete: operations["invitation_decline"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/invitations/{member_id}/accept": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Become a member of the project that one is invited to.
+         * @description Become a member of the project that one is invited to.
+         */
+        post: operations["invitation_accept"];
         delete?: never;
         options?: never;
         head?: never;
@@ -82,6 +142,98 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who works in the project, and who is invited to.
+         * @description Who works in the project, and who is invited to.
+         */
+        get: operations["member_list"];
+        put?: never;
+        /**
+         * Invite an address to the project; they become a member by accepting.
+         * @description Invite an address to the project; they become a member by accepting.
+         */
+        post: operations["member_invite"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/members/{member_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a member, withdraw an invitation, or leave; the last owner cannot.
+         * @description Remove a member, withdraw an invitation, or leave; the last owner cannot.
+         */
+        delete: operations["member_remove"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a member's role; the last owner stays one.
+         * @description Change a member's role; the last owner stays one.
+         */
+        patch: operations["member_update"];
+        trace?: never;
+    };
+    "/v1/projects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The projects that the caller is in; a key knows only its own.
+         * @description The projects that the caller is in; a key knows only its own.
+         */
+        get: operations["project_list"];
+        put?: never;
+        /**
+         * Make a project; its maker owns it.
+         * @description Make a project; its maker owns it.
+         */
+        post: operations["project_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/projects/{project_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Give the project another name.
+         * @description Give the project another name.
+         */
+        patch: operations["project_rename"];
         trace?: never;
     };
     "/v1/sessions": {
@@ -356,17 +508,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What each session of the project used, newest first, and all of them together.
+         * @description What each session of the project used, newest first, and all of them together.
+         */
+        get: operations["usage_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The project's webhooks.
+         * @description The project's webhooks.
+         */
+        get: operations["webhook_list"];
+        put?: never;
+        /**
+         * Subscribe an address; the secret that signs is in this answer and nowhere else.
+         * @description Subscribe an address; the secret that signs is in this answer and nowhere else.
+         */
+        post: operations["webhook_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Unsubscribe an address.
+         * @description Unsubscribe an address.
+         */
+        delete: operations["webhook_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What was sent, or is on its way, to a webhook.
+         * @description What was sent, or is on its way, to a webhook.
+         */
+        get: operations["delivery_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
          * AccountView
-         * @description ``GET /v1/account``.
+         * @description ``GET /v1/account``. Invitations are shown to a person whose address is confirmed, and to no key.
          */
         AccountView: {
             /** Email */
             email: string;
+            /**
+             * Invitations
+             * @default []
+             */
+            invitations: components["schemas"]["InvitationView"][];
             /** Projects */
             projects: components["schemas"]["ProjectView"][];
         };
@@ -422,6 +663,51 @@ export interface components {
              * @default 0
              */
             waiting: number;
+        };
+        /**
+         * AuditEntry
+         * @description Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 + newline + content).
+         */
+        AuditEntry: {
+            /** Action */
+            action: string;
+            /** Actor */
+            actor: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Content */
+            content: string;
+            /** Details */
+            details: {
+                [key: string]: unknown;
+            };
+            /** Key Id */
+            key_id: string | null;
+            /** Number */
+            number: number;
+            /** Previous Sha256 */
+            previous_sha256: string;
+            /** Request Id */
+            request_id: string;
+            /** Sha256 */
+            sha256: string;
+            /** Target */
+            target: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * AuditPage
+         * @description Newest first; ``next_cursor`` is what to pass as ``before`` next time.
+         */
+        AuditPage: {
+            /** Items */
+            items: components["schemas"]["AuditEntry"][];
+            /** Next Cursor */
+            next_cursor: number | null;
         };
         /**
          * BaseModelList
@@ -530,6 +816,48 @@ export interface components {
             state: components["schemas"]["CheckpointState"];
             /** Step */
             step: number | null;
+        };
+        /**
+         * DeliveryList
+         * @description The latest, newest first; kept for thirty days.
+         */
+        DeliveryList: {
+            /** Items */
+            items: components["schemas"]["DeliveryView"][];
+        };
+        /**
+         * DeliveryState
+         * @description ``failed``: given up after the last try.
+         * @enum {string}
+         */
+        DeliveryState: "pending" | "delivered" | "failed";
+        /**
+         * DeliveryView
+         * @description One event on its way to one webhook. ``status`` and ``error`` are those of the last try.
+         */
+        DeliveryView: {
+            /** Attempts */
+            attempts: number;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Delivered At */
+            delivered_at: string | null;
+            /**
+             * Error
+             * @default
+             */
+            error: string;
+            /** Id */
+            id: string;
+            /** Next At */
+            next_at: string | null;
+            state: components["schemas"]["DeliveryState"];
+            /** Status */
+            status: number | null;
+            topic: components["schemas"]["WebhookTopic"];
         };
         /**
          * DownloadFile
@@ -659,6 +987,13 @@ export interface components {
             /** Is Success */
             is_success: boolean | null;
             /**
+             * Metadata
+             * @description As it was ended with; not in lists.
+             */
+            metadata: {
+                [key: string]: unknown;
+            } | null;
+            /**
              * Metrics
              * @default {}
              */
@@ -676,6 +1011,17 @@ export interface components {
             reason: string | null;
             /** Reward */
             reward: number | null;
+            /** Rewards By Agent */
+            rewards_by_agent: {
+                [key: string]: number;
+            } | null;
+            /**
+             * Rewards By Call
+             * @description By the names it was ended with; not in lists.
+             */
+            rewards_by_call: {
+                [key: string]: number;
+            } | null;
             /**
              * Sampled Tokens
              * @default 0
@@ -709,7 +1055,7 @@ export interface components {
          * @description What went wrong, for programs. A code keeps its meaning for ever; the message beside it may change.
          * @enum {string}
          */
-        ErrorCode: "invalid_request" | "unknown_base_model" | "invalid_reward" | "unauthenticated" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
+        ErrorCode: "invalid_request" | "unknown_base_model" | "invalid_reward" | "unauthenticated" | "budget_exhausted" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "quota_exceeded" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
         /**
          * ErrorDetail
          * @description ``hint`` says what to do next, in words for people.
@@ -781,10 +1127,31 @@ export interface components {
             hint: string;
         };
         /**
+         * InvitationView
+         * @description A project that the caller is invited to.
+         */
+        InvitationView: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /** Project Name */
+            project_name: string;
+            role: components["schemas"]["Role"];
+        };
+        /**
          * KeyCreate
          * @description ``POST /v1/keys``.
          */
         KeyCreate: {
+            /**
+             * Allowed Models
+             * @description The base models that it may be used with; none means all.
+             */
+            allowed_models?: string[] | null;
             /** Expires In Days */
             expires_in_days?: number | null;
             /**
@@ -802,17 +1169,26 @@ export interface components {
              *     ]
              */
             scopes?: components["schemas"]["Scope"][];
+            /**
+             * Spend Cap S
+             * @description Device-seconds that the sessions it starts may use in all; then they are stopped in good order.
+             */
+            spend_cap_s?: number | null;
         };
         /**
          * KeyCreated
          * @description The only answer that carries the secret.
          */
         KeyCreated: {
+            /** Allowed Models */
+            allowed_models: string[] | null;
             /**
              * Created At
              * Format: date-time
              */
             created_at: string;
+            /** Created By */
+            created_by: string;
             /** Expires At */
             expires_at: string | null;
             /** Id */
@@ -832,6 +1208,13 @@ export interface components {
             scopes: components["schemas"]["Scope"][];
             /** Secret */
             secret: string;
+            /** Spend Cap S */
+            spend_cap_s: number | null;
+            /**
+             * Spent S
+             * @default 0
+             */
+            spent_s: number;
         };
         /**
          * KeyList
@@ -844,13 +1227,20 @@ export interface components {
         /**
          * KeyView
          * @description A key without its secret, which is stored only as a hash.
+         *
+         *     ``spent_s`` is measured: the seconds in which a runtime was seen to serve a session of this key, times its GPUs (a
+         *     runtime without a GPU counts as one device).
          */
         KeyView: {
+            /** Allowed Models */
+            allowed_models: string[] | null;
             /**
              * Created At
              * Format: date-time
              */
             created_at: string;
+            /** Created By */
+            created_by: string;
             /** Expires At */
             expires_at: string | null;
             /** Id */
@@ -868,6 +1258,83 @@ export interface components {
             revoked_at: string | null;
             /** Scopes */
             scopes: components["schemas"]["Scope"][];
+            /** Spend Cap S */
+            spend_cap_s: number | null;
+            /**
+             * Spent S
+             * @default 0
+             */
+            spent_s: number;
+        };
+        /**
+         * MemberInvite
+         * @description ``POST /v1/members``.
+         */
+        MemberInvite: {
+            /** Email */
+            email: string;
+            /** @default member */
+            role?: components["schemas"]["Role"];
+        };
+        /**
+         * MemberList
+         * @description Oldest first.
+         */
+        MemberList: {
+            /** Items */
+            items: components["schemas"]["MemberView"][];
+        };
+        /**
+         * MemberUpdate
+         * @description ``PATCH /v1/members/{id}``.
+         */
+        MemberUpdate: {
+            role: components["schemas"]["Role"];
+        };
+        /**
+         * MemberView
+         * @description A member, or somebody who is invited and has not accepted.
+         */
+        MemberView: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Email */
+            email: string;
+            /** Id */
+            id: string;
+            /**
+             * Is Invited
+             * @description They have not accepted yet, and can do nothing.
+             */
+            is_invited: boolean;
+            role: components["schemas"]["Role"];
+        };
+        /**
+         * ProjectCreate
+         * @description ``POST /v1/projects``. Whoever makes it owns it.
+         */
+        ProjectCreate: {
+            /** Name */
+            name: string;
+        };
+        /**
+         * ProjectList
+         * @description Those that the caller is in, oldest first.
+         */
+        ProjectList: {
+            /** Items */
+            items: components["schemas"]["ProjectView"][];
+        };
+        /**
+         * ProjectUpdate
+         * @description ``PATCH /v1/projects/{id}``.
+         */
+        ProjectUpdate: {
+            /** Name */
+            name: string;
         };
         /**
          * ProjectView
@@ -1135,6 +1602,37 @@ export interface components {
          */
         SessionState: "queued" | "provisioning" | "loading" | "ready" | "suspended" | "stopping" | "stopped" | "failed" | "cancelled";
         /**
+         * SessionUsage
+         * @description What one session used.
+         */
+        SessionUsage: {
+            /** Base Model */
+            base_model: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Gpu S
+             * @description The same, times the GPUs of the runtime.
+             */
+            gpu_s: number;
+            /** Name */
+            name: string;
+            /**
+             * Runtime S
+             * @description Seconds in which a runtime held the session, from its lease on.
+             */
+            runtime_s: number;
+            /** Session Id */
+            session_id: string;
+            /** Steps */
+            steps: number;
+            /** Tokens Trained */
+            tokens_trained: number;
+        };
+        /**
          * SessionView
          * @description What a client may know of a session. ``policy_version`` counts the steps whose weights the engine serves.
          */
@@ -1255,10 +1753,115 @@ export interface components {
             train_s: number;
         };
         /**
+         * Usage
+         * @description What was used, as measured. Lost heartbeats count as nothing used.
+         */
+        Usage: {
+            /**
+             * Gpu S
+             * @description The same, times the GPUs of the runtime.
+             */
+            gpu_s: number;
+            /**
+             * Runtime S
+             * @description Seconds in which a runtime held the session, from its lease on.
+             */
+            runtime_s: number;
+            /** Steps */
+            steps: number;
+            /** Tokens Trained */
+            tokens_trained: number;
+        };
+        /**
+         * UsageList
+         * @description ``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the project.
+         */
+        UsageList: {
+            /** Items */
+            items: components["schemas"]["SessionUsage"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+            total: components["schemas"]["Usage"];
+        };
+        /**
+         * WebhookCreate
+         * @description ``POST /v1/webhooks``.
+         */
+        WebhookCreate: {
+            /**
+             * Topics
+             * @default [
+             *       "session.state",
+             *       "checkpoint.committed",
+             *       "checkpoint.failed"
+             *     ]
+             */
+            topics?: components["schemas"]["WebhookTopic"][];
+            /**
+             * Url
+             * @description https, and an address that is public.
+             */
+            url: string;
+        };
+        /**
+         * WebhookCreated
+         * @description The only answer that carries the secret.
+         */
+        WebhookCreated: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /** Secret */
+            secret: string;
+            /** Topics */
+            topics: components["schemas"]["WebhookTopic"][];
+            /** Url */
+            url: string;
+        };
+        /**
+         * WebhookList
+         * @description Newest first.
+         */
+        WebhookList: {
+            /** Items */
+            items: components["schemas"]["WebhookView"][];
+        };
+        /**
+         * WebhookTopic
+         * @description What can be subscribed to.
+         * @enum {string}
+         */
+        WebhookTopic: "session.state" | "checkpoint.committed" | "checkpoint.failed";
+        /**
+         * WebhookView
+         * @description A webhook without its secret.
+         */
+        WebhookView: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /** Topics */
+            topics: components["schemas"]["WebhookTopic"][];
+            /** Url */
+            url: string;
+        };
+        /**
          * WorkflowOutput
          * @description What an agent reports of one run. A reward is a finite number; NaN and infinity are refused.
          *
-         *     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3})``
+         *     ``reward`` is that of the whole run. An agent that ``rewards_by_agent`` names (by its ``X-Agent`` label), and a call
+         *     that ``rewards_by_call`` names, are credited with their own instead; a call is named by the ``id`` of its answer
+         *     (``chatcmpl-...``, ``cmpl-...``, ``resp_...``, ``msg_...``) or by the one in ``GET .../calls`` (``call_...``).
+         *
+         *     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3}, rewards_by_call={completion.id: 0.5})``
          */
         WorkflowOutput: {
             /** Is Success */
@@ -1281,6 +1884,10 @@ export interface components {
             reward: number;
             /** Rewards By Agent */
             rewards_by_agent?: {
+                [key: string]: number;
+            } | null;
+            /** Rewards By Call */
+            rewards_by_call?: {
                 [key: string]: number;
             } | null;
         };
@@ -1322,6 +1929,38 @@ export interface operations {
             };
         };
     };
+    audit_list: {
+        parameters: {
+            query?: {
+                before?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditPage"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     base_model_list: {
         parameters: {
             query?: never;
@@ -1338,6 +1977,69 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BaseModelList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    invitation_decline: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    invitation_accept: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectView"];
                 };
             };
             /** @description Refused or failed */
@@ -1433,6 +2135,235 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    member_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    member_invite: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberInvite"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    member_remove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    member_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                member_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MemberUpdate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemberView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    project_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    project_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    project_rename: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ProjectUpdate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectView"];
+                };
             };
             /** @description Refused or failed */
             default: {
@@ -1984,6 +2915,163 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    usage_list: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    webhook_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    webhook_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookCreated"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    webhook_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    delivery_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryList"];
                 };
             };
             /** @description Refused or failed */

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
 from pydantic import Field
 
@@ -34,11 +35,24 @@ class ProjectView(Response):
     role: Role
 
 
+class InvitationView(Response):
+    """A project that the caller is invited to."""
+
+    id: str
+    project_name: str
+    role: Role
+    created_at: datetime
+
+
 class AccountView(Response):
-    """``GET /v1/account``."""
+    """``GET /v1/account``. Invitations are shown to a person whose address is confirmed, and to no key."""
 
     email: str
     projects: list[ProjectView]
+    invitations: list[InvitationView] = []
+
+
+BaseModelName = Annotated[str, Field(min_length=1, max_length=400)]
 
 
 class KeyCreate(Request):
@@ -47,15 +61,32 @@ class KeyCreate(Request):
     name: str = Field("", max_length=120)
     scopes: list[Scope] = [Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ]
     expires_in_days: int | None = Field(None, ge=1, le=3650)
+    allowed_models: list[BaseModelName] | None = Field(
+        None, min_length=1, max_length=100, description="The base models that it may be used with; none means all."
+    )
+    spend_cap_s: int | None = Field(
+        None,
+        ge=1,
+        le=10**12,
+        description="Device-seconds that the sessions it starts may use in all; then they are stopped in good order.",
+    )
 
 
 class KeyView(Response):
-    """A key without its secret, which is stored only as a hash."""
+    """A key without its secret, which is stored only as a hash.
+
+    ``spent_s`` is measured: the seconds in which a runtime was seen to serve a session of this key, times its GPUs (a
+    runtime without a GPU counts as one device).
+    """
 
     id: str
     name: str
     prefix: str = Field(description="The first characters, to tell keys apart.")
     scopes: list[Scope]
+    allowed_models: list[str] | None = None
+    spend_cap_s: int | None = None
+    spent_s: float = 0.0
+    created_by: str
     created_at: datetime
     expires_at: datetime | None = None
     last_used_at: datetime | None = None

@@ -13,6 +13,7 @@ class ErrorCode(StrEnum):
     UNKNOWN_BASE_MODEL = "unknown_base_model"  # 400: details.known lists the catalogue
     INVALID_REWARD = "invalid_reward"  # 400: not a finite number
     UNAUTHENTICATED = "unauthenticated"  # 401: no key, or a wrong or revoked one
+    BUDGET_EXHAUSTED = "budget_exhausted"  # 402: what the key was allowed to spend is spent; details say how much
     FORBIDDEN = "forbidden"  # 403: the key is good but lacks the scope
     NOT_FOUND = "not_found"  # 404: no such row, or not yours
     METHOD_NOT_ALLOWED = "method_not_allowed"  # 405
@@ -21,7 +22,8 @@ class ErrorCode(StrEnum):
     STALE_LEASE = "stale_lease"  # 409: another runtime holds the session now
     EPISODE_CLOSED = "episode_closed"  # 410: ended, abandoned or expired
     EMPTY_EPISODE = "empty_episode"  # 422: no LLM call was captured
-    RATE_LIMITED = "rate_limited"  # 429
+    QUOTA_EXCEEDED = "quota_exceeded"  # 429: the project has as many as it may have; details.limit, details.used
+    RATE_LIMITED = "rate_limited"  # 429: details.retry_after_s, and Retry-After
     SESSION_FAILED = "session_failed"  # 409: details carry the failure's code, cause and hint
     SESSION_NOT_READY = "session_not_ready"  # 503: retry after a moment
     STORAGE_UNAVAILABLE = "storage_unavailable"  # 503: the object store does not answer

@@ -1,0 +1,105 @@
+"""Adding to the audit log, reading it, and finding what was altered in it.
+
+    sha256(n) = SHA-256(sha256(n - 1) + "\\n" + content(n)),   sha256(0) = ""
+
+``content`` is JSON with sorted keys and no spaces, so that whoever has an export can check it without us.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from console.audit.models import AuditHead, AuditRecord
+
+DETAILS_MAX_BYTES = 4000
+
+
+def audit_record(
+    *,
+    project_id: str,
+    actor: str,
+    action: str,
+    target: dict[str, str] | None = None,
+    details: dict[str, Any] | None = None,
+    key_id: str | None = None,
+    request_id: str = "",
+) -> AuditRecord:
+    """Add an entry, in the transaction of what it tells of: the one is not there without the other."""
+    if len(_canonical(details or {}).encode()) > DETAILS_MAX_BYTES:
+        details = {"too_long": True}
+    with transaction.atomic():
+        AuditHead.objects.get_or_create(project_id=project_id)
+        head = AuditHead.objects.select_for_update().get(project_id=project_id)
+        content = _canonical(
+            {
+                "project_id": project_id,
+                "number": head.number + 1,
+                "at": timezone.now().isoformat(),
+                "actor": actor,
+                "key_id": key_id,
+                "action": action,
+                "target": target or {},
+                "details": details or {},
+                "request_id": request_id,
+            }
+        )
+        record = AuditRecord.objects.create(
+            project_id=project_id,
+            number=head.number + 1,
+            content=content,
+            previous_sha256=head.sha256,
+            sha256=link(head.sha256, content),
+        )
+        head.number, head.sha256 = record.number, record.sha256
+        head.save()
+    return record
+
+
+def audit_list(*, project_id: str, before: int | None = None, limit: int = 50) -> list[AuditRecord]:
+    """Entries of a project with numbers below ``before``, newest first."""
+    records = AuditRecord.objects.filter(project_id=project_id).order_by("-number")
+    if before is not None:
+        records = records.filter(number__lt=before)
+    return list(records[:limit])
+
+
+def chain_verify(*, project_id: str) -> Iterator[str]:
+    """What is wrong with a project's chain, one sentence each; nothing when it is as it was written."""
+    number, sha256 = 0, ""
+    for record in AuditRecord.objects.filter(project_id=project_id).order_by("number").iterator():
+        if record.number != number + 1:
+            yield f"{project_id}: entries {number + 1} to {record.number - 1} are missing"
+        elif record.previous_sha256 != sha256:
+            yield f"{project_id}: entry {record.number} does not follow the one before it"
+        if link(record.previous_sha256, record.content) != record.sha256:
+            yield f"{project_id}: entry {record.number} was altered"
+        elif not _is_its_own(record):
+            yield f"{project_id}: entry {record.number} was moved here from elsewhere"
+        number, sha256 = record.number, record.sha256
+    head = AuditHead.objects.filter(project_id=project_id).first()
+    if (head.number, head.sha256) != (number, sha256) if head else number > 0:
+        yield f"{project_id}: the log ends at entry {number}, but {head.number if head else 0} were written"
+
+
+def chains() -> list[str]:
+    """The projects that have a log."""
+    in_log = set(AuditRecord.objects.values_list("project_id", flat=True).distinct())
+    return sorted(in_log | set(AuditHead.objects.values_list("project_id", flat=True)))
+
+
+def link(previous_sha256: str, content: str) -> str:
+    """The hash of an entry."""
+    return hashlib.sha256(f"{previous_sha256}\n{content}".encode()).hexdigest()
+
+
+def _is_its_own(record: AuditRecord) -> bool:
+    content = json.loads(record.content)
+    return (content["project_id"], content["number"]) == (record.project_id, record.number)
+
+
+def _canonical(value: dict[str, Any]) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,45 @@
+"""What goes on beside the reconciler's ticks, in a thread of its own: it waits for other servers."""
+
+import logging
+import threading
+
+from django.db import close_old_connections, connections
+
+from console.sessions.budgets import sessions_over_budget_stop
+from console.sessions.removal import removals_finish
+from console.webhooks.sending import deliveries_send
+
+log = logging.getLogger(__name__)
+
+PAUSE_S = 1.0
+END_S = 15.0  # longer than one delivery may take
+
+
+class Chores:
+    """Deliver webhooks, stop what is over its budget, remove deleted bytes. Several processes may do it at once."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="chores", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End, once what is being sent is sent."""
+        self._stop.set()
+        self._thread.join(END_S)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                close_old_connections()
+                sessions_over_budget_stop()
+                removals_finish()
+                sent = deliveries_send()
+            except Exception:
+                log.exception("a round of chores failed; the next one looks at everything anew")
+                sent = 0
+            self._stop.wait(0 if sent else PAUSE_S)
+        connections.close_all()

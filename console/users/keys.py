@@ -1,0 +1,123 @@
+"""API keys: make, end, recognise, and what one may be used for."""
+
+import hashlib
+import hmac
+import secrets
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+
+from console.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
+from console.users.models import ApiKey, Membership, Project, User
+from console.users.selectors import role_get
+from tinkerscript.wire.account import Role, Scope
+
+KEY_PREFIX = "tml-ts_"
+SHOWN_CHARACTERS = 12
+LAST_USED_RESOLUTION = timedelta(minutes=1)
+
+
+def key_create(
+    *,
+    project: Project,
+    user: User,
+    name: str,
+    scopes: list[Scope],
+    expires_in_days: int | None = None,
+    allowed_models: list[str] | None = None,
+    spend_cap_s: int | None = None,
+) -> tuple[ApiKey, str]:
+    """A key and its secret, which is not stored and cannot be shown again.
+
+    Raises NotFound when the user is not in the project, Forbidden when their role is less than the scopes.
+    """
+    role = role_get(user=user, project=project)
+    if not scopes:
+        raise InvalidRequest("A key needs at least one scope.", details={"known": [scope.value for scope in Scope]})
+    if role is Role.VIEWER and not set(scopes) <= {Scope.SESSIONS_READ, Scope.CHECKPOINTS_READ}:
+        raise Forbidden("A viewer's keys can only read.", hint="Ask an owner of the project for the member role.")
+    if role is not Role.OWNER and Scope.ADMIN in scopes:
+        raise Forbidden("Only an owner can make an admin key.", hint="Leave the admin scope out.")
+    if Scope.ADMIN in scopes and (allowed_models is not None or spend_cap_s is not None):
+        raise InvalidRequest(
+            "An admin key can make keys without limits, so limits of its own would mean nothing.",
+            hint="Leave the admin scope out, or the limits.",
+        )
+    secret = KEY_PREFIX + secrets.token_urlsafe(32)
+    key = ApiKey.objects.create(
+        project=project,
+        user=user,
+        name=name,
+        prefix=secret[:SHOWN_CHARACTERS],
+        sha256=_sha256(secret),
+        scopes=[Scope(scope).value for scope in scopes],
+        allowed_models=allowed_models,
+        spend_cap_s=spend_cap_s,
+        expires_at=timezone.now() + timedelta(days=expires_in_days) if expires_in_days else None,
+    )
+    return key, secret
+
+
+def key_revoke(*, project: Project, user: User, key_id: str) -> None:
+    """End a key, now and for ever; revoking it again changes nothing.
+
+    An owner ends every key of the project, others their own. Raises NotFound, Forbidden.
+    """
+    key = ApiKey.objects.filter(project=project, id=key_id).first()
+    if key is None:
+        raise NotFound("There is no such key in this project.")
+    if key.user != user and role_get(user=user, project=project) is not Role.OWNER:
+        raise Forbidden("This key is somebody else's.", hint="Its maker or an owner of the project can revoke it.")
+    ApiKey.objects.filter(id=key.id, revoked_at=None).update(revoked_at=timezone.now())
+
+
+def key_authenticate(*, secret: str) -> ApiKey:
+    """The key whose secret this is. Raises Unauthenticated, in the same words whatever the reason."""
+    digest = _sha256(secret)
+    now = timezone.now()
+    key = ApiKey.objects.select_related("project", "user").filter(sha256=digest).first()
+    # The look-up compares hashes of 256 random bits, so its timing tells nothing; the comparison is repeated in
+    # constant time all the same, so that this does not rest on how an index compares.
+    if key is None or not hmac.compare_digest(key.sha256, digest) or not _is_good(key, now):
+        raise Unauthenticated(
+            "This API key is not valid: it is unknown, revoked or expired.",
+            hint=f"Make a new one at {settings.PUBLIC_URL}/keys and set TINKERSCRIPT_API_KEY to it.",
+        )
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION)
+    if key.last_used_at is None or key.last_used_at < now - LAST_USED_RESOLUTION:
+        ApiKey.objects.filter(stale, id=key.id).update(last_used_at=now)
+    return key
+
+
+def key_is_good(*, key_id: str) -> bool:
+    """Whether what was begun with this key may go on: for the relay, which has the key's id from a signed one."""
+    key = ApiKey.objects.select_related("user", "project").filter(id=key_id).first()
+    if key is None or not _is_good(key, timezone.now()):
+        return False
+    return role_get(user=key.user, project=key.project) is not Role.VIEWER  # who was demoted plays no more
+
+
+def key_model_check(*, key: ApiKey | None, base_model: str) -> None:
+    """Raises Forbidden when the key may not be used with this model. A person (None) may use every one."""
+    if key is None or key.allowed_models is None or base_model in key.allowed_models:
+        return
+    raise Forbidden(
+        f"This key may not be used with {base_model}.",
+        hint=f"It may be used with: {', '.join(key.allowed_models)}. Others need another key.",
+        details={"allowed_models": key.allowed_models},
+    )
+
+
+def _is_good(key: ApiKey, now: datetime) -> bool:
+    return (
+        key.revoked_at is None
+        and (key.expires_at is None or key.expires_at > now)
+        and key.user.is_active
+        and Membership.objects.filter(project_id=key.project_id, user=key.user).exists()
+    )
+
+
+def _sha256(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

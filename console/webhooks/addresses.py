@@ -1,0 +1,96 @@
+"""Where a webhook may lead: not into the network that the server stands in.
+
+The name is looked up when a delivery is sent, and the connection goes to an address that was judged then: a name that
+pointed elsewhere when the webhook was made gains nothing by it.
+"""
+
+import asyncio
+import ipaddress
+import socket
+from urllib.parse import urlsplit
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+from django.conf import settings
+
+from console.errors import InvalidRequest
+
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class AddressRefused(OSError):
+    """The name leads to an address that is not public."""
+
+
+def url_check(url: str) -> None:
+    """Raises InvalidRequest for a URL that may not be called whatever its name leads to."""
+    problem = url_problem(url)
+    if problem:
+        raise InvalidRequest(
+            f"url: {problem}.",
+            hint="Give an https URL whose host can be reached from the Internet.",
+            details={"fields": [{"field": "url", "problem": problem}]},
+        )
+
+
+def url_problem(url: str) -> str:
+    """What is wrong with a URL; empty when nothing is."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return "it is not a URL"
+    if not url.isascii() or not url.isprintable() or " " in url or "\\" in url or not host or port == 0:
+        return "it is not a URL"
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        return "it may carry no user, password or fragment"
+    if settings.WEBHOOKS_PRIVATE:
+        return "" if parts.scheme in ("http", "https") else "it must begin with http:// or https://"
+    if parts.scheme != "https":
+        return "it must begin with https://"
+    literal = _literal(host)
+    if literal is not None and not is_public(literal):
+        return "its address is not public"
+    return ""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the Internet's, and not one that stands for another that is not."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if ip in NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None and not is_public(str(inner)):
+            return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+def _literal(host: str) -> str | None:
+    """The IP address that a host is, in whatever way it is written (``127.1`` and ``0x7f.1`` are loopback too)."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
+        return None
+
+
+class PublicResolver(AbstractResolver):
+    """Looks names up, and gives out none of their addresses when one is not public."""
+
+    def __init__(self, inner: AbstractResolver | None = None) -> None:
+        self._inner = inner or ThreadedResolver()
+
+    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[ResolveResult]:
+        """Raises AddressRefused, OSError."""
+        async with asyncio.timeout(5):
+            found = await self._inner.resolve(host, port, family)
+        if not settings.WEBHOOKS_PRIVATE and not all(is_public(entry["host"]) for entry in found):
+            raise AddressRefused(f"{host} leads to an address that is not public")
+        return found
+
+    async def close(self) -> None:
+        await self._inner.close()

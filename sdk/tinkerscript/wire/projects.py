@@ -1,0 +1,81 @@
+"""Projects, who works in them, and what their sessions used."""
+
+from datetime import datetime
+
+from pydantic import Field
+
+from .account import ProjectView, Role
+from .base import Request, Response
+
+
+class ProjectCreate(Request):
+    """``POST /v1/projects``. Whoever makes it owns it."""
+
+    name: str = Field(min_length=1, max_length=120)
+
+
+class ProjectUpdate(Request):
+    """``PATCH /v1/projects/{id}``."""
+
+    name: str = Field(min_length=1, max_length=120)
+
+
+class ProjectList(Response):
+    """Those that the caller is in, oldest first."""
+
+    items: list[ProjectView]
+
+
+class MemberInvite(Request):
+    """``POST /v1/members``."""
+
+    email: str = Field(max_length=254, pattern=r"^[^@\s]{1,64}@[^@\s]{1,189}$")
+    role: Role = Role.MEMBER
+
+
+class MemberUpdate(Request):
+    """``PATCH /v1/members/{id}``."""
+
+    role: Role
+
+
+class MemberView(Response):
+    """A member, or somebody who is invited and has not accepted."""
+
+    id: str
+    email: str
+    role: Role
+    is_invited: bool = Field(description="They have not accepted yet, and can do nothing.")
+    created_at: datetime
+
+
+class MemberList(Response):
+    """Oldest first."""
+
+    items: list[MemberView]
+
+
+class Usage(Response):
+    """What was used, as measured. Lost heartbeats count as nothing used."""
+
+    runtime_s: float = Field(description="Seconds in which a runtime held the session, from its lease on.")
+    gpu_s: float = Field(description="The same, times the GPUs of the runtime.")
+    steps: int
+    tokens_trained: int
+
+
+class SessionUsage(Usage):
+    """What one session used."""
+
+    session_id: str
+    name: str
+    base_model: str
+    created_at: datetime
+
+
+class UsageList(Response):
+    """``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the project."""
+
+    items: list[SessionUsage]
+    total: Usage
+    next_cursor: str | None = None

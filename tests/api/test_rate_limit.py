@@ -1,0 +1,82 @@
+"""Nobody asks more often than they may, and everybody is told where they stand."""
+
+from types import SimpleNamespace
+
+import factories
+import pytest
+from django.test import Client
+
+from api import rate_limit
+from api.urls import api
+
+
+@pytest.fixture(autouse=True)
+def few(settings, monkeypatch) -> None:
+    """Five requests in a window of ten seconds, of which three have passed and no more will."""
+    settings.RATE_LIMIT_PER_MINUTE = 30
+    monkeypatch.setattr(rate_limit, "time", SimpleNamespace(time=lambda: 1_000_003.0))
+
+
+def test_every_answer_says_what_is_left_and_a_refusal_when_to_come_back(client_for, api_key) -> None:
+    client = client_for(api_key)
+    left = []
+    for path in ("/v1/sessions", "/v1/sessions/ses_nothing", "/v1/account", "/v1/keys", "/v1/sessions"):
+        answer = client.get(path)
+        assert answer.status_code in (200, 403, 404)
+        assert answer["RateLimit-Limit"] == "5"
+        assert answer["RateLimit-Reset"] == "7"
+        left.append(int(answer["RateLimit-Remaining"]))
+    assert left == [4, 3, 2, 1, 0]
+    refused = client.get("/v1/sessions")
+    assert refused.status_code == 429
+    assert refused.json()["error"]["code"] == "rate_limited"
+    assert refused["Retry-After"] == refused["RateLimit-Reset"] == "7"
+    assert refused["RateLimit-Remaining"] == "0"
+
+
+def test_one_caller_does_not_use_up_anothers(client_for, api_key, project, alice, member) -> None:
+    other, person = factories.key_make(project, alice), Client()
+    person.force_login(member)
+    for _ in range(6):
+        last = client_for(api_key).get("/v1/sessions")
+    assert last.status_code == 429
+    assert client_for(other).get("/v1/sessions").status_code == 200
+    assert person.get("/v1/sessions").status_code == 200
+
+
+def test_a_refused_post_is_not_kept_under_its_idempotency_key(client_for, api_key, settings) -> None:
+    client = client_for(api_key)
+    body, headers = {"base_model": factories.BASE_MODEL}, {"Idempotency-Key": "k"}
+    for _ in range(5):
+        client.get("/v1/sessions")
+    assert client.post("/v1/sessions", body, content_type="application/json", headers=headers).status_code == 429
+    settings.RATE_LIMIT_PER_MINUTE = 60
+    assert client.post("/v1/sessions", body, content_type="application/json", headers=headers).status_code == 201
+
+
+def test_who_is_not_known_is_told_nothing(client, db) -> None:
+    answer = client.get("/v1/sessions")
+    assert answer.status_code == 401
+    assert "RateLimit-Limit" not in answer
+
+
+# POSTs that need no Idempotency-Key of ours, and why.
+BY_THE_GATEWAY = "the session's gateway keeps them from happening twice"
+BY_NATURE = "a lease and the ids in it make a repetition the same"
+NOT_ONCE = {
+    "/sessions/{session_id}/episodes": BY_THE_GATEWAY,
+    "/sessions/{session_id}/episodes/{episode_id}/end": BY_THE_GATEWAY,
+    "/sessions/{session_id}/episodes/{episode_id}/abandon": BY_THE_GATEWAY,
+    "/sessions/{session_id}/episodes/{episode_id}/heartbeat": BY_THE_GATEWAY,
+    "/runtime/register": BY_NATURE,
+    "/runtime/heartbeat": BY_NATURE,
+    "/runtime/report": BY_NATURE,
+    "/runtime/fail": BY_NATURE,
+    "/runtime/uploads": "each opens an upload of its own; the latest journal and a checkpoint's commit win once",
+    "/runtime/uploads/{upload_id}/commit": BY_NATURE,
+}
+
+
+def test_every_post_honours_an_idempotency_key_or_says_why_not() -> None:
+    posts = {path for path, methods in api.methods.items() if "POST" in methods}
+    assert posts - api.once == set(NOT_ONCE)

@@ -1,0 +1,227 @@
+"""Two tenants, one server: whatever bob names that is alice's, he is told there is no such thing, and she sees nothing.
+
+Routes are read from the URL table, ids from their paths, parameters and bodies: what is not known here fails.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+
+import factories
+import pytest
+from asgi_calls import Call, episode_key
+from asgiref.sync import sync_to_async
+from channels.testing import WebsocketCommunicator
+from django.apps import apps
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from route_cases import BODIES, FOR_INVITED, LEASE_BODIES, WITHOUT_ID, ask
+
+from api.openapi import document
+from api.urls import api
+from console import asgi
+from console.sessions.models import Session, Upload
+from console.users.models import Project
+from tinkerscript.wire.account import Scope
+
+# What the server answers beside the API, and why no tenant's id can be in it.
+NOT_OF_A_TENANT = {
+    "healthz": "no data",
+    "readyz": "no data",
+    "openapi.json": "the same for everybody",
+    "metrics": "numbers over all tenants, for whoever runs the server",
+    r"^(?:v1|openai|ws|_allauth|static)(?:/|$)": "404",
+    "^": "the console's page, the same for everybody",
+}
+BY_DJANGO = ("admin/", "_allauth/")  # staff alone; the signed-in person's own account alone
+CHANNELS = {"ws/v1/sessions/<str:session_id>", "^"}
+
+# What is not in our tables: the gateway of the session in the path is asked, and another tenant's session is a 404.
+OF_THE_GATEWAY = {"episode_id", "batch"}
+
+# Ids that are not in a path: by parameter or field, with what happens to another tenant's.
+NAMES_ROWS = {"cursor", "supersedes"}
+NAMES_NOTHING = {
+    "after", "before", "limit", "kind", "wait_s",
+    "base_model", "config", "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
+    "email", "role", "url", "topics",
+    "task", "eval", "timeout_s", "output", "reason",
+}  # fmt: skip
+
+
+@pytest.fixture
+def hers(project, alice) -> dict[str, str]:
+    """Something of alice's of every kind."""
+    return factories.ids_make(project, alice)
+
+
+@pytest.fixture
+def own(bob) -> Project:
+    return Project.objects.get(memberships__user=bob)
+
+
+@pytest.fixture
+def his(own, bob) -> dict[str, str]:
+    """Something of bob's of every kind."""
+    return factories.ids_make(own, bob)
+
+
+@pytest.fixture
+def eve(own, bob, client_for) -> Client:
+    """Bob with a key that may do everything in his own project."""
+    return client_for(factories.key_make(own, bob, list(Scope)))
+
+
+def addresses(patterns: Iterable[URLPattern | URLResolver], prefix: str = "") -> Iterator[str]:
+    for pattern in patterns:
+        here = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from addresses(pattern.url_patterns, here)
+        else:
+            yield here
+
+
+def names_in(schema: object) -> Iterator[str]:
+    """The fields of a request's body at its first level."""
+    yield from schema.get("properties", {})
+
+
+# -- Nothing is forgotten ---------------------------------------------------------------------------------------------
+
+
+def test_every_address_of_the_server_is_known_here() -> None:
+    found = set(addresses(get_resolver().url_patterns))
+    ours = {"v1" + re.sub(r"{(.+?)}", r"<\1>", path) for path in api.methods}
+    others = {address for address in found - ours if not address.startswith(BY_DJANGO)}
+    assert others - {"v1/"} == set(NOT_OF_A_TENANT)
+    assert ours <= found
+    assert {str(channel.pattern) for channel in asgi.channels} == CHANNELS
+
+
+def test_every_kind_of_id_is_tried_here(hers) -> None:
+    kinds = {kind for path in api.methods for kind in re.findall(r"{(\w+)}", path)}
+    assert kinds == set(hers) | {"upload_id"}
+
+
+def test_every_parameter_and_field_is_known_to_name_a_row_or_not() -> None:
+    schema, found = document(), set()
+    for methods in schema["paths"].values():
+        for operation in methods.values():
+            found |= {entry["name"] for entry in operation["parameters"] if entry["in"] == "query"}
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            found |= set(names_in(schema["components"]["schemas"].get(body.get("$ref", "").rpartition("/")[2], {})))
+    assert found == NAMES_ROWS | NAMES_NOTHING
+
+
+# -- One of her ids among his own -------------------------------------------------------------------------------------
+
+PLACES = [(method, path, kind) for method, path in BODIES for kind in re.findall(r"{(\w+)}", path)]
+
+
+@pytest.mark.parametrize(("method", "path", "kind"), PLACES)
+def test_another_tenants_id_is_as_good_as_none(method, path, kind, hers, his, eve, bob) -> None:
+    if (method, path) in FOR_INVITED:  # no key gets as far as the id
+        eve = Client()
+        eve.force_login(bob)
+    if kind in OF_THE_GATEWAY:
+        pytest.skip("the gateway of his own session is asked, and knows no other's")
+    answer = ask(eve, method, path, his | {kind: hers[kind]}, BODIES[method, path])
+    none = ask(eve, method, path, his | {kind: "nothing"}, BODIES[method, path])
+    assert (answer.status_code, none.status_code) == (404, 404), answer.content
+    assert answer.json()["error"] == none.json()["error"]
+
+
+@pytest.mark.parametrize(("method", "path"), BODIES)
+def test_another_tenants_project_cannot_be_chosen(method, path, hers, project, bob) -> None:
+    client = Client()
+    client.force_login(bob)
+    for project_id in (project.id, "prj_nothing"):
+        answer = ask(client, method, path, hers, BODIES[method, path], X_Project_Id=project_id)
+        assert answer.status_code == 404, answer.content
+
+
+@pytest.mark.parametrize("path", ["/sessions", "/usage"])
+def test_another_tenants_row_is_no_cursor(path, hers, his, eve) -> None:
+    answer = ask(eve, "GET", f"{path}?cursor={hers['session_id']}", {})
+    none = ask(eve, "GET", f"{path}?cursor=nothing", {})
+    assert (answer.status_code, answer.json()["error"]) == (none.status_code, none.json()["error"])
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize(("method", "path"), LEASE_BODIES)
+def test_a_lease_reaches_its_own_session_alone(method, path, project, own, client_for) -> None:
+    """The session is the lease's: no path names it, and the one id that does name something is looked up in it."""
+    session, _ = factories.runtime_make(project)
+    Upload.objects.create(id="upl_hers", session=session, files=[])
+    before = Session.objects.filter(id=session.id).values().get()
+    _, lease = factories.runtime_make(own)
+    answer = ask(client_for(lease), method, path, {"upload_id": "upl_hers"}, LEASE_BODIES[method, path])
+    # 503: there is no object store here to open an upload in.
+    assert answer.status_code in ((404,) if "{" in path else (200, 204, 503)), answer.content
+    assert Session.objects.filter(id=session.id).values().get() == before
+
+
+# -- What she and her log see of it -----------------------------------------------------------------------------------
+
+
+def rows_of(ids: dict[str, str], project: Project, *, but_not: Project) -> set[str]:
+    """Every row of every table that names something of the project's, and is not another's own."""
+    marks = [*ids.values(), project.id]
+    found = set()
+    for model in apps.get_app_config("console").get_models():
+        for row in model.objects.values():
+            if any(mark in str(row) for mark in marks) and but_not.id not in str(row):
+                found.add(f"{model.__name__} {row}")
+    return found
+
+
+def test_nothing_of_it_shows_with_the_other_tenant(hers, his, project, own, alice, eve, caplog) -> None:
+    client = Client()
+    client.force_login(alice)
+    reads = [path for method, path in [*BODIES, *WITHOUT_ID] if method == "GET"]
+
+    def seen() -> list[bytes]:
+        answers = [ask(client, "GET", path, hers).content for path in reads]
+        return [re.sub(rb'"request_id":"\w+"', b"", answer) for answer in answers]
+
+    her_view, her_rows = seen(), rows_of(hers, project, but_not=own)
+    for (method, path), body in BODIES.items():
+        ask(eve, method, path, hers, body)
+        ask(eve, method, path, hers, body, Idempotency_Key="k", X_Project_Id=project.id)
+    for (method, path), body in WITHOUT_ID.items():
+        ask(eve, method, path, {}, body, X_Project_Id=project.id)
+    assert seen() == her_view
+    assert rows_of(hers, project, but_not=own) == her_rows
+    assert not [record for record in caplog.records if getattr(record, "session_id", None) == hers["session_id"]]
+
+
+@pytest.mark.parametrize("path", [path for method, path in WITHOUT_ID if method == "GET"])
+def test_no_list_shows_what_is_another_tenants(path, hers, his, project, alice, eve) -> None:
+    shown = ask(eve, "GET", path, {}).content.decode()
+    assert not [mark for mark in [*hers.values(), project.id, alice.email] if mark in shown]
+
+
+# -- The relay and the live channel -----------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_live_channel_of_another_tenants_session_does_not_exist(project, outsider_key) -> None:
+    session = await sync_to_async(factories.session_make)(project)
+    for session_id in (session.id, "ses_nothing"):
+        headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {outsider_key}".encode())]
+        client = WebsocketCommunicator(asgi.application, f"/ws/v1/sessions/{session_id}", headers=headers)
+        await client.connect(timeout=10)
+        assert (await client.receive_output(timeout=10))["code"] == 4404
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_relay_sends_a_call_to_the_session_of_its_key_alone(gateway, served, own) -> None:
+    """There is no id to send: the signed key is the id. His own, and his API key, never reach her gateway."""
+    session, _ = await sync_to_async(factories.runtime_make)(own)
+    await Session.objects.filter(id=session.id).aupdate(state="stopped")
+    path = "/openai/v1/chat/completions"
+    for key, status in [(episode_key(session.id), 410), (episode_key(served.id, secret="guessed"), 401)]:
+        got, _, body = await Call(asgi.application, "POST", path, key=key, body=b"{}").answer()
+        assert (got, served.id in body.decode()) == (status, False)
+    assert gateway.requests == []
+    assert json.loads(body)["error"]["code"] == "invalid_api_key"

@@ -1,0 +1,97 @@
+"""Usage: what runtimes were seen to use, by session and by project, and nothing that was not measured."""
+
+from datetime import timedelta
+
+import factories
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from console.live.services import events_record
+from console.sessions.leases import lease_check, lease_issue, runtime_heartbeat
+from console.sessions.models import RuntimeSpan, Session
+from console.users.models import Project
+from tinkerscript.wire.account import Role
+from tinkerscript.wire.runtime import ReportEntry, RuntimeState
+from tinkerscript.wire.sessions import SessionState
+
+READY = RuntimeState(state="ready", progress=1)
+
+
+def usage(client: Client, query: str = "") -> dict:
+    return client.get(f"/v1/usage{query}").json()
+
+
+def seen_later(session: Session, seconds: float) -> None:
+    """Let the runtime's heartbeats be ``seconds`` older than they are: as if it had been there for so long."""
+    RuntimeSpan.objects.filter(session_id=session.id).update(started_at=timezone.now() - timedelta(seconds=seconds))
+
+
+def trained(session: Session, step: int, tokens: int) -> ReportEntry:
+    return ReportEntry(key=f"step-{step}", kind="metric", data={"step": step, "tokens_trained": tokens})
+
+
+@pytest.fixture
+def client(api_key: str, client_for) -> Client:
+    return client_for(api_key)
+
+
+def test_time_counts_from_the_lease_to_the_last_heartbeat(project, client) -> None:
+    session, token = factories.runtime_make(project)
+    assert usage(client)["items"][0]["runtime_s"] == 0  # nobody has seen it yet
+    seen_later(session, 90)
+    runtime_heartbeat(session=lease_check(token=token), body=READY)
+    used = usage(client)["items"][0]
+    assert used["runtime_s"] == pytest.approx(90, abs=5)
+    assert used["gpu_s"] == 0
+
+
+def test_a_runtime_whose_lease_was_replaced_adds_nothing_and_its_time_stays(project, client) -> None:
+    session, token = factories.runtime_make(project)
+    seen_later(session, 60)
+    first = lease_check(token=token)
+    runtime_heartbeat(session=first, body=READY)
+    lease_issue(session=session)
+    before = usage(client)["items"][0]["runtime_s"]
+    with pytest.raises(Exception, match="lease"):
+        runtime_heartbeat(session=first, body=READY)
+    assert usage(client)["items"][0]["runtime_s"] == before == pytest.approx(60, abs=5)
+
+
+def test_gpus_multiply_and_steps_and_tokens_are_those_of_the_record(project, client) -> None:
+    session, token = factories.runtime_make(project, policy_version_high=2)
+    RuntimeSpan.objects.update(gpus=4)
+    seen_later(session, 10)
+    runtime_heartbeat(session=lease_check(token=token), body=READY)
+    for _ in range(2):  # a repeated report is not counted twice
+        events_record(session_id=session.id, entries=[trained(session, 1, 300), trained(session, 2, 200)])
+    used = usage(client)["items"][0]
+    assert used["gpu_s"] == pytest.approx(4 * used["runtime_s"])
+    assert (used["steps"], used["tokens_trained"]) == (2, 500)
+
+
+def test_the_total_is_of_all_sessions_whatever_the_page(project, client) -> None:
+    sessions = [factories.runtime_make(project, SessionState.READY, policy_version_high=1)[0] for _ in range(3)]
+    for session in sessions:
+        RuntimeSpan.objects.filter(session_id=session.id).update(seen_at=timezone.now() + timedelta(seconds=20))
+        events_record(session_id=session.id, entries=[trained(session, 1, 10)])
+    first = usage(client, "?limit=2")
+    second = usage(client, f"?limit=2&cursor={first['next_cursor']}")
+    assert (len(first["items"]), len(second["items"]), second["next_cursor"]) == (2, 1, None)
+    assert first["total"] == second["total"]
+    assert first["total"]["runtime_s"] == pytest.approx(60, abs=1)
+    assert (first["total"]["steps"], first["total"]["tokens_trained"]) == (3, 30)
+
+
+def test_every_member_sees_it_and_an_outsider_sees_their_own(project, alice, member, bob) -> None:
+    session, _ = factories.runtime_make(project)
+    viewer = factories.member_make(project, "vera", Role.VIEWER)
+    for user in (alice, member, viewer):
+        client = Client(headers={"X-Project-Id": project.id})
+        client.force_login(user)
+        assert [entry["session_id"] for entry in usage(client)["items"]] == [session.id]
+    outside = Client()
+    outside.force_login(bob)
+    assert usage(outside)["items"] == []
+    assert outside.get("/v1/usage", headers={"X-Project-Id": project.id}).status_code == 404
+    assert Project.objects.count() == 4

@@ -1,0 +1,192 @@
+"""The audit log: what is done is in it, and what is altered in it is found."""
+
+import hashlib
+import json
+
+import factories
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import Error, connection, transaction
+from django.test import Client
+
+from console.audit.models import AuditHead, AuditRecord
+from console.audit.services import audit_record
+from console.errors import Conflict
+from console.users.models import Project, User
+from tinkerscript.wire.account import Scope
+
+JSON = "application/json"
+
+
+def person(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def actions(project: Project) -> list[str]:
+    rows = AuditRecord.objects.filter(project_id=project.id).order_by("number")
+    return [json.loads(row.content)["action"] for row in rows]
+
+
+def sql(statement: str, *values: object) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement, values)
+
+
+@pytest.fixture
+def log(project) -> Project:
+    """Five entries: the one of the project's making, and four more."""
+    for number in range(4):
+        audit_record(project_id=project.id, actor="alice", action=f"act_{number}", details={"n": number, "ü": 0.1})
+    return project
+
+
+@pytest.fixture
+def untriggered(log) -> Project:
+    """The log under somebody who may do anything to the database."""
+    drop = "DROP TRIGGER audit_append_only"
+    sql(drop if connection.vendor == "sqlite" else f"{drop} ON console_auditrecord")
+    return log
+
+
+def verify() -> str:
+    with pytest.raises(CommandError) as found:
+        call_command("verify_audit")
+    return str(found.value)
+
+
+# -- What is in it ----------------------------------------------------------------------------------------------------
+
+
+def test_what_changes_something_is_recorded_with_who_and_what(project, alice, client_for) -> None:
+    made = person(alice).post("/v1/keys", {"name": "laptop"}, content_type=JSON, headers={"X-Request-Id": "mine"})
+    key, secret = made.json(), made.json()["secret"]
+    session = client_for(secret).post("/v1/sessions", {"base_model": factories.BASE_MODEL}, content_type=JSON).json()
+    client_for(secret).post(f"/v1/sessions/{session['id']}/stop")
+    entries = person(alice).get("/v1/audit").json()["items"]
+    assert [entry["action"] for entry in entries] == ["session_stop", "session_create", "key_create", "project_create"]
+    stopped, started, keyed, _ = entries
+    assert (keyed["actor"], keyed["key_id"], keyed["request_id"]) == (alice.email, None, "mine")
+    assert (keyed["target"], keyed["details"]) == ({"id": key["id"]}, {"name": "laptop"})
+    assert (started["key_id"], started["target"]) == (key["id"], {"id": session["id"]})
+    assert stopped["target"] == {"session_id": session["id"]}
+    assert secret not in str(entries)
+
+
+def test_reading_and_being_refused_leave_no_entry_and_a_repetition_no_second(project, alice) -> None:
+    client, before = person(alice), actions(project)
+    client.get("/v1/sessions")
+    client.post("/v1/sessions", {"base_model": "nothing"}, content_type=JSON)
+    client.post("/v1/sessions", {"base_model": "nothing"}, content_type=JSON, headers={"Idempotency-Key": "k"})
+    assert actions(project) == before
+    for _ in range(2):
+        client.post("/v1/projects", {"name": "p"}, content_type=JSON, headers={"Idempotency-Key": "k2"})
+    assert actions(project) == [*before, "project_create"]
+
+
+def test_joining_a_project_is_in_its_log_and_not_in_the_joiners(project, alice, bob, settings) -> None:
+    settings.ACCOUNT_EMAIL_VERIFICATION = "none"
+    invited = person(alice).post("/v1/members", {"email": bob.email}, content_type=JSON).json()
+    person(bob).post(f"/v1/invitations/{invited['id']}/accept")
+    assert actions(project) == ["project_create", "member_invite", "invitation_accept"]
+    assert actions(Project.objects.exclude(id=project.id).get()) == ["project_create"]
+
+
+def test_what_fails_afterwards_takes_its_entry_with_it(project, alice) -> None:
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        audit_record(project_id=project.id, actor="alice", action="undone")
+        raise ZeroDivisionError
+    assert "undone" not in actions(project)
+    call_command("verify_audit")
+
+
+def test_pages_follow_each_other_to_the_first_entry(log, alice) -> None:
+    numbers, before = [], None
+    while True:
+        query = f"?limit=2{f'&before={before}' if before else ''}"
+        page = person(alice).get(f"/v1/audit{query}").json()
+        numbers += [entry["number"] for entry in page["items"]]
+        before = page["next_cursor"]
+        if before is None:
+            break
+    assert numbers == [5, 4, 3, 2, 1]
+
+
+def test_only_owners_read_it(log, alice, member, bob, client_for) -> None:
+    headers = {"X-Project-Id": log.id}
+    assert person(alice).get("/v1/audit", headers=headers).status_code == 200
+    assert person(member).get("/v1/audit", headers=headers).status_code == 403
+    assert person(bob).get("/v1/audit", headers=headers).status_code == 404
+    assert client_for(factories.key_make(log, alice)).get("/v1/audit").status_code == 403
+    assert client_for(factories.key_make(log, alice, [Scope.ADMIN])).get("/v1/audit").status_code == 200
+
+
+def test_what_is_too_long_is_left_out_and_said_to_be(project) -> None:
+    record = audit_record(project_id=project.id, actor="a", action="b", details={"text": "x" * 5000})
+    assert json.loads(record.content)["details"] == {"too_long": True}
+
+
+# -- What is altered --------------------------------------------------------------------------------------------------
+
+
+def test_a_log_that_nobody_touched_verifies_by_our_command_and_by_hand(log, alice, capsys) -> None:
+    call_command("verify_audit")
+    head = AuditHead.objects.get(project_id=log.id)
+    assert f"{log.id} 5 {head.sha256}" in capsys.readouterr().out
+    previous = ""
+    for entry in reversed(person(alice).get("/v1/audit").json()["items"]):
+        assert entry["previous_sha256"] == previous
+        previous = hashlib.sha256(f"{previous}\n{entry['content']}".encode()).hexdigest()
+        assert entry["sha256"] == previous
+        assert json.loads(entry["content"])["action"] == entry["action"]
+
+
+def test_the_code_and_the_database_refuse_to_alter_an_entry(log) -> None:
+    row = AuditRecord.objects.filter(project_id=log.id).first()
+    rows = AuditRecord.objects.all()
+    for change in (row.save, row.delete, rows.delete, lambda: rows.update(number=9)):
+        with pytest.raises(Conflict):
+            change()
+    with pytest.raises(Error, match="only added to"), transaction.atomic():
+        sql("UPDATE console_auditrecord SET content = '{}' WHERE id = %s", row.id)
+
+
+def test_an_altered_entry_is_found(untriggered) -> None:
+    row = AuditRecord.objects.get(project_id=untriggered.id, number=3)
+    sql("UPDATE console_auditrecord SET content = %s WHERE id = %s", row.content.replace("act_1", "act_9"), row.id)
+    assert verify() == f"{untriggered.id}: entry 3 was altered"
+
+
+def test_an_altered_entry_with_a_hash_to_match_breaks_the_chain(untriggered) -> None:
+    row = AuditRecord.objects.get(project_id=untriggered.id, number=3)
+    content = row.content.replace("act_1", "act_9")
+    sha256 = hashlib.sha256(f"{row.previous_sha256}\n{content}".encode()).hexdigest()
+    sql("UPDATE console_auditrecord SET content = %s, sha256 = %s WHERE id = %s", content, sha256, row.id)
+    assert verify() == f"{untriggered.id}: entry 4 does not follow the one before it"
+
+
+def test_a_deleted_entry_is_found_in_the_middle_and_at_the_end(untriggered) -> None:
+    sql("DELETE FROM console_auditrecord WHERE project_id = %s AND number = 2", untriggered.id)
+    assert f"{untriggered.id}: entries 2 to 2 are missing" in verify()
+    sql("DELETE FROM console_auditrecord WHERE project_id = %s AND number > 1", untriggered.id)
+    assert verify() == f"{untriggered.id}: the log ends at entry 1, but 5 were written"
+    sql("DELETE FROM console_auditrecord WHERE project_id = %s", untriggered.id)
+    assert verify() == f"{untriggered.id}: the log ends at entry 0, but 5 were written"
+
+
+def test_a_chain_cannot_be_passed_off_as_another_projects(untriggered, bob) -> None:
+    bobs = Project.objects.exclude(id=untriggered.id).get()
+    for table in ("auditrecord", "audithead"):
+        sql(f"DELETE FROM console_{table} WHERE project_id = %s", untriggered.id)
+        sql(f"UPDATE console_{table} SET project_id = %s WHERE project_id = %s", untriggered.id, bobs.id)
+    assert f"{untriggered.id}: entry 1 was moved here from elsewhere" in verify()
+
+
+def test_one_projects_damage_is_not_anothers(untriggered, bob, capsys) -> None:
+    sql("UPDATE console_auditrecord SET sha256 = 'x' WHERE project_id = %s AND number = 5", untriggered.id)
+    bobs = Project.objects.exclude(id=untriggered.id).get()
+    call_command("verify_audit", bobs.id)
+    assert bobs.id in capsys.readouterr().out
+    with pytest.raises(CommandError):
+        call_command("verify_audit", untriggered.id)
