@@ -16,7 +16,8 @@ from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
 from console.request_id import request_id_of
 from console.sessions.leases import relay_key
 from console.sessions.models import Session
-from console.sessions.selectors import queue_position, session_get
+from console.sessions.queue import queue_position
+from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
 from tinkerscript.wire.sessions import SessionState
 

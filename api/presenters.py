@@ -1,18 +1,18 @@
 """Rows as the wire shows them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from console.audit.models import AuditRecord
 from console.sessions.models import Checkpoint, Session
-from console.sessions.selectors import queue_position
+from console.sessions.queue import queue_position, queue_positions
 from console.users.models import ApiKey, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
 from tinkerscript.wire.account import AccountView, InvitationView, KeyCreated, KeyList, KeyView, ProjectView
 from tinkerscript.wire.audit import AuditEntry
 from tinkerscript.wire.checkpoints import CheckpointView
 from tinkerscript.wire.projects import MemberView, SessionUsage, Usage, UsageList
-from tinkerscript.wire.sessions import Accounting, Failure, SessionView
+from tinkerscript.wire.sessions import Accounting, Failure, SessionList, SessionState, SessionView
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
 
@@ -117,8 +117,20 @@ def delivery_view(delivery: Delivery) -> DeliveryView:
     return DeliveryView.model_validate(delivery, from_attributes=True)
 
 
+def session_list_view(sessions: Sequence[Session], next_cursor: str | None) -> SessionList:
+    """One page of sessions. The queue, which may be long, is looked at once for all of them."""
+    places = queue_positions() if any(session.state == SessionState.QUEUED for session in sessions) else {}
+    return SessionList(
+        items=[_session_view(session, places.get(session.id)) for session in sessions], next_cursor=next_cursor
+    )
+
+
 def session_view(session: Session) -> SessionView:
     """A session as its project may see it: nothing of lease, launcher or address."""
+    return _session_view(session, queue_position(session=session))
+
+
+def _session_view(session: Session, place: int | None) -> SessionView:
     return SessionView(
         id=session.id,
         project_id=session.project_id,
@@ -126,9 +138,11 @@ def session_view(session: Session) -> SessionView:
         base_model=session.base_model,
         state=session.state,
         phase=session.phase,
-        queue_position=queue_position(session=session),
+        queue_position=place,
         failure=Failure.model_validate(session.failure) if session.failure else None,
         config=session.config,
+        priority=session.priority,
+        budget=session.budget,
         policy_version=session.policy_version,
         reward_mean=session.reward_mean,
         accounting=Accounting.model_validate(session.accounting),

@@ -13,7 +13,14 @@ from tinkerscript.wire.episodes import EpisodeBegun, EpisodeList, EpisodeView
 from tinkerscript.wire.events import EventPage
 from tinkerscript.wire.projects import MemberList, MemberView, ProjectList, UsageList
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadPlan
-from tinkerscript.wire.sessions import Accounting, BaseModelList, SessionList, SessionView
+from tinkerscript.wire.sessions import (
+    Accounting,
+    BaseModelList,
+    SessionList,
+    SessionLogs,
+    SessionPlan,
+    SessionView,
+)
 from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList
 
 anyone = Door(None)
@@ -59,8 +66,13 @@ route("GET", "/webhooks/{webhook_id}/deliveries", webhooks.delivery_list, own, D
 route("GET", "/base-models", sessions.base_model_list, read, BaseModelList)
 route("GET", "/sessions", sessions.session_list, read, SessionList)
 route("POST", "/sessions", sessions.session_create, write, SessionView, status=201, once=True)
+route("POST", "/sessions/dry-run", sessions.session_dry_run, write, SessionPlan, audit=False)
 route("GET", SESSION, sessions.session_get, read, SessionView)
+route("DELETE", SESSION, sessions.session_delete, write, None, status=204)
 route("POST", SESSION + "/stop", sessions.session_stop, write, SessionView, once=True)
+route("POST", SESSION + "/suspend", sessions.session_suspend, write, SessionView, once=True)
+route("POST", SESSION + "/resume", sessions.session_resume, write, SessionView, once=True)
+route("GET", SESSION + "/logs", sessions.session_logs, read, SessionLogs)
 route("GET", SESSION + "/events", sessions.event_list, read, EventPage)
 
 route("POST", SESSION + "/checkpoints", checkpoints.checkpoint_create, write, CheckpointView, status=202, once=True)

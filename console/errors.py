@@ -3,6 +3,7 @@
 DomainError
   InvalidRequest        400  a field is missing, malformed or out of bounds
     UnknownBaseModel    400  details.known lists the catalogue
+    DoesNotFit          400  it needs more memory than one runtime may use
   Unauthenticated       401  no key, or a wrong, revoked or expired one
   BudgetExhausted       402  what was allowed to be spent is spent
   Forbidden             403  known, but not allowed to do this
@@ -42,6 +43,10 @@ class InvalidRequest(DomainError):
 
 class UnknownBaseModel(InvalidRequest):
     code = ErrorCode.UNKNOWN_BASE_MODEL
+
+
+class DoesNotFit(InvalidRequest):
+    code = ErrorCode.DOES_NOT_FIT
 
 
 class Unauthenticated(DomainError):

@@ -3,7 +3,7 @@
 from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord
 from console.scheduling.models import LeaderLease
-from console.sessions.models import Checkpoint, RuntimeSpan, Session, Upload
+from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session, Upload
 from console.users.models import ApiKey, KeptAnswer, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
 
@@ -18,6 +18,7 @@ __all__ = [
     "LeaderLease",
     "Membership",
     "Project",
+    "Removal",
     "RuntimeSpan",
     "Session",
     "Upload",

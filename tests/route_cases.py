@@ -23,7 +23,11 @@ BODIES: dict[tuple[str, str], Any] = {
     ("DELETE", W): None,
     ("GET", W + "/deliveries"): None,
     ("GET", S): None,
+    ("DELETE", S): None,
     ("POST", S + "/stop"): None,
+    ("POST", S + "/suspend"): None,
+    ("POST", S + "/resume"): None,
+    ("GET", S + "/logs"): None,
     ("GET", S + "/events"): None,
     ("POST", S + "/checkpoints"): {},
     ("GET", S + "/checkpoints"): None,
@@ -32,10 +36,12 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,
     ("GET", E): None,
+    ("GET", E + "/calls"): None,
     ("POST", E + "/end"): {"output": {"reward": 1.0}},
     ("POST", E + "/abandon"): {},
     ("POST", E + "/heartbeat"): None,
     ("GET", S + "/accounting"): None,
+    ("GET", S + "/batches/{batch}"): None,
 }
 # Without one: they answer with, or add to, the caller's own project.
 WITHOUT_ID: dict[tuple[str, str], Any] = {
@@ -53,6 +59,7 @@ WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("GET", "/base-models"): None,
     ("GET", "/sessions"): None,
     ("POST", "/sessions"): {"base_model": "SmolLM2-135M-Instruct"},
+    ("POST", "/sessions/dry-run"): {"base_model": "SmolLM2-135M-Instruct"},
 }
 # For runtimes, under a lease.
 LEASE_BODIES: dict[tuple[str, str], Any] = {

@@ -41,6 +41,11 @@ def events_record(*, session_id: str, entries: Sequence[ReportEntry]) -> None:
         _wake_on_commit(session_id)
 
 
+def events_delete(*, session_id: str) -> None:
+    """Remove the whole record of a session that is being deleted."""
+    EventRecord.objects.filter(session_id=session_id).delete()
+
+
 def group_name(session_id: str) -> str:
     """The channel group of those who watch a session."""
     return f"session.{session_id}"

@@ -26,7 +26,7 @@ from console.scheduling.leader import leader_release, leader_renew
 from console.sessions.leases import lease_issue
 from console.sessions.models import Session
 from console.sessions.moves import WITH_RUNTIME, session_move
-from console.sessions.selectors import queue_list
+from console.sessions.queue import queue_next
 from console.sessions.states import Actor
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
@@ -36,6 +36,10 @@ log = logging.getLogger(__name__)
 LOG_LINES = 40
 KILL_GRACE_S = 5.0
 PAUSE_S = 10.0  # a gap this long between ticks means that we, not the runtimes, were away
+LOOKED_AT = (
+    "state", "desired", "phase", "restarts", "created_at", "state_since", "lease_sha256", "lease_expires_at",
+    "launch_handle", "progress_at", "last_activity_at", "accounting", "config",
+)  # fmt: skip
 WAIT_NOTED_S = 5.0  # how often the record of a runtime that waits for a place is renewed
 
 
@@ -64,12 +68,13 @@ class Reconciler:
         self._last_tick = now
         if not leader_renew(holder=self._holder, now=now, tick_s=self._tick_s):
             return False
+        # One query for all: what a row says may be old by the time it is acted on, and then its move is refused.
         held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
-        for session_id in Session.objects.filter(held).values_list("id", flat=True):
-            self._guarded(self._look_at, session_id)
+        for session in Session.objects.filter(held).only(*LOOKED_AT):
+            self._guarded(self._look_at, session)
         places = settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME).count()
-        for session in queue_list()[: max(0, places)]:
-            self._guarded(self._start, session.id)
+        for session_id in queue_next(places=places):
+            self._guarded(self._start, session_id)
         self._tick_s = time.monotonic() - began
         return True
 
@@ -102,8 +107,7 @@ class Reconciler:
         except Exception:
             log.exception("a session could not be reconciled: %s", arguments[0])
 
-    def _look_at(self, session_id: str) -> None:
-        session = Session.objects.get(id=session_id)
+    def _look_at(self, session: Session) -> None:
         if session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}:
             self._running(session)
         elif session.state == SessionState.STOPPING:
@@ -129,10 +133,15 @@ class Reconciler:
             self._recover(session, f"the runtime's process ended{code}{why}")
         elif sight.state == "waiting":
             self._note_waiting(session, sight.reason, now)
-        elif cause := verdicts.stuck_cause(session, now=now, judging_since=self._judging_since):
-            self._recover(session, cause)
+        elif self._stuck_cause(session, now):
+            session.refresh_from_db()  # it may have moved since this tick read it
+            if cause := self._stuck_cause(session, now):
+                self._recover(session, cause)
         elif verdicts.is_idle(session, now=now):
             self._order_suspend(session)
+
+    def _stuck_cause(self, session: Session, now: datetime) -> str | None:
+        return verdicts.stuck_cause(session, now=now, judging_since=self._judging_since)
 
     def _recover(self, session: Session, cause: str) -> None:
         """Kill what is left and launch again, or give up when it keeps dying without a completed step."""

@@ -10,6 +10,7 @@ from tinkerscript.wire.runtime import PHASE_WAITING
 from tinkerscript.wire.sessions import SessionState
 
 RESTART_WAIT_MAX_S = 30.0
+IDLE_SUSPEND_S = SessionConfig.model_fields["idle_suspend_s"].default  # of a session made before it was an option
 
 
 def stuck_cause(session: Session, *, now: datetime, judging_since: datetime) -> str | None:
@@ -34,11 +35,13 @@ def is_idle(session: Session, *, now: datetime) -> bool:
     """Whether a ready session has been without work for as long as its configuration allows."""
     if session.state != SessionState.READY or session.desired != "run" or session.phase not in {"", PHASE_WAITING}:
         return False
-    if session.accounting.get("open", 0) or session.checkpoints.filter(state__in=["requested", "uploading"]).exists():
+    if session.accounting.get("open", 0):
         return False
-    idle_s = SessionConfig.model_validate(session.config).idle_suspend_s
+    idle_s = session.config.get("idle_suspend_s", IDLE_SUSPEND_S)
     since = max(session.last_activity_at or session.state_since, session.state_since)
-    return now - since > timedelta(seconds=idle_s)
+    if now - since <= timedelta(seconds=idle_s):
+        return False
+    return not session.checkpoints.filter(state__in=["requested", "uploading"]).exists()
 
 
 def is_overdue(session: Session, *, since: datetime, now: datetime) -> bool:

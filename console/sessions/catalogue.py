@@ -1,13 +1,16 @@
 """The catalogue of base models: names that users choose, and where the weights of each are."""
 
 import json
+import math
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from django.conf import settings
 
 from console.errors import InvalidRequest, UnknownBaseModel
+from console.sessions.memory import ModelShape
 from tinkerscript.wire.sessions import BaseModelView
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "models.toml"
@@ -71,11 +74,39 @@ def _models() -> dict[str, BaseModel]:
     return models | {name: _folder(name, path) for name, path in settings.EXTRA_MODELS.items()}
 
 
+def base_model_shape(model: BaseModel) -> ModelShape | None:
+    """What a memory estimate needs; None for a model that is neither on this machine nor of a known size."""
+    told = _config(model.path)
+    parameters = model.parameters or weights_count(Path(model.path))
+    if not parameters:
+        return None
+    hidden, layers = told.get("hidden_size"), told.get("num_hidden_layers")
+    return ModelShape(parameters, hidden if isinstance(hidden, int) else 0, layers if isinstance(layers, int) else 0)
+
+
+def weights_count(folder: Path) -> int:
+    """The number of weights in a folder, from the headers of its safetensors files; 0 where there are none.
+
+    A file begins with the length of its header (8 bytes, little-endian) and the header, which is JSON.
+    Source: huggingface.co/docs/safetensors, "Format".
+    """
+    count = 0
+    for path in folder.glob("*.safetensors") if folder.is_absolute() else ():
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        count += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
+    return count
+
+
 def _folder(name: str, path: str) -> BaseModel:
     """What a folder says of itself; an unreadable one is found out when a runtime loads it, with the cause."""
-    try:
-        config = json.loads((Path(path) / "config.json").read_text())
-    except (OSError, ValueError):
-        config = {}
-    length = config.get("max_position_embeddings") if isinstance(config, dict) else None
+    length = _config(path).get("max_position_embeddings")
     return BaseModel(name=name, path=path, context_length=length if isinstance(length, int) else None)
+
+
+def _config(path: str) -> dict[str, Any]:
+    try:
+        told = json.loads((Path(path) / "config.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) else {}

@@ -27,6 +27,8 @@ class Session(models.Model):
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
     config = models.JSONField(default=dict)
+    priority = models.SmallIntegerField(default=0)  # among the project's own
+    budget = models.JSONField(default=dict)  # tinkerscript.wire.sessions.Budget
 
     state = models.CharField(max_length=14, default="queued")
     desired = models.CharField(max_length=8, default="run")
@@ -76,6 +78,13 @@ class Checkpoint(models.Model):
     failure = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     committed_at = models.DateTimeField(null=True)
+
+
+class Removal(models.Model):
+    """A session that was deleted and whose bytes, in the store and on disk, are still to go."""
+
+    session_id = models.CharField(primary_key=True, max_length=40)
+    created_at = models.DateTimeField(auto_now_add=True)
 
 
 class Upload(models.Model):

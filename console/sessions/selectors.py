@@ -1,13 +1,13 @@
 """Reads about sessions: users' take their project, the relay's a session id that a signed key vouches for."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
 
 from console.errors import InvalidRequest, NotFound
 from console.sessions.models import Session
-from console.sessions.moves import WITH_RUNTIME
 from console.users.models import Project
 from tinkerscript.wire.sessions import Failure, SessionState
 
@@ -20,12 +20,27 @@ def session_get(*, project: Project, session_id: str) -> Session:
     return session
 
 
-def session_list(*, project: Project, cursor: str | None = None, limit: int = 50) -> tuple[list[Session], str | None]:
+def session_list(
+    *,
+    project: Project,
+    cursor: str | None = None,
+    limit: int = 50,
+    states: Collection[SessionState] = (),
+    base_model: str | None = None,
+    name: str | None = None,
+) -> tuple[list[Session], str | None]:
     """One page, newest first, and the cursor of the next page (None: this was the last).
 
-    A cursor is the id of the last session seen. Raises InvalidRequest for any other.
+    Only those in one of ``states``, of ``base_model``, with ``name`` in their name (any case), where given. A cursor is
+    the id of the last session seen. Raises InvalidRequest for any other.
     """
     sessions = Session.objects.filter(project=project).order_by("-created_at", "-id")
+    if states:
+        sessions = sessions.filter(state__in=states)
+    if base_model:
+        sessions = sessions.filter(base_model=base_model)
+    if name:
+        sessions = sessions.filter(name__icontains=name)
     if cursor:
         last = Session.objects.filter(project=project, id=cursor).first()
         if last is None:
@@ -39,28 +54,6 @@ def session_counts() -> Counter[str]:
     """How many sessions are in each state, over all projects: for those who run the server."""
     rows = Session.objects.order_by().values_list("state").annotate(Count("id"))
     return Counter(dict(rows))
-
-
-def queue_list() -> list[Session]:
-    """The queued sessions in the order in which they start.
-
-    A session whose runtime died comes first: it had its turn and lost it through no fault of its own. Then projects
-    take turns, each in the order in which its sessions came.
-    """
-    taken = Counter(Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", flat=True))
-    waiting = []
-    for session in Session.objects.filter(state=SessionState.QUEUED).order_by("state_since", "id"):
-        waiting.append((session.restarts == 0, taken[session.project_id], session.state_since, session.id, session))
-        taken[session.project_id] += 1
-    return [entry[-1] for entry in sorted(waiting, key=lambda entry: entry[:-1])]
-
-
-def queue_position(*, session: Session) -> int | None:
-    """1 is next; None for a session that is not queued."""
-    if session.state != SessionState.QUEUED:
-        return None
-    ids = [queued.id for queued in queue_list()]
-    return ids.index(session.id) + 1 if session.id in ids else None
 
 
 @dataclass(frozen=True)

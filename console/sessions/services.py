@@ -1,51 +1,38 @@
-"""What users do with sessions: create, stop, wake."""
+"""What users do with sessions: create, stop, suspend, wake."""
 
 from django.db import transaction
 from django.utils import timezone
 
-from console.errors import Conflict, InvalidRequest
+from console.errors import Conflict, QuotaExceeded
 from console.live.services import event_record
-from console.sessions.catalogue import base_model_resolve
 from console.sessions.models import Session
 from console.sessions.moves import session_move
+from console.sessions.plan import session_plan
 from console.sessions.selectors import session_get
-from console.sessions.states import Actor
-from console.sessions.usage import key_budget_check
-from console.users.keys import key_model_check
+from console.sessions.states import ENDED, Actor
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionState
 
-__all__ = ["session_create", "session_move", "session_stop", "session_wake"]
+__all__ = ["session_create", "session_move", "session_resume", "session_stop", "session_suspend", "session_wake"]
 
 
 def session_create(*, project: Project, body: SessionCreate, key: ApiKey | None = None) -> Session:
     """A queued session, started with ``key`` (None: by a person in the console).
 
-    Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model, Forbidden and
-    BudgetExhausted when the key may not start it.
+    Raises what ``session_plan`` raises, and QuotaExceeded.
     """
-    key_model_check(key=key, base_model=body.base_model)
-    key_budget_check(key=key)
-    model = base_model_resolve(body.base_model)
-    config = body.config
-    if model.context_length and config.max_context_length > model.context_length:
-        raise InvalidRequest(
-            f"max_context_length is {config.max_context_length}, {model.name} reads at most {model.context_length}.",
-            hint="Lower config.max_context_length.",
-        )
-    if config.max_tokens > config.max_context_length:
-        raise InvalidRequest(
-            f"max_tokens ({config.max_tokens}) is more than max_context_length ({config.max_context_length}).",
-            hint="Lower config.max_tokens or raise config.max_context_length.",
-        )
+    plan = session_plan(body=body, key=key)
     with transaction.atomic():
+        _quota_check(project)
         session = Session.objects.create(
             project=project,
             key=key,
             name=body.name,
             base_model=body.base_model,
-            config=config.model_dump(mode="json"),
+            config=plan.config.model_dump(mode="json"),
+            priority=body.priority,
+            budget=body.budget.model_dump(exclude_none=True),
         )
         event_record(
             session_id=session.id,
@@ -85,6 +72,36 @@ def session_stop(*, project: Project, session_id: str) -> Session:
     return session
 
 
+def session_suspend(*, project: Project, session_id: str) -> Session:
+    """Free the runtime of a ready session: it saves its state and ends; a request or ``resume`` brings it back.
+
+    Asking again changes nothing. Raises NotFound, Conflict when it is not ready or is to stop.
+    """
+    session = session_get(project=project, session_id=session_id)
+    if session.state == SessionState.SUSPENDED:
+        return session
+    if session.state != SessionState.READY or session.desired == "stop" or not _desire(session, "suspend"):
+        raise Conflict(
+            f"The session is {session.state}: only a ready one can be suspended.",
+            hint="Wait until it is ready, or stop it.",
+            details={"state": session.state},
+        )
+    session.refresh_from_db()
+    return session
+
+
+def session_resume(*, project: Project, session_id: str) -> Session:
+    """Bring a suspended session back; one that runs or waits stays as it is. Raises NotFound, Conflict if it ended."""
+    session = session_get(project=project, session_id=session_id)
+    if session.state in ENDED or session.state == SessionState.STOPPING:
+        raise Conflict(
+            f"The session is {session.state}: it cannot go on.",
+            hint="Start a new session; committed checkpoints of this one can still be downloaded.",
+            details={"state": session.state},
+        )
+    return session_wake(session=session)
+
+
 def session_wake(*, session: Session) -> Session:
     """Bring back a session that was suspended for being idle, or was about to be. Others are left as they are."""
     try:
@@ -106,6 +123,19 @@ def session_wake(*, session: Session) -> Session:
         pass
     session.refresh_from_db()
     return session
+
+
+def _quota_check(project: Project) -> None:
+    if project.session_quota is None:
+        return
+    Project.objects.select_for_update().get(id=project.id)  # two at once must not both take the last place
+    used = Session.objects.filter(project=project).exclude(state__in=ENDED).count()
+    if used >= project.session_quota:
+        raise QuotaExceeded(
+            f"This project may have {project.session_quota} sessions that have not ended, and has {used}.",
+            hint="Stop one of them, or ask who runs this server for more.",
+            details={"limit": project.session_quota, "used": used},
+        )
 
 
 def _desire(session: Session, desired: str) -> bool:

@@ -45,6 +45,9 @@ MOVES: dict[tuple[S, S], set[Actor]] = {
 }
 
 
+ENDED = frozenset(state for state in S if state.is_terminal)
+
+
 def is_allowed(source: S, target: S, actor: Actor) -> bool:
     """Whether ``actor`` may move a session from ``source`` to ``target``."""
     return actor in MOVES.get((source, target), set())

@@ -68,6 +68,13 @@ def delete(keys: Sequence[str]) -> None:
             _client().delete_object(Bucket=settings.S3_BUCKET, Key=key)
 
 
+def delete_under(prefix: str) -> None:
+    """Remove every object whose key begins with ``prefix``, a page at a time. Raises StorageUnavailable."""
+    with _errors():
+        while page := _client().list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=prefix).get("Contents", []):
+            delete([entry["Key"] for entry in page])
+
+
 def multipart_open(key: str) -> str:
     """Begin an upload; its id. Raises StorageUnavailable."""
     with _errors():

@@ -36,6 +36,9 @@ class Project(models.Model):
     id = models.CharField(primary_key=True, max_length=40, default=new_project_id, editable=False)
     name = models.CharField(max_length=120)
     created_at = models.DateTimeField(auto_now_add=True)
+    # Set by who runs the server (manage.py set_quota); none means no limit.
+    device_quota = models.PositiveIntegerField(null=True)  # GPUs in use at once; a runtime without one counts as one
+    session_quota = models.PositiveIntegerField(null=True)  # sessions that have not ended
 
 
 class Membership(models.Model):

@@ -155,30 +155,6 @@ def test_waking_with_an_old_view_of_the_session_is_harmless(project):
     assert services.session_wake(session=session).state == SessionState.STOPPED
 
 
-def test_the_queue_is_first_come_first_served_within_a_project(project):
-    sessions = [create(project) for _ in range(3)]
-    assert [selectors.queue_position(session=session) for session in sessions] == [1, 2, 3]
-    sessions[0].refresh_from_db()
-    services.session_stop(project=project, session_id=sessions[0].id)
-    sessions[0].refresh_from_db()
-    assert [selectors.queue_position(session=session) for session in sessions] == [None, 1, 2]
-
-
-def test_projects_take_turns(project, bob):
-    flood = [create(project) for _ in range(3)]
-    late = create(project_get(user=bob))
-    assert [session.id for session in selectors.queue_list()] == [flood[0].id, late.id, flood[1].id, flood[2].id]
-    factories.session_make(project, state=SessionState.READY)
-    assert selectors.queue_position(session=late) == 1
-
-
-def test_a_session_whose_runtime_died_goes_before_all_others(project, bob):
-    create(project)
-    create(project_get(user=bob))
-    restarted = factories.session_make(project, restarts=1)
-    assert selectors.queue_position(session=restarted) == 1
-
-
 def test_the_route_tells_where_a_session_is_or_why_it_is_nowhere(project):
     session = factories.session_make(project, state=SessionState.READY, address="127.0.0.1:5")
     assert selectors.session_route(session_id=session.id).address == "127.0.0.1:5"

@@ -11,6 +11,7 @@ class ErrorCode(StrEnum):
 
     INVALID_REQUEST = "invalid_request"  # 400: a field is missing, malformed, out of bounds or unknown
     UNKNOWN_BASE_MODEL = "unknown_base_model"  # 400: details.known lists the catalogue
+    DOES_NOT_FIT = "does_not_fit"  # 400: more memory than one runtime may use; details.memory is the estimate
     INVALID_REWARD = "invalid_reward"  # 400: not a finite number
     UNAUTHENTICATED = "unauthenticated"  # 401: no key, or a wrong or revoked one
     BUDGET_EXHAUSTED = "budget_exhausted"  # 402: what the key was allowed to spend is spent; details say how much

@@ -28,12 +28,47 @@ class SessionState(StrEnum):
         return self in {SessionState.STOPPED, SessionState.FAILED, SessionState.CANCELLED}
 
 
+class Budget(Request):
+    """What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and stops."""
+
+    device_s: int | None = Field(
+        None, ge=60, le=10**12, description="Seconds of its runtimes times their GPUs; a runtime without one counts as one."
+    )
+    wall_s: int | None = Field(None, ge=60, le=10**12, description="Seconds since it was made, waiting included.")
+    steps: int | None = Field(None, ge=1, le=10**9, description="Completed steps. (config.max_steps ends training alone.)")
+
+
 class SessionCreate(Request):
-    """``POST /v1/sessions``."""
+    """``POST /v1/sessions``, and ``POST /v1/sessions/dry-run`` with the same body."""
 
     base_model: str = Field(min_length=1, max_length=400, description="A name in the catalogue: GET /v1/base-models.")
     name: str = Field("", max_length=120, description="What the console calls it; the id when empty.")
     config: SessionConfig = SessionConfig()
+    priority: int = Field(0, ge=-100, le=100, description="Among the project's own queued sessions, higher goes first.")
+    budget: Budget = Budget()
+
+
+class MemoryEstimate(Response):
+    """Predicted memory of all processes of a session, host and devices together; console/sessions/memory.py says how."""
+
+    total_bytes: int
+    engine_bytes: int
+    trainer_bytes: int = Field(description="Weights and gradients.")
+    optimizer_bytes: int
+    reference_bytes: int
+    handover_bytes: int
+    activation_bytes: int = Field(description="Of one micro-batch on every rank; 0 where the model's shape is not known.")
+    process_bytes: int = Field(description="Libraries and buffers, measured.")
+
+
+class SessionPlan(Response):
+    """What would be started. ``config`` is the effective one: every option with the value that it would have."""
+
+    base_model: str
+    config: SessionConfig
+    memory: MemoryEstimate | None = Field(None, description="None where the model's size is not known.")
+    memory_limit_bytes: int | None = Field(None, description="What one runtime may use; None where it is not known.")
+    queue_position: int = Field(description="Where it would stand now; 1 is next.")
 
 
 class Failure(Response):
@@ -75,7 +110,9 @@ class SessionView(Response):
     phase: str = Field("", description="What it is doing inside its state, in words.")
     queue_position: int | None = Field(None, description="1 is next; only while queued.")
     failure: Failure | None = None
-    config: SessionConfig
+    config: SessionConfig = Field(description="The effective one: every option, also those that were not given.")
+    priority: int = 0
+    budget: Budget = Budget()
     policy_version: int = 0
     reward_mean: float | None = Field(None, description="Mean reward of the latest trained batch.")
     accounting: Accounting = Accounting()
@@ -89,6 +126,12 @@ class SessionList(Response):
 
     items: list[SessionView]
     next_cursor: str | None = None
+
+
+class SessionLogs(Response):
+    """What the session's runtime wrote last, oldest first; empty without a runtime."""
+
+    lines: list[str]
 
 
 class BaseModelView(Response):

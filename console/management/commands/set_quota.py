@@ -1,0 +1,33 @@
+"""Limit what one project may use at once."""
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from console.users.models import Project
+
+
+class Command(BaseCommand):
+    help = "Limit a project: devices in use at once, sessions that have not ended. `none` lifts a limit."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", help="its id, prj_...")
+        parser.add_argument("--devices", type=limit, help="GPUs in use at once; a runtime without one counts as one")
+        parser.add_argument("--sessions", type=limit, help="sessions that have not ended")
+
+    def handle(self, *args: object, project: str, **options: object) -> None:
+        row = Project.objects.filter(id=project).first()
+        if row is None:
+            raise CommandError(f"There is no project {project}.")
+        for name, column in (("devices", "device_quota"), ("sessions", "session_quota")):
+            if options[name] is not None:
+                setattr(row, column, None if options[name] == "none" else options[name])
+        row.save()
+        self.stdout.write(f"{row.id}: devices {_shown(row.device_quota)}, sessions {_shown(row.session_quota)}")
+
+
+def limit(text: str) -> int | str:
+    """A whole number, or ``none``."""
+    return "none" if text == "none" else int(text)
+
+
+def _shown(value: int | None) -> str:
+    return "no limit" if value is None else str(value)

@@ -1,0 +1,46 @@
+"""Predicted memory: the formula, by hand."""
+
+import pytest
+
+from console.sessions.memory import ENGINE_CACHE_BYTES, PROCESS_BYTES, ModelShape, memory_predict
+from tinkerscript.wire.config import SessionConfig
+
+P = 1_000_000
+FIXED = ENGINE_CACHE_BYTES + PROCESS_BYTES
+
+
+def total(shape: ModelShape = ModelShape(P), *, on_gpu: bool = False, **options: object) -> int:
+    return memory_predict(shape, SessionConfig(**options), on_gpu=on_gpu).total_bytes - FIXED
+
+
+def test_float32_takes_twenty_four_bytes_a_weight() -> None:
+    assert total() == P * (4 + 4 + 4 + 8 + 4)  # engine; weights, gradients, moments; hand-over
+
+
+def test_bfloat16_keeps_a_float32_copy_beside_the_moments() -> None:
+    assert total(on_gpu=True) == total(dtype="bfloat16") == P * (2 + 2 + 2 + 12 + 2)
+
+
+def test_a_reference_is_counted_only_with_kl() -> None:
+    assert total(kl_coef=0.1) - total() == 4 * P
+
+
+def test_every_rank_has_its_own_weights_below_stage_3() -> None:
+    assert total(trainer_ranks=3) - total() == 2 * 4 * P
+    assert total(trainer_ranks=3, zero_stage=3) == total()
+
+
+def test_adapters_have_no_moments_of_the_whole_model() -> None:
+    assert total(lora_rank=8) == P * (4 + 4 + 4)
+
+
+@pytest.mark.parametrize(("option", "kept"), [({}, 34), ({"gradient_checkpointing": True}, 2)])
+def test_activations_grow_with_the_micro_batch(option: dict, kept: int) -> None:
+    shape = ModelShape(P, hidden=64, layers=3)
+    assert total(shape, micro_batch_tokens=128, **option) - total() == 128 * 64 * 3 * kept * 4 // 2
+
+
+def test_the_parts_add_up() -> None:
+    estimate = memory_predict(ModelShape(P, 64, 3), SessionConfig(kl_coef=0.1), on_gpu=False)
+    parts = estimate.model_dump(exclude={"total_bytes"})
+    assert sum(parts.values()) == estimate.total_bytes

@@ -1,0 +1,110 @@
+"""Whose turn it is."""
+
+import factories
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.sessions.queue import Turn, Waiting, queue_next, queue_position, queue_positions, turns
+from console.users.models import Project
+from console.users.selectors import project_get
+from tinkerscript.wire.sessions import SessionState
+
+
+def waiting(
+    session_id: str, project_id: str = "a", *, priority: int = 0, restarts: int = 0, arrival: int = 0
+) -> Waiting:
+    return Waiting(arrival, session_id, project_id, priority, restarts)
+
+
+def order(*entries: Waiting, running: dict[str, int] | None = None, limits: dict[str, int] | None = None) -> list[str]:
+    return [turn.session_id for turn in turns(entries, running=running or {}, limits=limits or {})]
+
+
+def test_first_come_is_first_served_inside_a_project() -> None:
+    assert order(waiting("late", arrival=2), waiting("early", arrival=1)) == ["early", "late"]
+
+
+def test_a_priority_goes_first_inside_its_project() -> None:
+    assert order(waiting("early"), waiting("urgent", priority=5, arrival=9)) == ["urgent", "early"]
+
+
+def test_a_priority_takes_nothing_from_another_project() -> None:
+    flood = [waiting(f"flood-{i}", "a", priority=100, arrival=i) for i in range(3)]
+    assert order(*flood, waiting("alone", "b", arrival=9)) == ["flood-0", "alone", "flood-1", "flood-2"]
+
+
+def test_a_project_that_runs_something_waits_for_those_that_run_nothing() -> None:
+    assert order(waiting("busy", "a"), waiting("idle", "b", arrival=9), running={"a": 1}) == ["idle", "busy"]
+
+
+def test_a_session_whose_runtime_died_goes_before_all_others() -> None:
+    assert order(waiting("new", "a"), waiting("died", "b", restarts=1, arrival=9), running={"b": 7}) == ["died", "new"]
+
+
+def test_what_exceeds_a_quota_is_held_and_comes_last() -> None:
+    entries = [waiting("a-0"), waiting("a-1", restarts=1), waiting("a-2"), waiting("b-0", "b", arrival=9)]
+    found = turns(entries, running={"a": 1}, limits={"a": 2})
+    assert found == [Turn("a-1", False), Turn("b-0", False), Turn("a-0", True), Turn("a-2", True)]
+
+
+entries = st.lists(
+    st.builds(
+        Waiting,
+        st.integers(0, 99),
+        st.uuids().map(str),
+        st.sampled_from("abc"),
+        st.integers(-2, 2),
+        st.integers(0, 2),
+    ),
+    unique_by=lambda entry: entry.session_id,
+    max_size=30,
+)
+
+
+@given(
+    entries,
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 3)),
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 5)),
+)
+def test_everybody_has_one_turn_and_no_quota_is_exceeded(given_entries, running, limits) -> None:
+    found = turns(given_entries, running=running, limits=limits)
+    assert turns(given_entries, running=running, limits=limits, most=3) == found[:3]
+    assert sorted(turn.session_id for turn in found) == sorted(entry.session_id for entry in given_entries)
+    project_of = {entry.session_id: entry.project_id for entry in given_entries}
+    for project, limit in limits.items():
+        started = sum(not turn.is_held for turn in found if project_of[turn.session_id] == project)
+        room = max(0, limit - running.get(project, 0))
+        assert started == min(room, sum(entry.project_id == project for entry in given_entries))
+
+
+@given(entries)
+def test_no_project_is_two_runtimes_ahead_of_one_that_waits(given_entries) -> None:
+    fresh = [entry._replace(restarts=0) for entry in given_entries]
+    project_of = {entry.session_id: entry.project_id for entry in fresh}
+    left = {project: sum(entry.project_id == project for entry in fresh) for project in "abc"}
+    started = dict.fromkeys("abc", 0)
+    for turn in turns(fresh, running={}, limits={}):
+        project = project_of[turn.session_id]
+        started[project] += 1
+        left[project] -= 1
+        assert all(started[project] <= started[other] + 1 for other in "abc" if left[other])
+
+
+def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
+    flood = [factories.session_make(project) for _ in range(3)]
+    late = factories.session_make(project_get(user=bob))
+    urgent = factories.session_make(project, priority=1)
+    ids = [late.id, urgent.id, *(session.id for session in flood)]
+    assert queue_next(places=9) == ids
+    assert queue_next(places=2) == ids[:2] and queue_next(places=0) == []
+    assert queue_positions() == {session_id: place for place, session_id in enumerate(ids, start=1)}
+    assert queue_position(session=urgent) == 2
+    running = factories.session_make(project_get(user=bob), state=SessionState.READY)
+    assert queue_position(session=running) is None and queue_position(session=urgent) == 1
+
+
+def test_a_project_over_its_quota_starts_nothing(project) -> None:
+    Project.objects.filter(id=project.id).update(device_quota=1)
+    factories.session_make(project, state=SessionState.READY)
+    held = factories.session_make(project)
+    assert queue_next(places=5) == [] and queue_position(session=held) == 1

@@ -1,0 +1,200 @@
+"""Planning, suspending, resuming, budgets, quotas and deletion of sessions."""
+
+from datetime import timedelta
+
+import factories
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.utils import timezone
+
+from console.errors import Conflict, DoesNotFit, QuotaExceeded
+from console.live.models import EventRecord
+from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.protocol import Resources
+from console.sessions import budgets, plan, removal, services, storage
+from console.sessions.catalogue import weights_count
+from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import Budget, SessionCreate, SessionState
+
+BODY = SessionCreate(base_model=factories.BASE_MODEL)
+
+
+def names(session: Session) -> list[str]:
+    rows = EventRecord.objects.filter(session_id=session.id, kind="event").order_by("id")
+    return [row.data["name"] for row in rows]
+
+
+def budgeted(project, budget: Budget, **fields: object) -> Session:
+    return factories.session_make(project, budget=budget.model_dump(exclude_none=True), **fields)
+
+
+# -- Planning -----------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_tells_memory_and_place_and_starts_nothing(project, db) -> None:
+    factories.session_make(project)
+    before = Session.objects.count()
+    told = plan.session_plan(body=BODY)
+    assert told.memory.total_bytes > 24 * 134_515_008 and told.queue_position == 2
+    assert told.config == SessionConfig() and Session.objects.count() == before
+
+
+def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> None:
+    small = LauncherOptions(name="process", resources=Resources(memory_bytes=1 << 30))
+    monkeypatch.setattr(settings, "LAUNCHER", small)
+    with pytest.raises(DoesNotFit, match=r"needs at least \d") as refused:
+        services.session_create(project=project, body=BODY)
+    assert refused.value.details["memory"]["optimizer_bytes"] == 8 * 134_515_008
+    assert refused.value.details["memory_limit_bytes"] == 1 << 30
+    assert not Session.objects.filter(project=project).exists()
+
+
+def test_weights_are_counted_from_the_headers_of_a_folder(tmp_path) -> None:
+    header = b'{"__metadata__": {}, "a": {"shape": [3, 4]}, "b": {"shape": [5]}}'
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    assert weights_count(tmp_path) == 17
+
+
+# -- Quotas -------------------------------------------------------------------------------------------------------
+
+
+def test_a_project_over_its_quota_of_sessions_is_told_what_is_left(project, capsys) -> None:
+    call_command("set_quota", project.id, "--sessions", "1")
+    project.refresh_from_db()
+    services.session_create(project=project, body=BODY)
+    with pytest.raises(QuotaExceeded) as refused:
+        services.session_create(project=project, body=BODY)
+    assert refused.value.details == {"limit": 1, "used": 1}
+    call_command("set_quota", project.id, "--sessions", "none")
+    project.refresh_from_db()
+    services.session_create(project=project, body=BODY)
+    assert "sessions no limit" in capsys.readouterr().out
+
+
+# -- Suspend and resume ----------------------------------------------------------------------------------------------
+
+
+def test_a_ready_session_is_suspended_on_request_and_resumed(project) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    assert services.session_suspend(project=project, session_id=session.id).desired == "suspend"
+    assert services.session_resume(project=project, session_id=session.id).desired == "run"
+    Session.objects.filter(id=session.id).update(state=SessionState.SUSPENDED)
+    assert services.session_suspend(project=project, session_id=session.id).state == SessionState.SUSPENDED
+    assert services.session_resume(project=project, session_id=session.id).state == SessionState.QUEUED
+
+
+@pytest.mark.parametrize("state", [SessionState.QUEUED, SessionState.LOADING, SessionState.STOPPED])
+def test_only_a_ready_session_is_suspended(project, state) -> None:
+    session = factories.session_make(project, state=state)
+    with pytest.raises(Conflict, match=state):
+        services.session_suspend(project=project, session_id=session.id)
+
+
+def test_a_session_that_ended_is_not_resumed(project) -> None:
+    session = factories.session_make(project, state=SessionState.FAILED)
+    with pytest.raises(Conflict, match="cannot go on"):
+        services.session_resume(project=project, session_id=session.id)
+
+
+# -- Budgets --------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_at_its_steps_takes_a_checkpoint_and_then_stops(project) -> None:
+    session = budgeted(project, Budget(steps=3), state=SessionState.READY, policy_version=3, policy_version_high=3)
+    for _ in range(2):  # it waits for the checkpoint, and orders one alone
+        budgets.sessions_over_budget_stop()
+        session.refresh_from_db()
+        assert session.desired == "run" and session.checkpoints.count() == 1
+    session.checkpoints.update(state="committed", step=3)
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "stop"
+    assert names(session) == ["budget_exhausted", "checkpoint_requested", "stop_requested"]
+
+
+def test_a_checkpoint_that_never_comes_does_not_keep_a_session_over_its_budget(project) -> None:
+    session = budgeted(project, Budget(steps=1), state=SessionState.READY, policy_version=1, policy_version_high=1)
+    budgets.sessions_over_budget_stop()
+    late = timezone.now() - timedelta(seconds=budgets.CHECKPOINT_WAIT_S + 1)
+    Checkpoint.objects.filter(session=session).update(created_at=late)
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "stop"
+
+
+def test_a_session_that_learned_nothing_stops_at_once(project) -> None:
+    session = budgeted(project, Budget(wall_s=60), state=SessionState.READY)
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "run"
+    Session.objects.filter(id=session.id).update(created_at=timezone.now() - timedelta(seconds=61))
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "stop" and names(session) == ["budget_exhausted", "stop_requested"]
+
+
+def test_a_queued_session_over_its_wall_time_is_cancelled(project) -> None:
+    session = budgeted(project, Budget(wall_s=60))
+    Session.objects.filter(id=session.id).update(created_at=timezone.now() - timedelta(seconds=61))
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.state == SessionState.CANCELLED
+
+
+def test_device_seconds_are_those_of_its_runtimes_times_their_gpus(project) -> None:
+    session = budgeted(project, Budget(device_s=100), state=SessionState.READY)
+    now = timezone.now()
+    spans = [(10, 2), (40, 0)]  # 20 and 40 device-seconds
+    for index, (seconds, gpus) in enumerate(spans):
+        RuntimeSpan.objects.create(
+            project=project, session_id=session.id, lease_sha256=str(index), gpus=gpus,
+            started_at=now - timedelta(seconds=seconds), seen_at=now,
+        )  # fmt: skip
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "run"
+    RuntimeSpan.objects.filter(lease_sha256="1").update(started_at=now - timedelta(seconds=80))
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "stop"
+
+
+def test_a_session_without_a_budget_is_left_alone(project) -> None:
+    session = budgeted(project, Budget(), state=SessionState.READY, policy_version=9, policy_version_high=9)
+    budgets.sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "run" and names(session) == []
+
+
+# -- Deletion ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_that_ended_is_deleted_with_its_record_and_bytes(project, embedded_s3) -> None:
+    session, other = (factories.session_make(project, state=SessionState.STOPPED) for _ in range(2))
+    Checkpoint.objects.create(session=session, kind="model", state="committed")
+    folder = settings.DATA / "runtimes" / session.id
+    folder.mkdir(parents=True)
+    storage.put(f"sessions/{session.id}/checkpoints/a/b", b"weights")
+    storage.put(f"sessions/{other.id}/checkpoints/a/b", b"others")
+    removal.session_delete(project=project, session_id=session.id)
+    assert not Session.objects.filter(id=session.id).exists() and not names(session)
+    removal.removals_finish()
+    assert storage.get(f"sessions/{session.id}/checkpoints/a/b") is None and not folder.exists()
+    assert storage.get(f"sessions/{other.id}/checkpoints/a/b") == b"others"
+    assert not Removal.objects.exists()
+
+
+def test_bytes_wait_for_a_store_that_is_away(project, monkeypatch) -> None:
+    monkeypatch.setattr(settings, "S3_ENDPOINT_URL", "http://127.0.0.1:9")
+    session = factories.session_make(project, state=SessionState.STOPPED)
+    removal.session_delete(project=project, session_id=session.id)
+    removal.removals_finish()
+    assert Removal.objects.filter(session_id=session.id).exists()
+
+
+def test_a_session_that_runs_is_not_deleted(project) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    with pytest.raises(Conflict, match="only one that has ended"):
+        removal.session_delete(project=project, session_id=session.id)
