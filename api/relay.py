@@ -78,16 +78,18 @@ async def relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         with RELAY_IN_FLIGHT.track_inprogress():
             await _relay(scope, receive, counted)
     except Refusal as refusal:
-        await refusal.send(counted)
+        await refusal.send(counted, scope["path"])
     except ClientGone:
         pass
     except Exception:
         # A server that is told of an error after the answer began can only break; the client is told here instead.
         logger.exception("The relay failed")
         if counted.status:
-            await counted({"type": "http.response.body", "body": stream_error("The relay failed in mid-answer.")})
+            error = stream_error("The relay failed in mid-answer.", scope["path"])
+            await counted({"type": "http.response.body", "body": error})
         else:
-            await Refusal(500, "internal", "Something went wrong on the server. Try again.").send(counted)
+            refusal = Refusal(500, "internal", "Something went wrong on the server. Try again.")
+            await refusal.send(counted, scope["path"])
     finally:
         RELAY_REQUESTS.labels(counted.status or "gone").inc()
         RELAY_BYTES.labels("down").inc(counted.size_bytes)
