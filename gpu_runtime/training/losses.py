@@ -1,13 +1,16 @@
 """Policy losses as short pure functions over flat arrays of trained tokens.
 
 Shapes: K trained tokens of a micro-batch, S samples. ``logprobs_K`` are the current policy's (they carry the
-gradient), ``old_K`` the sampling policy's, ``advantages_K`` the episode's advantage at each of its tokens, ``sample_K``
-the index of the sample that a token belongs to. Each returns ``loss_K``: the caller multiplies by a scale per token
-(``token_scales``) and sums, so that one function serves every way of averaging and any split into micro-batches.
+gradient), ``old_K`` the policy's that the ratio is taken against, ``engine_K`` those that the engine recorded when it
+sampled, ``advantages_K`` the advantage of each token, ``sample_K`` the index of the sample that a token belongs to.
+Each returns ``loss_K``: the caller multiplies by a scale per token (``token_scales``) and sums, so that one function
+serves every way of averaging and any split into micro-batches. sg() stops the gradient.
 """
 
 import torch
 from torch import Tensor
+
+from tinkerscript.wire.config import SessionConfig
 
 
 def clipped_ratio(logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, low: float, high: float) -> Tensor:
@@ -29,9 +32,8 @@ def sequence_ratio(
     The per-token form of the paper (GSPO-token) whose value at each token is s and whose gradient flows through that
     token's own log-probability. Source: Zheng et al. 2025, arXiv:2507.18071, eq. 7 and 13-14.
     """
-    difference_K = logprobs_K - old_K
-    mean_S = _mean_by_sample(difference_K.detach(), sample_K)
-    ratio_K = torch.exp(mean_S[sample_K] + logprobs_K - logprobs_K.detach())
+    mean_K = _mean_by_sample((logprobs_K - old_K).detach(), sample_K)[sample_K]
+    ratio_K = torch.exp(mean_K + logprobs_K - logprobs_K.detach())
     clipped_K = ratio_K.clamp(1 - low, 1 + high)
     return -torch.minimum(ratio_K * advantages_K, clipped_K * advantages_K)
 
@@ -50,25 +52,82 @@ def importance_sampling(logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor)
     return -torch.exp(logprobs_K - old_K) * advantages_K
 
 
+def direct_reward(logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, beta: float) -> Tensor:
+    """DRO: -(A logp - beta/2 (logp - old)^2): off-policy without a ratio, held near the sampling policy by a square.
+
+    Source: Richemond et al. 2024, arXiv:2405.19107; a token at a time, as Tinker defines its ``dro``.
+    """
+    return -advantages_K * logprobs_K + 0.5 * beta * (logprobs_K - old_K).square()
+
+
+def cross_entropy(logprobs_K: Tensor, weights_K: Tensor) -> Tensor:
+    """-w logp, with a weight of any sign per token. Weighted by advantages it is REINFORCE (Williams 1992)."""
+    return -weights_K * logprobs_K
+
+
+def truncated_weight(logprobs_K: Tensor, engine_K: Tensor, cap: float) -> Tensor:
+    """TIS: sg(min(pi / pi_engine, cap)), the weight of a token that another policy sampled.
+
+    Source: Ionides 2008, "Truncated importance sampling"; between an engine and its trainer: Yao et al. 2025, "Your
+    Efficient RL Framework Secretly Brings You Off-Policy RL Training".
+    """
+    return torch.exp(logprobs_K.detach() - engine_K).clamp(max=cap)
+
+
 def kl_k3(logprobs_K: Tensor, reference_K: Tensor) -> Tensor:
-    """Schulman's k3 estimate of KL(policy || reference): exp(d) - d - 1 with d = reference - logp; never negative."""
+    """Schulman's k3 estimate of KL(policy || reference): exp(d) - 1 - d, d = reference - logp. Never below 0.
+
+    Source: Schulman 2020, "Approximating KL divergence". expm1, because exp(d) - 1 - d in fp32 is 0 for |d| < 3e-4.
+    """
     difference_K = reference_K - logprobs_K
-    return torch.exp(difference_K) - difference_K - 1
+    return torch.expm1(difference_K) - difference_K
 
 
 def policy_loss(
-    name: str, logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, sample_K: Tensor, low: float, high: float
+    config: SessionConfig, logprobs_K: Tensor, engine_K: Tensor, advantages_K: Tensor, sample_K: Tensor
 ) -> Tensor:
-    """``loss_K`` of the loss called ``name`` (tinkerscript.wire.config.LossName)."""
-    if name in ("grpo", "dr_grpo", "dapo", "ppo"):
-        return clipped_ratio(logprobs_K, old_K, advantages_K, low, high)
+    """``loss_K`` of ``config.loss`` on tokens that the engine sampled with log-probabilities ``engine_K``.
+
+    Without ``tis_cap`` the ratio is taken against the engine's record (old = engine): staleness and mismatch are
+    inside it, and the loss's own clip bounds them.
+
+    With it, the two are taken apart (Hilton et al. 2021, arXiv:2110.00641; Yao et al. 2025): the ratio is against the
+    trainer's own policy before the step, and min(pi_old / pi_engine, cap) is a factor of its own. A batch gets one
+    optimizer step, so that policy is the one of this very forward pass: old = sg(logp), exact and without a second
+    pass. The ratio is then 1 in value, no clip can cut it, and the gradient is -min(pi/pi_engine, cap) A grad(logp).
+    """
+    if config.tis_cap is None:
+        return _loss(config, logprobs_K, engine_K, advantages_K, sample_K)
+    weight_K = truncated_weight(logprobs_K, engine_K, config.tis_cap)
+    return weight_K * _loss(config, logprobs_K, logprobs_K.detach(), advantages_K, sample_K)
+
+
+def _loss(config: SessionConfig, logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, sample_K: Tensor) -> Tensor:
+    name, low, high = config.loss, config.clip_low, config.clip_high
     if name == "gspo":
         return sequence_ratio(logprobs_K, old_K, advantages_K, sample_K, low, high)
     if name == "cispo":
         return clipped_weight(logprobs_K, old_K, advantages_K, low, high)
     if name == "importance_sampling":
         return importance_sampling(logprobs_K, old_K, advantages_K)
-    raise ValueError(f"unknown loss {name!r}")
+    if name == "dro":
+        return direct_reward(logprobs_K, old_K, advantages_K, config.dro_beta)
+    if name == "cross_entropy":
+        return cross_entropy(logprobs_K, advantages_K)
+    return clipped_ratio(logprobs_K, old_K, advantages_K, low, high)  # grpo, dr_grpo, dapo, ppo
+
+
+def bounded_tokens(config: SessionConfig, logprobs_K: Tensor, engine_K: Tensor, sample_K: Tensor) -> Tensor:
+    """Which tokens' ratio lies beyond the bounds of the loss: its clip or ``tis_cap``; none where it has neither."""
+    difference_K = (logprobs_K - engine_K).detach()
+    if config.tis_cap is not None:
+        return torch.exp(difference_K) > config.tis_cap
+    if config.loss in ("importance_sampling", "dro", "cross_entropy"):
+        return torch.zeros_like(difference_K, dtype=torch.bool)
+    if config.loss == "gspo":
+        difference_K = _mean_by_sample(difference_K, sample_K)[sample_K]
+    ratio_K = torch.exp(difference_K)
+    return (ratio_K < 1 - config.clip_low) | (ratio_K > 1 + config.clip_high)
 
 
 def token_scales(name: str, lengths_S: list[int], weights_S: list[float], max_tokens: int) -> list[float]:
@@ -76,12 +135,13 @@ def token_scales(name: str, lengths_S: list[int], weights_S: list[float], max_to
 
     ``lengths_S`` counts trained tokens, ``weights_S`` sums to 1 over the samples of one episode, E = sum(weights_S).
 
-    - grpo, gspo, importance_sampling: weight / (E * length): mean over tokens, then episodes (arXiv:2402.03300, eq. 3)
+    - grpo, gspo, importance_sampling, dro: weight / (E * length): mean over tokens, then episodes (arXiv:2402.03300,
+      eq. 3)
     - dr_grpo: weight / (E * max_tokens): a constant instead of the length, which rewards no brevity (arXiv:2503.20783)
-    - dapo, ppo, cispo: 1 / (all trained tokens): every token counts the same (arXiv:2503.14476, eq. 8)
+    - dapo, ppo, cispo, cross_entropy: 1 / (all trained tokens): every token counts the same (arXiv:2503.14476, eq. 8)
     """
     episodes = sum(weights_S)
-    if name in ("grpo", "gspo", "importance_sampling"):
+    if name in ("grpo", "gspo", "importance_sampling", "dro"):
         return [w / (episodes * n) if n else 0.0 for n, w in zip(lengths_S, weights_S, strict=True)]
     if name == "dr_grpo":
         return [w / (episodes * max_tokens) for w in weights_S]

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer, GenerationConfig
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 
-from .losses import kl_k3, policy_loss, token_scales
+from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, pack, pack_row
 from .policy import Policy, RowTensors
@@ -100,9 +100,7 @@ class RankTrainer:
         config = self.config
         logprobs_K = self.engine(row)
         advantages_K = torch.tensor(entry_advantages(tree, samples), device=self.device)
-        loss_K = policy_loss(
-            config.loss, logprobs_K, row.old_K, advantages_K, row.sample_K, config.clip_low, config.clip_high
-        )
+        loss_K = policy_loss(config, logprobs_K, row.old_K, advantages_K, row.sample_K)
         if self.reference is not None:
             with torch.no_grad():
                 reference_K = self.reference(row)
@@ -111,8 +109,7 @@ class RankTrainer:
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
         self.engine.backward(loss * self.spec.world_size)
         with torch.no_grad():
-            ratio_K = torch.exp(logprobs_K - row.old_K)
-            outside_K = (ratio_K < 1 - config.clip_low) | (ratio_K > 1 + config.clip_high)
+            outside_K = bounded_tokens(config, logprobs_K, row.old_K, row.sample_K)
             # KL from the engine to the trainer, by k3 on tokens that the engine sampled.
             kl = kl_k3(row.old_K, logprobs_K).sum()
             stats = torch.stack(

@@ -6,64 +6,99 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.training.losses import kl_k3, policy_loss, token_scales
+from gpu_runtime.training.losses import bounded_tokens, kl_k3, policy_loss, token_scales, truncated_weight
+from tinkerscript.wire.config import CLIPPED_LOSSES, TRUNCATABLE_LOSSES, SessionConfig
 
-LOW, HIGH = 0.2, 0.28
-NAMES = ["grpo", "dr_grpo", "dapo", "ppo", "gspo", "cispo", "importance_sampling"]
+LOW, HIGH, CAP = 0.2, 0.28, 1.2
+CLIPPED = [SessionConfig(loss=name, clip_high=HIGH) for name in CLIPPED_LOSSES]
+TRUNCATED = [SessionConfig(loss=name, tis_cap=CAP) for name in TRUNCATABLE_LOSSES]
+CONFIGS = [
+    *CLIPPED,
+    *TRUNCATED,
+    SessionConfig(loss="importance_sampling"),
+    SessionConfig(loss="dro", dro_beta=0.3),
+    SessionConfig(loss="cross_entropy"),
+]
+
+
+def name_of(config):
+    return config.loss + ("-truncated" if config.tis_cap else "")
+
+
+every_loss = pytest.mark.parametrize("config", CONFIGS, ids=name_of)
 
 
 def draw(seed: int):
+    """Log-probabilities now and as recorded, advantages (two within the first sample), samples."""
     rng = random.Random(seed)
     sample_K = [0, 0, 0, 1, 1, 2]
-    old_K = [rng.uniform(-3, -0.1) for _ in sample_K]
-    logprobs_K = [o + rng.uniform(-0.6, 0.6) for o in old_K]
-    advantages_K = [[1.1, -0.7, 0.4][s] for s in sample_K]
-    return logprobs_K, old_K, advantages_K, sample_K
+    engine_K = [rng.uniform(-3, -0.1) for _ in sample_K]
+    logprobs_K = [q + rng.uniform(-0.6, 0.6) for q in engine_K]
+    return logprobs_K, engine_K, [1.1, 1.1, -0.2, -0.7, -0.7, 0.4], sample_K
 
 
-def reference(name, logprobs, old, advantages, samples):
-    """The formulas, one token at a time."""
+def reference(config, logprobs, engine, advantages, samples, stopped=None):
+    """The formulas, one token at a time. What carries no gradient is computed from ``stopped``."""
+    stopped = logprobs if stopped is None else stopped
     losses = []
-    for k, sample in enumerate(samples):
-        ratio = math.exp(logprobs[k] - old[k])
-        if name == "gspo":
-            own = [logprobs[j] - old[j] for j in range(len(samples)) if samples[j] == sample]
-            ratio = math.exp(sum(own) / len(own))
-        clipped = min(max(ratio, 1 - LOW), 1 + HIGH)
-        if name == "cispo":
-            losses.append(-clipped * advantages[k] * logprobs[k])
-        elif name == "importance_sampling":
-            losses.append(-ratio * advantages[k])
+    for k, (x, q, advantage) in enumerate(zip(logprobs, engine, advantages, strict=True)):
+        weight, old = 1.0, q
+        if config.tis_cap is not None:
+            weight, old = min(math.exp(stopped[k] - q), config.tis_cap), stopped[k]
+        ratio = math.exp(x - old)
+        if config.loss == "gspo":
+            own = [stopped[j] - engine[j] for j, sample in enumerate(samples) if sample == samples[k]]
+            ratio = math.exp(sum(own) / len(own) + x - stopped[k])
+        clipped = min(max(ratio, 1 - config.clip_low), 1 + config.clip_high)
+        if config.loss == "cispo":
+            loss = -min(max(math.exp(stopped[k] - q), 1 - LOW), 1 + HIGH) * advantage * x
+        elif config.loss == "importance_sampling":
+            loss = -ratio * advantage
+        elif config.loss == "dro":
+            loss = -(x * advantage - 0.5 * config.dro_beta * (x - q) ** 2)
+        elif config.loss == "cross_entropy":
+            loss = -(x * advantage)
         else:
-            losses.append(-min(ratio * advantages[k], clipped * advantages[k]))
+            loss = -min(ratio * advantage, clipped * advantage)
+        losses.append(weight * loss)
     return losses
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("seed", range(5))
-def test_loss_equals_the_plain_formula(name, seed):
-    logprobs, old, advantages, samples = draw(seed)
-    tensors = [torch.tensor(x, dtype=torch.float64) for x in (logprobs, old, advantages)]
-    measured = policy_loss(name, *tensors, torch.tensor(samples), LOW, HIGH)
-    assert measured.tolist() == pytest.approx(reference(name, logprobs, old, advantages, samples), rel=1e-9)
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if n not in ("gspo", "cispo")])  # those stop a gradient on purpose
-@pytest.mark.parametrize("seed", range(3))
-def test_gradient_equals_finite_differences(name, seed):
-    logprobs, old, advantages, samples = draw(seed)
+def measured(config, logprobs, engine, advantages, samples):
     x = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
-    rest = [torch.tensor(v, dtype=torch.float64) for v in (old, advantages)]
-    policy_loss(name, x, *rest, torch.tensor(samples), LOW, HIGH).sum().backward()
+    rest = [torch.tensor(values, dtype=torch.float64) for values in (engine, advantages)]
+    return x, policy_loss(config, x, *rest, torch.tensor(samples))
+
+
+@every_loss
+@pytest.mark.parametrize("seed", range(5))
+def test_loss_equals_the_plain_formula(config, seed):
+    drawn = draw(seed)
+    assert measured(config, *drawn)[1].tolist() == pytest.approx(reference(config, *drawn), rel=1e-9)
+
+
+@every_loss
+@pytest.mark.parametrize("seed", range(3))
+def test_gradient_equals_finite_differences(config, seed):
+    logprobs, *rest = drawn = draw(seed)
+    x, loss_K = measured(config, *drawn)
+    loss_K.sum().backward()
     h = 1e-6
     for k in range(len(logprobs)):
-        up, down = list(logprobs), list(logprobs)
-        up[k] += h
-        down[k] -= h
-        slope = (
-            sum(reference(name, up, old, advantages, samples)) - sum(reference(name, down, old, advantages, samples))
-        ) / (2 * h)
-        assert x.grad[k].item() == pytest.approx(slope, rel=1e-5, abs=1e-8)
+        up, down = ([v + h * sign * (j == k) for j, v in enumerate(logprobs)] for sign in (1, -1))
+        rise = sum(reference(config, up, *rest, logprobs)) - sum(reference(config, down, *rest, logprobs))
+        assert x.grad[k].item() == pytest.approx(rise / (2 * h), rel=1e-5, abs=1e-8)
+
+
+def test_the_draws_reach_both_sides_of_every_bound():
+    """Without this the tests above could pass on a loss that has lost its clip."""
+    for config in (*CLIPPED, *TRUNCATED):
+        found = set()
+        for seed in range(5):
+            logprobs, engine, _, samples = draw(seed)
+            tensors = (torch.tensor(values) for values in (logprobs, engine, samples))
+            found |= set(bounded_tokens(config, *tensors).tolist())
+        assert found == {True, False}, name_of(config)
 
 
 def test_cispo_keeps_the_gradient_of_clipped_tokens_and_ppo_does_not():
@@ -71,15 +106,33 @@ def test_cispo_keeps_the_gradient_of_clipped_tokens_and_ppo_does_not():
     gradients = {}
     for name in ("cispo", "ppo"):
         x = torch.tensor([-1.0], requires_grad=True)  # ratio e, far above the clip
-        policy_loss(name, x, old, advantage, torch.tensor([0]), LOW, HIGH).sum().backward()
+        policy_loss(SessionConfig(loss=name, clip_high=HIGH), x, old, advantage, torch.tensor([0])).sum().backward()
         gradients[name] = x.grad.item()
     assert gradients["ppo"] == 0.0
     assert gradients["cispo"] == pytest.approx(-(1 + HIGH))
 
 
+def test_a_truncated_token_keeps_its_gradient_at_the_cap():
+    engine, advantage = torch.tensor([-2.0, -1.0]), torch.tensor([1.0, 1.0])
+    x = torch.tensor([-1.0, -1.5], requires_grad=True)
+    config = SessionConfig(tis_cap=2.0)
+    policy_loss(config, x, engine, advantage, torch.tensor([0, 0])).sum().backward()
+    assert x.grad.tolist() == pytest.approx([-2.0, -math.exp(-0.5)])
+    assert truncated_weight(x, engine, 2.0).requires_grad is False
+
+
+@every_loss
+def test_on_policy_every_loss_has_the_gradient_of_reinforce(config):
+    logprobs, _, advantages, samples = draw(0)
+    x, loss_K = measured(config, logprobs, logprobs, advantages, samples)
+    loss_K.sum().backward()
+    assert x.grad.tolist() == pytest.approx([-advantage for advantage in advantages])
+
+
 def test_gspo_shares_one_ratio_among_the_tokens_of_a_sequence():
-    logprobs, old, _, samples = draw(1)
-    losses = policy_loss("gspo", *map(torch.tensor, (logprobs, old, [1.0] * 6, samples)), 0.99, 9.0)
+    logprobs, engine, _, samples = draw(1)
+    config = SessionConfig(loss="gspo", clip_low=0.99, clip_high=9.0)
+    _, losses = measured(config, logprobs, engine, [1.0] * 6, samples)
     assert len({round(v, 5) for v in losses.tolist()[:3]}) == 1
 
 
@@ -89,18 +142,20 @@ def test_kl_is_zero_at_equality_and_never_negative():
     assert torch.all(kl_k3(x, x.flip(0)) >= 0)
 
 
+def test_kl_of_a_gap_within_the_parity_bound_is_not_rounded_away():
+    x = torch.full((4,), -1.0)
+    assert kl_k3(x, x + 1e-4).tolist() == pytest.approx([5e-9] * 4, rel=0.02)
+
+
 def test_scales_make_an_episode_of_ten_timelines_count_once():
-    one = token_scales("grpo", [4, 6], [1.0, 1.0], 100)
-    ten = token_scales("grpo", [4, *[6] * 10], [1.0, *[0.1] * 10], 100)
-    assert one[0] * 4 == pytest.approx(ten[0] * 4) == pytest.approx(0.5)
-    assert sum(scale * 6 for scale in ten[1:]) == pytest.approx(0.5)
+    for name in ("grpo", "gspo", "importance_sampling", "dro"):
+        one = token_scales(name, [4, 6], [1.0, 1.0], 100)
+        ten = token_scales(name, [4, *[6] * 10], [1.0, *[0.1] * 10], 100)
+        assert one[0] * 4 == pytest.approx(ten[0] * 4) == pytest.approx(0.5)
+        assert sum(scale * 6 for scale in ten[1:]) == pytest.approx(0.5)
 
 
 def test_scales_of_token_level_losses_weigh_every_token_alike():
-    assert token_scales("dapo", [1, 9], [1.0, 1.0], 100) == [0.1, 0.1]
+    for name in ("dapo", "ppo", "cispo", "cross_entropy"):
+        assert token_scales(name, [1, 9], [1.0, 1.0], 100) == [0.1, 0.1]
     assert token_scales("dr_grpo", [1, 9], [1.0, 1.0], 10) == [0.05, 0.05]
-
-
-def test_an_unknown_loss_is_refused():
-    with pytest.raises(ValueError, match="unknown loss"):
-        policy_loss("nope", *[torch.zeros(1)] * 3, torch.zeros(1, dtype=torch.long), LOW, HIGH)

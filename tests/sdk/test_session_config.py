@@ -1,0 +1,62 @@
+"""A configuration that would not do what it says is refused, by the name of the option."""
+
+import pytest
+from pydantic import ValidationError
+
+from tinkerscript.wire.config import SessionConfig
+
+
+def refusal(**options) -> tuple[str, str]:
+    """The one field that is refused, and why."""
+    with pytest.raises(ValidationError) as caught:
+        SessionConfig(**options)
+    (problem,) = caught.value.errors()
+    return problem["loc"][0], problem["msg"]
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
+    field, why = refusal(lr_schedule=schedule)
+    assert field == "lr_schedule" and "max_steps" in why
+    field, why = refusal(lr_schedule=schedule, max_steps=5, warmup_steps=5)
+    assert field == "lr_schedule" and "warmup_steps (5)" in why
+    assert SessionConfig(lr_schedule=schedule, max_steps=5, warmup_steps=4, lr_min_ratio=0.0)
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [
+        ("lr_min_ratio", {"lr_min_ratio": 0.5}),
+        ("tis_cap", {"tis_cap": 2.0, "loss": "gspo"}),
+        ("tis_cap", {"tis_cap": 2.0, "loss": "cispo"}),
+        ("tis_cap", {"tis_cap": 2.0, "loss": "dro"}),
+        ("tis_cap", {"tis_cap": 2.0, "loss": "cross_entropy"}),
+        ("clip_high", {"clip_high": 0.28, "tis_cap": 2.0}),
+        ("clip_low", {"clip_low": 0.1, "loss": "importance_sampling"}),
+        ("clip_high", {"clip_high": 0.28, "loss": "dro"}),
+        ("dro_beta", {"dro_beta": 0.1}),
+        ("lora_alpha", {"lora_alpha": 16}),
+        ("lora_targets", {"lora_targets": "mlp"}),
+    ],
+)
+def test_an_option_without_effect_beside_the_others_is_refused_by_its_name(field, options):
+    refused, why = refusal(**options)
+    assert refused == field and "has an effect" in why
+
+
+def test_options_that_belong_together_are_taken():
+    SessionConfig(loss="importance_sampling", tis_cap=2.0)
+    SessionConfig(loss="dapo", clip_high=0.28)
+    SessionConfig(loss="dro", dro_beta=0.1)
+    SessionConfig(lora_rank=8, lora_alpha=16, lora_targets="attention")
+
+
+def test_a_stored_configuration_is_read_back_whatever_its_loss():
+    for loss in ("grpo", "importance_sampling", "dro", "cross_entropy"):
+        config = SessionConfig(loss=loss)
+        assert SessionConfig.model_validate(config.model_dump()) == config
+
+
+def test_one_mistake_is_told_once():
+    assert refusal(loss="nope", clip_high=0.28)[0] == "loss"
+    assert refusal(lora_rank=-1, lora_alpha=16)[0] == "lora_rank"
