@@ -1,5 +1,7 @@
 """AdamW that refuses a step that would break the weights, and the learning rate as a function of the step."""
 
+import math
+
 import torch
 import torch.distributed as dist
 
@@ -7,26 +9,54 @@ from tinkerscript.wire.config import SessionConfig
 
 
 def learning_rate(config: SessionConfig, step: int) -> float:
-    """lr(step) = peak * min(1, step / (warmup + 1)): linear warm-up, then constant. ``step`` is 1-based.
+    """lr(step) = peak * min(1, step / (warmup + 1)) * fall(p); ``step`` is 1-based.
+
+    p in [0, 1) is the part of the steps between warm-up and ``max_steps`` that came before this one. With m =
+    ``lr_min_ratio``: constant 1; linear 1 - (1-m) p; cosine m + (1-m) (1 + cos(pi p)) / 2, which is Loshchilov and
+    Hutter 2017, arXiv:1608.03983, eq. 5, without restarts. The first step after warm-up has the peak, a step at
+    ``max_steps`` + 1 would have the minimum.
 
     A pure function of the step, so that a resumed run needs no scheduler state.
     """
-    return config.learning_rate * min(1.0, step / (config.warmup_steps + 1))
+    warm = min(1.0, step / (config.warmup_steps + 1))
+    return config.learning_rate * warm * _fall(config, step)
+
+
+def _fall(config: SessionConfig, step: int) -> float:
+    if config.lr_schedule == "constant":
+        return 1.0
+    assert config.max_steps is not None, "SessionConfig demands it of a schedule"
+    passed = max(0.0, (step - 1 - config.warmup_steps) / (config.max_steps - config.warmup_steps))
+    left = (1 + math.cos(math.pi * passed)) / 2 if config.lr_schedule == "cosine" else 1 - passed
+    return config.lr_min_ratio + (1 - config.lr_min_ratio) * left
 
 
 class GuardedAdamW(torch.optim.AdamW):
     """``step`` changes nothing, on any rank, when a gradient of any rank is NaN or infinite; ``refused`` says so.
 
-    Under ZeRO each rank holds its own shard of the gradients, so the ranks agree by a minimum over their verdicts.
+    Under ZeRO each rank holds its own shard of the gradients, so the ranks agree by a minimum over their verdicts,
+    which travel on ``device`` wherever the shards are.
     """
 
     refused = False
+
+    def __init__(self, parameters, config: SessionConfig, device: torch.device) -> None:
+        super().__init__(
+            parameters,
+            lr=0.0,  # set at each step
+            betas=(config.adam_beta1, config.adam_beta2),
+            eps=config.adam_eps,
+            weight_decay=config.weight_decay,
+            # One pass over memory per step: on a host that is what an offloaded step costs.
+            fused=True if config.offload_optimizer else None,
+        )
+        self.device = device
 
     @torch.no_grad()
     def step(self, closure=None):
         gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
         finite = torch.stack([torch.isfinite(g.sum()) for g in gradients]).all() if gradients else torch.tensor(True)
-        verdict = finite.to(torch.float32)
+        verdict = finite.to(self.device, torch.float32)
         if dist.is_initialized() and dist.get_world_size() > 1:
             dist.all_reduce(verdict, op=dist.ReduceOp.MIN)
         self.refused = verdict.item() == 0.0

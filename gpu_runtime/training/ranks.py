@@ -41,9 +41,12 @@ class RankSpec:
 
 
 class TrainerRanks:
-    """interfaces.Trainer over ``config.trainer_ranks`` processes."""
+    """interfaces.Trainer over ``config.trainer_ranks`` processes. Raises TrainerFailed for what needs a GPU."""
 
     def __init__(self, base_model_path: str, config: SessionConfig, device: str) -> None:
+        if config.offload_optimizer and device == "cpu":
+            raise TrainerFailed("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
+        self.dtype = dtype_name(config.dtype, device)
         self._world = config.trainer_ranks
         self._lock = asyncio.Lock()
         context = multiprocessing.get_context("spawn")
@@ -123,10 +126,38 @@ class TrainerRanks:
         raise TrainerFailed(f"trainer rank {rank} made no progress in {command} before its deadline")
 
 
+def dtype_name(wanted: str, device: str) -> str:
+    """``auto`` is float32 on a CPU, where bfloat16 is slower and less exact, and bfloat16 on a GPU."""
+    if wanted == "auto":
+        return "bfloat16" if device == "cuda" else "float32"
+    return wanted
+
+
 def rank_main(connection: Connection, spec: RankSpec) -> None:
     """A rank's life: load, then answer commands until the parent goes away."""
     faulthandler.register(signal.SIGUSR1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when a rank ends
+    rank_environment(spec)
+    trainer = None
+    while True:
+        try:
+            command, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            if trainer is None:
+                trainer = rank_load(spec)
+            result = None if command == "ping" else getattr(trainer, command)(*arguments)
+            connection.send(("ok", result))
+        except StepRefused as refusal:
+            connection.send(("refused", str(refusal)))
+        except Exception as error:  # noqa: BLE001 - the top of the rank's loop: the parent fails the unit of work
+            traceback.print_exc(file=sys.stderr)
+            connection.send(("failed", f"{type(error).__name__}: {error}"))
+
+
+def rank_environment(spec: RankSpec) -> None:
+    """What torch and DeepSpeed read when they are imported and when the ranks meet."""
     os.environ.update(
         MASTER_ADDR="127.0.0.1",
         MASTER_PORT=str(spec.master_port),
@@ -137,25 +168,10 @@ def rank_main(connection: Connection, spec: RankSpec) -> None:
         OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve whoever shares the cores
         DS_ACCELERATOR=spec.device,
     )
-    trainer = None
-    while True:
-        try:
-            command, arguments = connection.recv()
-        except EOFError:
-            return
-        try:
-            if trainer is None:
-                trainer = _load(spec)
-            result = None if command == "ping" else getattr(trainer, command)(*arguments)
-            connection.send(("ok", result))
-        except StepRefused as refusal:
-            connection.send(("refused", str(refusal)))
-        except Exception as error:  # noqa: BLE001 - the top of the rank's loop: the parent fails the unit of work
-            traceback.print_exc(file=sys.stderr)
-            connection.send(("failed", f"{type(error).__name__}: {error}"))
 
 
-def _load(spec: RankSpec):
+def rank_load(spec: RankSpec):
+    """The RankTrainer of ``spec``, in this process, whose environment is the rank's."""
     # Here and not above: the parent must not pay for torch, and the environment must be set first.
     import deepspeed
     import torch

@@ -23,7 +23,7 @@ from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, pack, pack_row
 from .policy import Policy, RowTensors
-from .ranks import RankSpec
+from .ranks import RankSpec, dtype_name
 
 
 class RankTrainer:
@@ -33,15 +33,14 @@ class RankTrainer:
         self.spec, self.config = spec, spec.config
         torch.manual_seed(self.config.seed)
         self.device = torch.device(spec.device, spec.rank) if spec.device == "cuda" else torch.device("cpu")
-        self.dtype = resolve_dtype(self.config.dtype, spec.device)
+        self.dtype = getattr(torch, dtype_name(self.config.dtype, spec.device))
         policy = Policy.load(
             spec.base_model_path,
             self.dtype,
             device=spec.device,
             gradient_checkpointing=self.config.gradient_checkpointing,
         ).to(self.device)
-        self.tied = bool(policy.model.config.tie_word_embeddings)
-        optimizer = GuardedAdamW(policy.parameters(), lr=0.0, weight_decay=self.config.weight_decay)
+        optimizer = GuardedAdamW(policy.parameters(), self.config, self.device)
         self.engine, *_ = deepspeed.initialize(model=policy, optimizer=optimizer, config=self._deepspeed_config())
         self.optimizer = optimizer
         self.reference: Policy | None = None
@@ -52,15 +51,20 @@ class RankTrainer:
     def _deepspeed_config(self) -> dict[str, object]:
         # managed_gradient_accumulation off: the caller says when to step, as the primitives need it. The batch
         # sizes only satisfy DeepSpeed's arithmetic; losses are scaled by our own normalisers.
+        zero: dict[str, object] = {"stage": self.config.zero_stage}
+        if self.config.offload_optimizer:
+            zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
         return {
             "train_micro_batch_size_per_gpu": 1,
             "gradient_accumulation_steps": 1,
             "managed_gradient_accumulation": False,
             "gradient_clipping": self.config.grad_clip,
-            "zero_optimization": {"stage": self.config.zero_stage},
+            "zero_optimization": zero,
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,
-            "bf16": {"enabled": self.dtype == torch.bfloat16},
+            "bf16": {"enabled": self.dtype == torch.bfloat16, "check_grad_overflow": True},
+            # The sum over micro-batches: in bf16 it would stop growing after a few hundred of them.
+            "data_types": {"grad_accum_dtype": "fp32"},
             "steps_per_print": 2**31,
         }
 
@@ -179,13 +183,6 @@ class RankTrainer:
     def _meet(self) -> None:
         if self.spec.world_size > 1:
             dist.barrier()
-
-
-def resolve_dtype(name: str, device: str) -> torch.dtype:
-    """``auto`` is fp32 on a CPU, where bf16 is slower and less exact, and bf16 on a GPU."""
-    if name == "auto":
-        return torch.bfloat16 if device == "cuda" else torch.float32
-    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
 
 
 def _copy_if_there(source: Path, target: Path, name: str) -> None:
