@@ -19,6 +19,7 @@ from transformers import AutoTokenizer, GenerationConfig
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 
+from .lora import adapters_add, adapters_off, plain_weights
 from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, pack, pack_row
@@ -40,11 +41,14 @@ class RankTrainer:
             device=spec.device,
             gradient_checkpointing=self.config.gradient_checkpointing,
         ).to(self.device)
-        optimizer = GuardedAdamW(policy.parameters(), self.config, self.device)
+        if self.config.lora_rank:
+            adapters_add(policy.model, self.config)
+        trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
+        optimizer = GuardedAdamW(trained, self.config, self.device)
         self.engine, *_ = deepspeed.initialize(model=policy, optimizer=optimizer, config=self._deepspeed_config())
         self.optimizer = optimizer
         self.reference: Policy | None = None
-        if self.config.kl_coef > 0:
+        if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
             reference = Policy.load(spec.base_model_path, self.dtype, device=spec.device)
             self.reference = reference.to(self.device).eval().requires_grad_(False)
 
@@ -102,12 +106,11 @@ class RankTrainer:
         row = RowTensors.of(tree, self.device)
         scale_K = torch.tensor(scales_S, device=self.device)[row.sample_K] * float(live)
         config = self.config
+        reference_K = self._reference_logprobs(row) if config.kl_coef > 0 else None
         logprobs_K = self.engine(row)
         advantages_K = torch.tensor(entry_advantages(tree, samples), device=self.device)
         loss_K = policy_loss(config, logprobs_K, row.old_K, advantages_K, row.sample_K)
-        if self.reference is not None:
-            with torch.no_grad():
-                reference_K = self.reference(row)
+        if reference_K is not None:
             loss_K = loss_K + config.kl_coef * kl_k3(logprobs_K, reference_K)
         loss = (loss_K * scale_K).sum()
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
@@ -120,6 +123,14 @@ class RankTrainer:
                 [loss.detach(), kl, -logprobs_K.sum(), outside_K.sum(), logprobs_K.new_tensor(len(loss_K))]
             )
         return stats if live else torch.zeros_like(stats)
+
+    @torch.no_grad()
+    def _reference_logprobs(self, row: RowTensors) -> Tensor:
+        """``logprobs_K`` under the base model."""
+        if self.reference is not None:
+            return self.reference(row)
+        with adapters_off(self.engine.module.model):
+            return self.engine(row)
 
     def optim_step(self, step: int) -> dict[str, float]:
         """Apply the gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is finite."""
@@ -159,7 +170,8 @@ class RankTrainer:
 
     def save_state(self, folder: Path) -> None:
         """Weights, optimizer moments and step of every rank."""
-        self.engine.save_checkpoint(str(folder), tag="state")
+        # A frozen base is no state: every runtime of the session loads it from its own folder.
+        self.engine.save_checkpoint(str(folder), tag="state", exclude_frozen_parameters=bool(self.config.lora_rank))
         if self.spec.rank == 0:
             (folder / "trainer.json").write_text(json.dumps({"world_size": self.spec.world_size}))
         self._meet()
@@ -169,15 +181,15 @@ class RankTrainer:
         saved = json.loads((folder / "trainer.json").read_text())["world_size"]
         if saved != self.spec.world_size:
             raise ValueError(f"this state was saved by {saved} ranks; start the session with trainer_ranks={saved}")
-        self.engine.load_checkpoint(str(folder), tag="state")
+        self.engine.load_checkpoint(str(folder), tag="state", load_module_strict=not self.config.lora_rank)
 
     def _full_weights(self) -> dict[str, Tensor]:
-        """All weights on rank 0 (empty elsewhere): gathered one by one where ZeRO 3 has scattered them."""
+        """All weights on rank 0 (empty elsewhere), adapters merged; gathered one by one where ZeRO 3 scatters them."""
         weights: dict[str, Tensor] = {}
-        for name, parameter in self.engine.module.model.named_parameters():
-            with deepspeed.zero.GatheredParameters([parameter], enabled=self.config.zero_stage == 3):
+        for name, parameters, weight in plain_weights(self.engine.module.model):
+            with deepspeed.zero.GatheredParameters(parameters, enabled=self.config.zero_stage == 3):
                 if self.spec.rank == 0:
-                    weights[name] = parameter.detach().to("cpu", self.dtype).clone().contiguous()
+                    weights[name] = weight().detach().to("cpu", self.dtype).clone().contiguous()
         return weights
 
     def _meet(self) -> None:

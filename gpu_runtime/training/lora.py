@@ -1,0 +1,74 @@
+"""LoRA: low-rank adapters on a frozen base (Hu et al. 2021, arXiv:2106.09685), by peft.
+
+Only the trainer knows of them: wherever weights leave it, W + (alpha / rank) B A stands in the place of W, under the
+base model's own names.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torch import Tensor, nn
+
+from tinkerscript.wire.config import SessionConfig
+
+ADAPTER = "default"
+# What Hugging Face models call the modules that hold the linear layers of each part.
+PARTS = {"attention": {"self_attn", "attn", "attention"}, "mlp": {"mlp", "feed_forward"}}
+
+
+def adapters_add(model: nn.Module, config: SessionConfig) -> None:
+    """Put an adapter beside each target layer and freeze the rest. B begins at zero: the first step starts at the base.
+
+    Raises ValueError for a model that has no such layers.
+    """
+    targets = _targets(model, config.lora_targets)
+    if not targets:
+        raise ValueError(f"this model has no linear layers that lora_targets={config.lora_targets} would adapt")
+    from peft import LoraConfig, inject_adapter_in_model  # takes seconds, which a session without adapters saves
+
+    lora = LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=targets, lora_dropout=0.0)
+    inject_adapter_in_model(lora, model, adapter_name=ADAPTER)
+
+
+def _targets(model: nn.Module, part: str) -> list[str]:
+    head = model.get_output_embeddings()
+    linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and module is not head]
+    return [name for name in linear if part == "all-linear" or PARTS[part] & set(name.split("."))]
+
+
+@contextmanager
+def adapters_off(model: nn.Module) -> Iterator[None]:
+    """The base model, as long as the block lasts."""
+    layers = list(_adapted(model).values())
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+
+
+def plain_weights(model: nn.Module) -> Iterator[tuple[str, list[nn.Parameter], Callable[[], Tensor]]]:
+    """Each weight of the model without adapters: its name, the parameters it is made of, and how.
+
+    Those parameters must be whole when the function is called; it answers fp32 where it adds an adapter.
+    """
+    adapted = _adapted(model)
+    for name, parameter in model.named_parameters():
+        layer = adapted.get(name.removesuffix(".base_layer.weight"))
+        if layer is not None:
+            a, b = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
+            merge = _merge(parameter, a, b, layer.scaling[ADAPTER])
+            yield name.replace(".base_layer.", "."), [parameter, a, b], merge
+        elif ".lora_" not in name:
+            yield name.replace(".base_layer.", "."), [parameter], lambda parameter=parameter: parameter
+
+
+def _adapted(model: nn.Module) -> dict[str, nn.Module]:
+    return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
+
+
+def _merge(weight: nn.Parameter, a: nn.Parameter, b: nn.Parameter, scaling: float) -> Callable[[], Tensor]:
+    # In fp32: in bf16 a young adapter would vanish in the rounding of the sum's second term already.
+    return lambda: weight.float() + scaling * (b.float() @ a.float())
