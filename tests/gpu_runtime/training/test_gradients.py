@@ -1,0 +1,175 @@
+"""The trainer's loss and gradient are those of its formula, computed by plain transformers one sample at a time.
+
+Nothing of the trainer is used on the other side: no packing, no chunked log-probabilities, no DeepSpeed.
+"""
+
+import random
+
+import pytest
+import torch
+from rank_probe import gradients, in_a_rank
+from tiny_model import tiny_model_make
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.interfaces import Sample
+from tinkerscript.wire.config import SessionConfig
+
+pytestmark = pytest.mark.engine
+NO_CLIP = {"grad_clip": 1e9}
+CONFIGS = {
+    "grpo": {},
+    "grpo with KL": {"kl_coef": 0.3},
+    "dr_grpo": {"loss": "dr_grpo", "max_tokens": 32},
+    "dapo": {"loss": "dapo", "clip_high": 0.28},
+    "gspo": {"loss": "gspo", "clip_low": 0.05, "clip_high": 0.06},
+    "cispo": {"loss": "cispo"},
+    "truncated": {"tis_cap": 1.1},
+    "dro": {"loss": "dro", "dro_beta": 0.5},
+    "cross_entropy": {"loss": "cross_entropy"},
+    "LoRA": {"lora_rank": 4, "lora_alpha": 8},
+    "small rows": {"micro_batch_tokens": 64},
+    "checkpointing": {"gradient_checkpointing": True},
+    "bfloat16, ZeRO 1": {"dtype": "bfloat16", "zero_stage": 1, "micro_batch_tokens": 64},
+    "bfloat16, ZeRO 2": {"dtype": "bfloat16", "zero_stage": 2, "micro_batch_tokens": 64},
+}
+
+
+def drawn_samples() -> list[Sample]:
+    """Three groups of four episodes; every third episode has two timelines; log-probabilities near the model's own."""
+    rng = random.Random(5)
+    samples = []
+    for group in range(3):
+        prompt = [rng.randrange(2, 90) for _ in range(20)]
+        for member in range(4):
+            advantage = rng.uniform(-1.5, 1.5)
+            timelines = 2 if member == 2 else 1
+            for _ in range(timelines):
+                turns = [[rng.randrange(2, 90) for _ in range(rng.randrange(3, 7))] for _ in range(3)]
+                ids = prompt + turns[0] + turns[1] + turns[2]
+                mask = [0] * 20 + [1] * len(turns[0]) + [0] * len(turns[1]) + [1] * len(turns[2])
+                logprobs = tuple(rng.uniform(-4.9, -4.3) * m for m in mask)
+                samples.append(Sample(tuple(ids), tuple(mask), logprobs, advantage, 1 / timelines, group))
+    return samples
+
+
+SAMPLES = drawn_samples()
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return str(tiny_model_make(tmp_path_factory.mktemp("tiny")))
+
+
+@pytest.fixture(scope="module")
+def trained(model):
+    """What ``rank_probe.gradients`` answers under each of CONFIGS."""
+    runs = [(SessionConfig(**NO_CLIP, **options), SAMPLES) for options in CONFIGS.values()]
+    return dict(zip(CONFIGS, in_a_rank(gradients, model, runs), strict=True))
+
+
+def plain_model(path: str):
+    return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
+
+
+def token_logprobs(model, sample: Sample) -> list[torch.Tensor]:
+    """Scalars, one per trained token."""
+    logits_TV = model(torch.tensor([sample.token_ids_T])).logits[0]
+    logprobs_TV = torch.log_softmax(logits_TV.float(), dim=-1)
+    positions = [t for t, trained in enumerate(sample.mask_T) if trained]
+    return [logprobs_TV[t - 1, sample.token_ids_T[t]] for t in positions]
+
+
+def token_loss(config: SessionConfig, now, all_now, engine: float, all_engine, advantage: float):
+    """The formula of one token, written out once more."""
+    ratio = torch.exp(now - engine)
+    low, high = 1 - config.clip_low, 1 + config.clip_high
+    if config.loss == "dro":
+        return -(now * advantage - config.dro_beta / 2 * (now - engine) ** 2)
+    if config.loss == "cross_entropy":
+        return -now * advantage
+    if config.loss == "cispo":
+        return -min(max(ratio.item(), low), high) * advantage * now
+    if config.tis_cap is not None:
+        return -min(ratio.item(), config.tis_cap) * advantage * torch.exp(now - now.item())
+    if config.loss == "gspo":
+        gaps = [a.item() - b for a, b in zip(all_now, all_engine, strict=True)]
+        ratio = torch.exp(sum(gaps) / len(gaps) + now - now.item())
+    clipped = torch.tensor(low) if ratio < low else torch.tensor(high) if ratio > high else ratio
+    return -min(ratio * advantage, clipped * advantage)
+
+
+def plain_loss(config: SessionConfig, path: str):
+    """(loss, model with its gradient)."""
+    model, base = plain_model(path), plain_model(path)
+    episodes = sum(sample.weight for sample in SAMPLES)
+    tokens = sum(sum(sample.mask_T) for sample in SAMPLES)
+    total = torch.tensor(0.0)
+    for sample in SAMPLES:
+        now = token_logprobs(model, sample)
+        engine = [value for value, trained in zip(sample.logprobs_T, sample.mask_T, strict=True) if trained]
+        with torch.no_grad():
+            reference = token_logprobs(base, sample)
+        if config.loss in ("dapo", "cispo", "cross_entropy"):
+            scale = 1 / tokens
+        else:
+            scale = sample.weight / episodes / (config.max_tokens if config.loss == "dr_grpo" else len(now))
+        for k in range(len(now)):
+            loss = token_loss(config, now[k], now, engine[k], engine, sample.advantage)
+            gap = reference[k] - now[k]
+            total = total + scale * (loss + config.kl_coef * (torch.exp(gap) - gap - 1))
+    total.backward()
+    return total.item(), model
+
+
+def relative_error(measured: dict, expected: dict) -> float:
+    assert measured.keys() == expected.keys()
+    apart = sum((measured[name] - expected[name]).square().sum() for name in expected)
+    return (apart / sum(tensor.square().sum() for tensor in expected.values())).sqrt().item()
+
+
+def gradient_of(model) -> dict:
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if not name.startswith(("LoRA", "bfloat16"))])
+def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
+    metrics, gradient, _ = trained[name]
+    loss, plain = plain_loss(SessionConfig(**CONFIGS[name]), model)
+    assert metrics["loss"] == pytest.approx(loss, rel=1e-5, abs=1e-7)
+    assert relative_error(gradient, gradient_of(plain)) < 1e-5
+    norm = sum(tensor.square().sum() for tensor in gradient.values()).sqrt().item()
+    assert metrics["grad_norm"] == pytest.approx(norm, rel=1e-4)
+    assert metrics["tokens_trained"] == sum(sum(sample.mask_T) for sample in SAMPLES)
+
+
+def test_the_bounds_cut_some_tokens_of_this_batch_and_spare_others(trained):
+    for name in ("grpo", "dapo", "gspo", "cispo", "truncated"):
+        assert 0 < trained[name][0]["clip_fraction"] < 1, name
+
+
+def test_small_rows_and_checkpointing_change_the_cost_and_not_the_gradient(trained):
+    metrics, gradient, _ = trained["grpo"]
+    for name in ("small rows", "checkpointing"):
+        assert relative_error(trained[name][1], gradient) < 1e-6, name
+    assert trained["small rows"][0]["tokens_computed"] > metrics["tokens_computed"]
+
+
+def test_an_adapter_begins_with_the_gradient_that_the_chain_rule_gives_it(trained, model):
+    """B is zero, so A gets none, and B the gradient of W' = W + (alpha / rank) B A: (alpha / rank) G A^T."""
+    _, gradient, adapters = trained["LoRA"]
+    _, plain = plain_loss(SessionConfig(), model)
+    full = gradient_of(plain)
+    adapted = [name.removesuffix(".lora_B.default.weight") for name in gradient if ".lora_B." in name]
+    linear = [name for name, module in plain.named_modules() if isinstance(module, torch.nn.Linear)]
+    assert sorted(adapted) == sorted(name for name in linear if name != "lm_head")
+    for name in adapted:
+        assert gradient[f"{name}.lora_A.default.weight"].abs().max() == 0
+        a_RI = adapters[f"{name}.lora_A.default.weight"]
+        expected = 8 / 4 * full[f"{name}.weight"] @ a_RI.T
+        torch.testing.assert_close(gradient[f"{name}.lora_B.default.weight"], expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if name.startswith("bfloat16")])
+def test_bfloat16_gradients_summed_over_many_rows_stay_near_those_of_float32(trained, name):
+    assert trained[name][0]["loss"] == pytest.approx(trained["grpo"][0]["loss"], abs=0.02)
+    assert relative_error(trained[name][1], trained["grpo"][1]) < 0.05
