@@ -23,6 +23,7 @@ from .gateway.batches import Batches
 from .interfaces import Engine, Sample, Trainer
 from .replica import JournalReplica
 from .training.batching import Batch, batch_samples, batch_statistics
+from .training.parity import ParityAlarm
 from .weights.store import checkpoint_fetch, checkpoint_upload, folder_publish
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,7 @@ class Learner:
         self._agent, self._batches = agent, batches
         self._engine, self._trainer, self._replica = engine, trainer, replica
         self._upload: asyncio.Task[None] | None = None
+        self._parity = ParityAlarm(trainer.dtype)
         self._rollout_began = time.monotonic()
 
     async def restore(self) -> int:
@@ -128,6 +130,8 @@ class Learner:
         await self._batches.step_done(batch.step, measured.model_dump())
         self._agent.status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
         self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")
+        if mismatch := self._parity.check(measured):
+            self._agent.report(EventKind.EVENT, mismatch, key=f"mismatch {batch.step}")
         self._rollout_began = time.monotonic()
         return measured
 

@@ -169,6 +169,8 @@ class FakeTrainer:
         self.gradient: list[str] = []
         self.steps: list[int] = []
         self.reach = reach
+        self.dtype = "float32"
+        self.kl_engine = 0.0
         self.dead = False
         self.closed = False
         self._model_folder = model_folder
@@ -179,7 +181,7 @@ class FakeTrainer:
         self.gradient.append(_digest(*map(repr, samples)))
         await self.reach(f"forward_backward {step} done")
         tokens = float(sum(sum(sample.mask_T) for sample in samples))
-        metrics = {"loss": 0.5, "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0}
+        metrics = {"loss": 0.5, "kl_engine": self.kl_engine, "entropy": 1.0, "clip_fraction": 0.0}
         return metrics | {"tokens_trained": tokens, "tokens_computed": float(sum(len(s.token_ids_T) for s in samples))}
 
     async def optim_step(self, step: int) -> dict[str, float]:

@@ -205,3 +205,14 @@ async def test_what_was_reported_of_a_step_arrives_before_its_state_is_committed
             del plane.answers["/v1/runtime/report"]
             await it.learner.settle()
             assert len(await it.metrics(1)) == 1
+
+
+async def test_a_gap_between_engine_and_trainer_is_told_on_the_record(volume: Path) -> None:
+    volume_fill(volume, ["a", "b"])
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane)
+        async with learner_open(plane, volume) as it:
+            it.trainer.kl_engine = 0.3
+            await it.train_next()
+            mismatch = await it.event("engine_mismatch")
+            assert (mismatch["step"], mismatch["kl_engine"]) == (1, 0.3) and 0 < mismatch["bound"] < 0.3
