@@ -8,6 +8,7 @@ from ninja.utils import check_csrf
 
 from api.rate_limit import allowance_take
 from console.errors import Forbidden, Unauthenticated
+from console.logs import logs_bind
 from console.sessions.leases import lease_check
 from console.sessions.models import Session
 from console.users.keys import key_authenticate
@@ -63,7 +64,9 @@ class LeaseDoor:
 
     def __call__(self, request: HttpRequest) -> Session:
         """Raises Unauthenticated, StaleLease."""
-        return lease_check(token=bearer(request))
+        session = lease_check(token=bearer(request))
+        logs_bind(session_id=session.id)
+        return session
 
 
 def bearer(request: HttpRequest) -> str:

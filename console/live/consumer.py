@@ -11,6 +11,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, Unauthenticated
 from console.live.hub import follow
+from console.logs import logs_bind
 from console.metrics import WEBSOCKET_CLIENTS
 
 PAGE = 200
@@ -38,6 +39,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def connect(self) -> None:
         await self.accept()
         session_id = self.scope["url_route"]["kwargs"]["session_id"]
+        logs_bind(session_id=session_id)
         try:
             after = _after(self.scope["query_string"])
             await self.allow(self.scope, session_id)
@@ -62,7 +64,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
                         if not await self._sent(follower.feed.text(events)):
                             return
         except Exception:  # a client that hears nothing more must know it: it comes back with its cursor
-            logger.exception("The live channel broke", extra={"session_id": session_id})
+            logger.exception("The live channel broke")
             with suppress(OSError):
                 await self.close(code=CLOSE_BROKEN)
 
