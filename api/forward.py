@@ -19,6 +19,7 @@ from console.sessions.models import Session
 from console.sessions.queue import queue_position
 from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
+from console.users.keys import key_model_check
 from tinkerscript.wire.sessions import SessionState
 
 READY_TIMEOUT_S = 20.0
@@ -55,6 +56,8 @@ async def forward(request: HttpRequest, session_id: str, *path: str, body: BaseM
 
 def _session_for(request: HttpRequest, session_id: str) -> Session:
     session = session_get(project=request.auth.project, session_id=session_id)
+    if request.method != "GET":
+        key_model_check(key=request.auth.key, base_model=session.base_model)
     state = SessionState(session.state)
     if state is SessionState.FAILED:
         raise SessionFailed(
@@ -81,6 +84,8 @@ def _session_for(request: HttpRequest, session_id: str) -> Session:
 
 async def _ask(request: HttpRequest, session: Session, path: str, body: BaseModel | None) -> HttpResponse:
     headers = {"X-Relay-Key": relay_key(session_id=session.id), "X-Request-Id": request_id_of(request)}
+    if request.auth.key:
+        headers["X-Key-Id"] = request.auth.key.id  # what is begun with a key ends with it
     if key := request.headers.get("Idempotency-Key"):
         headers["Idempotency-Key"] = key
     if body is not None:

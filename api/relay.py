@@ -15,12 +15,14 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from api.relay_callers import callers
 from api.relay_keys import claim_of
 from api.relay_refusals import PREFIX, Refusal, refusal_for_state, stream_error
 from api.relay_routes import routes
 from api.upstream import CONNECTION_ERRORS, client
 from console.logs import logs_bind
 from console.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
+from tinkerscript.wire.episode_key import EpisodeClaim
 from tinkerscript.wire.sessions import SessionState
 
 BODY_LIMIT_BYTES = 16 << 20
@@ -101,7 +103,7 @@ async def _relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     logs_bind(session_id=claim.session_id)
     body = await _read(receive)
     RELAY_BYTES.labels("up").inc(len(body))
-    work = asyncio.create_task(_carry(scope, claim.session_id, url_path, body, send))
+    work = asyncio.create_task(_carry(scope, claim, url_path, body, send))
     gone = asyncio.create_task(_client_gone(receive))
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -113,12 +115,13 @@ async def _relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         work.result()
 
 
-async def _carry(scope: dict[str, Any], session_id: str, url_path: str, body: bytes, send: Send) -> None:
+async def _carry(scope: dict[str, Any], claim: EpisodeClaim, url_path: str, body: bytes, send: Send) -> None:
     """Find the gateway, wait for it if need be, and bring its answer. Raises Refusal."""
     headers = _request_headers(scope["headers"])
     deadline, losses = time.monotonic() + READY_TIMEOUT_S, 0
     while True:
-        route = await routes.get(session_id)
+        await callers.check(claim.key_id)
+        route = await routes.get(claim.session_id)
         if refusal := refusal_for_state(route):
             raise refusal
         if route.state is SessionState.READY and route.address:
@@ -132,7 +135,7 @@ async def _carry(scope: dict[str, Any], session_id: str, url_path: str, body: by
             except ConnectionLost:
                 losses += 1
                 deadline = time.monotonic() + READY_TIMEOUT_S
-            routes.drop(session_id)
+            routes.drop(claim.session_id)
         if time.monotonic() >= deadline or losses > RESENDS:
             raise Refusal(
                 503,

@@ -102,9 +102,9 @@ class Call:
         return status, headers, await self.body()
 
 
-def episode_key(session_id: str, *, lives_s: float = 600, secret: str | None = None) -> str:
+def episode_key(session_id: str, *, lives_s: float = 600, secret: str | None = None, key_id: str = "") -> str:
     """The key of an episode, as the session's runtime would sign it."""
-    claim = EpisodeClaim(session_id, "ep_1", int(time.time() + lives_s))
+    claim = EpisodeClaim(session_id, "ep_1", int(time.time() + lives_s), key_id)
     return sign(session_key((secret or settings.SECRET_KEY).encode(), session_id), claim)
 
 

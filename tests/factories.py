@@ -72,4 +72,5 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
         "project_id": project.id,
         "member_id": invited.member_id,
         "webhook_id": webhook.id,
+        "batch": f"batch-of-{session.id}",
     }

@@ -83,20 +83,21 @@ class Episodes:
     # What clients do
 
     async def begin(
-        self, request: EpisodeBegin, *, begin_key: str | None = None, hold_s: float = HOLD_S
+        self, request: EpisodeBegin, *, begin_key: str | None = None, key_id: str = "", hold_s: float = HOLD_S
     ) -> EpisodeBegun:
-        """A new episode and its key, once it is in the journal; the same ones again for a repeated ``begin_key``.
+        """A new episode and its key (it names ``key_id``) once it is on disk; the same for a repeated ``begin_key``.
 
         Held for up to ``hold_s`` seconds while it could only be left over. Raises NotAdmitted, DiskFull.
         """
         if begin_key and (earlier := await self._disk.run(self._journal.episode_of_begin, begin_key)):
-            return self._begun(earlier)
+            return self._keys.begun(earlier, self.batches.policy_version, key_id)
         if request.supersedes in self._open:
             await self._drop(self._open[request.supersedes], self._journal.abandon, "superseded")
         episode = await self._entrance.enter(request, hold_s=hold_s)
         self.last_activity_at = self._now()
         # To the end even if the caller goes: what is in the journal must be known here.
-        return await asyncio.shield(asyncio.ensure_future(self._begin(episode, request, begin_key)))
+        record = await asyncio.shield(asyncio.ensure_future(self._begin(episode, request, begin_key)))
+        return self._keys.begun(record, self.batches.policy_version, key_id)
 
     async def end(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
         """Complete an episode; the answer says what became of it and is on disk before it is given.
@@ -219,7 +220,7 @@ class Episodes:
     def _touch(self, episode: OpenEpisode) -> None:
         episode.last_seen = self.last_activity_at = self._now()
 
-    async def _begin(self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None) -> EpisodeBegun:
+    async def _begin(self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None) -> EpisodeRecord:
         try:
             record = await self._disk.run(
                 self._journal.begin,
@@ -238,11 +239,8 @@ class Episodes:
             earlier = await self._disk.run(self._journal.episode_of_begin, begin_key)
             if earlier is None:
                 raise
-            return self._begun(earlier)
-        return self._begun(record)
-
-    def _begun(self, record: EpisodeRecord) -> EpisodeBegun:
-        return self._keys.begun(record, self.batches.policy_version)
+            return earlier
+        return record
 
     async def _close(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], *values: Any) -> EpisodeRecord:
         """Stop the calls, then ``write``; the caller holds the lock. A refused write leaves the episode open."""

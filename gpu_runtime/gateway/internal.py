@@ -42,7 +42,7 @@ class InternalDoor:
         if request.method == "POST":
             wanted = await _read(request, EpisodeBegin)
             key = request.headers.get("idempotency-key") or None
-            begin = self._episodes.begin(wanted, begin_key=key)
+            begin = self._episodes.begin(wanted, begin_key=key, key_id=request.headers.get("x-key-id", ""))
             # A client that went away while it was held must not leave an open episode that nobody has.
             return model_answer(await unless_gone(request, begin), status=201)
         return model_answer(await self._episodes.page(**page_of(request, limit=100, most=MOST_EPISODES)))

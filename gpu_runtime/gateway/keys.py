@@ -17,9 +17,13 @@ class EpisodeKeys:
         self._assignment, self._now = assignment, now
         self._key = bytes.fromhex(assignment.episode_signing_key)
 
-    def begun(self, record: EpisodeRecord, policy_version: int) -> EpisodeBegun:
-        """What the beginner of an episode is told; the same key however often it is asked."""
-        claim = episode_key.EpisodeClaim(self._assignment.session_id, record.id, math.ceil(record.deadline_at))
+    def begun(self, record: EpisodeRecord, policy_version: int, key_id: str) -> EpisodeBegun:
+        """What the beginner of an episode is told; the same key however often it is asked.
+
+        ``key_id`` is the API key it was begun with, empty when it was none.
+        """
+        deadline_at = math.ceil(record.deadline_at)
+        claim = episode_key.EpisodeClaim(self._assignment.session_id, record.id, deadline_at, key_id)
         return EpisodeBegun(
             episode_id=record.id,
             api_key=episode_key.sign(self._key, claim),

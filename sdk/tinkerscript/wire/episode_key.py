@@ -1,6 +1,7 @@
 """The key of one episode: signed, opaque, checkable without a database.
 
-    key = "tml-ep-" + b64url("session_id|episode_id|expires_at") + "." + b64url(HMAC-SHA256(session_key, payload))
+    key = "tml-ep-" + b64url(payload) + "." + b64url(HMAC-SHA256(session_key, payload))
+    payload = "session_id|episode_id|expires_at|key_id"
     session_key = HMAC-SHA256(server_secret, "episode-key|" + session_id)
 
 The control plane derives ``session_key`` from its secret; the session's runtime is given that one key and no other, so
@@ -25,11 +26,15 @@ class BadEpisodeKey(ValueError):
 
 @dataclass(frozen=True)
 class EpisodeClaim:
-    """What a key says. ``expires_at`` is Unix time in whole seconds."""
+    """What a key says. ``expires_at`` is Unix time in whole seconds.
+
+    ``key_id`` is the API key that began the episode, empty when a person did: once that one ends, so does this.
+    """
 
     session_id: str
     episode_id: str
     expires_at: int
+    key_id: str = ""
 
 
 def session_key(server_secret: bytes, session_id: str) -> bytes:
@@ -39,7 +44,7 @@ def session_key(server_secret: bytes, session_id: str) -> bytes:
 
 def sign(key: bytes, claim: EpisodeClaim) -> str:
     """Make the key of an episode."""
-    payload = f"{claim.session_id}|{claim.episode_id}|{claim.expires_at}".encode()
+    payload = f"{claim.session_id}|{claim.episode_id}|{claim.expires_at}|{claim.key_id}".encode()
     return f"{PREFIX}{_b64(payload)}.{_b64(hmac.digest(key, payload, hashlib.sha256))}"
 
 
@@ -62,8 +67,8 @@ def _parse(token: str) -> tuple[EpisodeClaim, bytes, bytes]:
     try:
         payload_text, signature_text = token.removeprefix(PREFIX).split(".")
         payload, signature = _unb64(payload_text), _unb64(signature_text)
-        session_id, episode_id, expires_at = payload.decode().split("|")
-        return EpisodeClaim(session_id, episode_id, int(expires_at)), payload, signature
+        session_id, episode_id, expires_at, key_id = payload.decode().split("|")
+        return EpisodeClaim(session_id, episode_id, int(expires_at), key_id), payload, signature
     except ValueError:
         raise BadEpisodeKey("not an episode key") from None
 

@@ -116,6 +116,19 @@ async def test_forged_foreign_and_missing_keys_are_401(gateway: Gateway) -> None
         assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
+async def test_the_key_of_an_episode_names_the_api_key_that_begins_it(gateway: Gateway) -> None:
+    async def begun_with(**headers: str) -> str:
+        answer = await gateway.http.post("/episodes", json={}, headers={"X-Relay-Key": RELAY_KEY, **headers})
+        return answer.json()["api_key"]
+
+    assert episode_key.read(await begun_with(**{"X-Key-Id": "key_1"})).key_id == "key_1"
+    assert episode_key.read(await begun_with()).key_id == ""
+    same = {"Idempotency-Key": "once", "X-Key-Id": "key_1"}
+    key = await begun_with(**same)
+    assert await begun_with(**same) == key
+    assert (await gateway.raw_chat(key)).status_code == 200
+
+
 async def test_internal_paths_need_the_relay_key(gateway: Gateway) -> None:
     begun = await gateway.begin()
     for headers in ({}, {"X-Relay-Key": "wrong"}, {"Authorization": f"Bearer {begun['api_key']}"}):
