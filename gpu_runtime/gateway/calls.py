@@ -10,7 +10,7 @@ from typing import Any
 from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.gateway.call_ids import new_call_id
 from gpu_runtime.gateway.episodes import Episodes
-from gpu_runtime.gateway.errors import BadRequest, CallFailed, EpisodeClosed, GatewayError
+from gpu_runtime.gateway.errors import BadRequest, CallFailed, EpisodeClosed, GatewayError, prompt_too_long
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.open_episode import OpenEpisode
 from gpu_runtime.gateway.plan import ChatPlan
@@ -69,8 +69,7 @@ class Calls:
 
     async def compose(self, episode: OpenEpisode, plan: Plan) -> Prompt:
         """The prompt of ``plan``, on the ids of the episode's earlier calls. Raises BadRequest."""
-        conversation = await self._conversation(episode)
-        return await asyncio.to_thread(plan.compose, conversation)
+        return await asyncio.to_thread(plan.compose, await self._conversation(episode))
 
     async def _answer(self, episode: OpenEpisode, plan: Plan, live: LiveCall) -> None:
         try:
@@ -96,7 +95,8 @@ class Calls:
             live.fail(GatewayError("the call failed inside the service", hint="Report this with the request id."))
 
     async def _sample(self, episode: OpenEpisode, plan: Plan, live: LiveCall) -> None:
-        prompt = await self.compose(episode, plan)
+        conversation = await self._conversation(episode)
+        prompt = await asyncio.to_thread(plan.compose, conversation, self.context_length)
         self._check_length(prompt)
         self._episodes.group_found(episode, prompt.ids)
         await self._episodes.call_gate(episode)
@@ -114,7 +114,7 @@ class Calls:
             raise
         record = self._record(episode, plan, live, prompt, answers, begun_at)
         await _to_the_end(self._episodes.call_record(episode, record, parent_prefix_length=prompt.parent_prefix_length))
-        (await self._conversation(episode)).add(record, self._renderer.tool_format)
+        conversation.add(record, self._renderer.tool_format)
         live.finish(record)
 
     async def _conversation(self, episode: OpenEpisode) -> Conversation:
@@ -156,13 +156,8 @@ class Calls:
 
     def _check_length(self, prompt: Prompt) -> None:
         if len(prompt.ids) >= self.context_length:
-            raise BadRequest(
-                f"this model's maximum context length is {self.context_length} tokens, and the prompt is"
-                f" {len(prompt.ids)} tokens, which leaves no room for an answer",
-                hint="Shorten the messages, or create the session with a larger max_context_length.",
-                param="messages" if prompt.names else "prompt",
-                openai_code="context_length_exceeded",
-            )
+            param = "messages" if prompt.names else "prompt"
+            raise prompt_too_long(self.context_length, f"{len(prompt.ids)} tokens", param)
 
     def _record(
         self,

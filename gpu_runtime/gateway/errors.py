@@ -121,6 +121,17 @@ class DiskFull(GatewayError):
     hint = "Free space on the volume of the runtime, then send the request again."
 
 
+def prompt_too_long(context_length: int, tokens: str, param: str) -> BadRequest:
+    """The refusal of a prompt of so many ``tokens`` (in words) that no answer has room after it."""
+    return BadRequest(
+        f"this model's maximum context length is {context_length} tokens, and the prompt is {tokens}, which leaves no"
+        " room for an answer",
+        hint="Shorten the messages, or create the session with a larger max_context_length.",
+        param=param,
+        openai_code="context_length_exceeded",
+    )
+
+
 def episode_closed(record: EpisodeRecord) -> EpisodeClosed:
     """The refusal of an episode that is over, with what the journal knows of its end."""
     why = f" ({record.reason})" if record.reason else ""

@@ -70,9 +70,13 @@ class ChatPlan:
                 openai_code="unsupported_parameter",
             )
 
-    def compose(self, conversation: Conversation) -> Prompt:
-        """The prompt, on the ids that the engine has seen where that is possible. Raises BadRequest."""
-        return compose(self.renderer, conversation, self.messages, self.tools, self.forced)
+    def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:
+        """The prompt, on the ids that the engine has seen where that is possible. Raises BadRequest.
+
+        With a ``context_length`` a prompt that is far longer is refused before it is encoded.
+        """
+        asked = self.messages, self.tools, self.forced
+        return compose(self.renderer, conversation, *asked, context_length=context_length)
 
     def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
         """How to sample answer number ``choice``, of at most ``room`` tokens."""

@@ -26,6 +26,7 @@ class Renderer:
             token_id for token_id, token in self._tokenizer.added_tokens_decoder.items() if token.special
         }
         self._token_texts: dict[int, str] = {}
+        self._longest_token = max(map(len, self._tokenizer.get_vocab()))
         self.end_of_turn = self._probe_end_of_turn()
         self.has_tools = PROBE_TOOL in (self._probe(_user(), tools=[_tool()]) or "")
         self.tool_format = self._probe_tool_format()
@@ -48,6 +49,13 @@ class Renderer:
     def vocabulary(self) -> int:
         """How many token ids there are."""
         return len(self._tokenizer)
+
+    def least_tokens(self, text: str) -> int:
+        """A lower bound on the tokens of ``text`` that costs nothing, for texts that are far too long to be encoded.
+
+        No token stands for more characters than its own has; a normal form such as NFC makes at most one of four.
+        """
+        return len(text) // (4 * self._longest_token)
 
     def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
         """Ids of ``text`` as it is: a template has written its special tokens. ``special`` adds those of plain text."""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_runtime.gateway.errors import prompt_too_long
 from gpu_runtime.gateway.messages import chain
 from gpu_runtime.gateway.render import Renderer
 from gpu_runtime.gateway.tool_calls import ToolFormat
@@ -89,10 +90,16 @@ def compose(
     messages: Sequence[dict[str, Any]],
     tools: Sequence[dict[str, Any]],
     forced: ToolFormat | None = None,
+    *,
+    context_length: int | None = None,
 ) -> Prompt:
-    """The prompt for ``messages`` (normal form). Raises BadRequest where the template refuses them."""
+    """The prompt for ``messages`` (normal form).
+
+    Raises BadRequest where the template refuses them, and for what is far longer than a given ``context_length``.
+    """
     names = chain(messages, tools)
     full = renderer.text(messages, tools, generation=True) + (forced.prefill if forced else "")
+    _refuse_giant(renderer, full, context_length, "messages")
     drift = None
     for tries, (count, source) in enumerate(conversation.earlier(names, messages)):
         if tries == MOST_TRIES:
@@ -107,8 +114,14 @@ def compose(
     return Prompt(renderer.encode(full), names, drift=drift)
 
 
-def compose_text(renderer: Renderer, conversation: Conversation, text: str) -> Prompt:
-    """The prompt for plain ``text``: an earlier call's ids as far as it continues that call's text."""
+def compose_text(
+    renderer: Renderer, conversation: Conversation, text: str, *, context_length: int | None = None
+) -> Prompt:
+    """The prompt for plain ``text``: an earlier call's ids as far as it continues that call's text.
+
+    Raises BadRequest for what is far longer than a given ``context_length``.
+    """
+    _refuse_giant(renderer, text, context_length, "prompt")
     if found := conversation.earlier_text(text):
         length, source = found
         kept = kept_ids(renderer, source.answer)
@@ -119,6 +132,11 @@ def compose_text(renderer: Renderer, conversation: Conversation, text: str) -> P
             rest = renderer.encode(text[length:])
             return Prompt(prefix + rest, [], Parent(source.call_id, source.choice, kept), len(prefix))
     return Prompt(renderer.encode(text, special=True), [])
+
+
+def _refuse_giant(renderer: Renderer, text: str, context_length: int | None, param: str) -> None:
+    if context_length is not None and (least := renderer.least_tokens(text)) >= context_length:
+        raise prompt_too_long(context_length, f"more than {least} tokens", param)
 
 
 def kept_ids(renderer: Renderer, answer: Completion) -> int | None:

@@ -39,11 +39,11 @@ class TextPlan:
         if not isinstance(prompt, str) and not all(0 <= token < self.renderer.vocabulary for token in prompt):
             raise BadRequest(f"token ids are from 0 to {self.renderer.vocabulary - 1}", param="prompt")
 
-    def compose(self, conversation: Conversation) -> Prompt:
+    def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:
         """The ids as given; or those of the text, which continues an earlier call's ids where its text does."""
         prompt = self.request.the_prompt
         if isinstance(prompt, str):
-            return compose_text(self.renderer, conversation, prompt)
+            return compose_text(self.renderer, conversation, prompt, context_length=context_length)
         return Prompt(tuple(prompt), names=[])
 
     def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:

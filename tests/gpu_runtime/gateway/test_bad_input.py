@@ -3,12 +3,17 @@
 import asyncio
 import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from gateway_harness import MODEL, SESSION, Clock, Gateway, running_gateway
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_tokenizers import build_tokenizer
 
 from gpu_runtime.errors import RequestRefused
+from gpu_runtime.gateway.render import Renderer
 from tinkerscript.wire import episode_key
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -116,11 +121,32 @@ async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Ga
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages"])
-async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str) -> None:
+async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused by its size: encoding it would take seconds of everybody's time."""
+    encode = gateway.renderer.encode
+
+    def encode_little(text: str, **options: bool) -> tuple[int, ...]:
+        assert len(text) < 10_000
+        return encode(text, **options)
+
+    monkeypatch.setattr(gateway.renderer, "encode", encode_little)
     text = "all work and no play " * (10 * 2**20 // 21)
     body = json.dumps(DOORS[path]).replace("hello", text).encode()
     error = await refused(gateway, path, body)
     assert "maximum context length is 512" in error["message"]
+
+
+@pytest.mark.parametrize("family", ["chatml", "mistral"])
+def test_the_bound_on_tokens_is_never_above_what_there_are(tmp_path: Path, family: str) -> None:
+    build_tokenizer(tmp_path, family)
+    renderer = Renderer(str(tmp_path))
+
+    @given(st.text(max_size=400) | st.text("<|start_header_id|> ", max_size=400))
+    def bounded(text: str) -> None:
+        assert renderer.least_tokens(text) <= len(renderer.encode(text))
+
+    bounded()
+    assert renderer.least_tokens("x" * 10_000) > 0
 
 
 async def test_ten_thousand_messages(gateway: Gateway) -> None:
