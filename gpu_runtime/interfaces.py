@@ -111,7 +111,6 @@ class Trainer(Protocol):
     """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
 
     dead: bool  # a rank has ended
-    dtype: str  # of its weights: "float32" or "bfloat16"
     on_progress: Callable[[], None]  # called, from any thread, as a command advances
     dtype: str  # of its weights: "float32" or "bfloat16"
 
