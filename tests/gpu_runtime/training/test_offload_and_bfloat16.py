@@ -7,7 +7,7 @@ import torch
 from rank_probe import in_a_rank, weights_after
 from tiny_model import tiny_model_make
 
-from gpu_runtime.errors import TrainerFailed
+from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from tinkerscript.wire.config import SessionConfig
@@ -65,5 +65,5 @@ def test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_
 
 
 def test_offloading_is_refused_where_there_is_no_gpu_to_take_anything_off(model):
-    with pytest.raises(TrainerFailed, match="offload_optimizer"):
+    with pytest.raises(RuntimeFault, match="offload_optimizer"):
         TrainerRanks(model, SessionConfig(offload_optimizer=True), "cpu")
