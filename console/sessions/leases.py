@@ -48,8 +48,7 @@ def lease_issue(*, session: Session) -> str:
     """A new lease; whoever held one before is fenced off. The checkpoints it was writing are given up or asked anew."""
     token = f"{PREFIX}{session.id}.{secrets.token_hex(32)}"
     with transaction.atomic():
-        handle = Session.objects.values_list("launch_handle", flat=True).get(id=session.id) or {}
-        span_open(session=session, lease_sha256=_sha256(token), gpus=handle.get("gpus", 0))
+        span_open(session=session, lease_sha256=_sha256(token), gpus=settings.LAUNCHER.resources.gpus)
         Session.objects.filter(id=session.id).update(
             lease_sha256=_sha256(token),
             lease_expires_at=timezone.now() + timedelta(seconds=settings.LEASE_S),
