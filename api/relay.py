@@ -15,7 +15,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from api.relay_callers import callers
+from api.relay_callers import caller_check
 from api.relay_keys import claim_of
 from api.relay_refusals import PREFIX, Refusal, refusal_for_state, stream_error
 from api.relay_routes import routes
@@ -120,7 +120,7 @@ async def _carry(scope: dict[str, Any], claim: EpisodeClaim, url_path: str, body
     headers = _request_headers(scope["headers"])
     deadline, losses = time.monotonic() + READY_TIMEOUT_S, 0
     while True:
-        await callers.check(claim.key_id)
+        await caller_check(claim.key_id)
         route = await routes.get(claim.session_id)
         if refusal := refusal_for_state(route):
             raise refusal

@@ -20,7 +20,7 @@ CHAT = "/openai/v1/chat/completions"
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay, "READY_TIMEOUT_S", 0.3)
     monkeypatch.setattr(relay, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr("api.relay_routes.FRESH_S", 0.01)
+    monkeypatch.setattr("api.relay_memory.FRESH_S", 0.01)
 
 
 def chat(session: Session, body: bytes = b'{"model": "m"}', path: str = CHAT, **headers: str) -> Call:
@@ -288,7 +288,7 @@ async def test_a_body_over_the_limit_is_413(gateway, served, monkeypatch) -> Non
 
 
 async def test_many_calls_look_their_route_up_once(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr("api.relay_routes.FRESH_S", 60)
+    monkeypatch.setattr("api.relay_memory.FRESH_S", 60)
     await asyncio.sleep(0.02)
     looks = 0
     real = relay_routes.route_get

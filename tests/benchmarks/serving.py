@@ -115,7 +115,7 @@ def _make_rows(gateway_address: str) -> dict[str, object]:
     from django.core.management import call_command
 
     from console.sessions.models import Session
-    from console.users.models import Project
+    from console.users.models import ApiKey, Project
     from tinkerscript.wire.episode_key import EpisodeClaim, session_key, sign
 
     call_command("migrate", interactive=False, verbosity=0)
@@ -124,11 +124,12 @@ def _make_rows(gateway_address: str) -> dict[str, object]:
     project = Project.objects.get(memberships__user=user)
     session, lease = factories.runtime_make(project)
     Session.objects.filter(id=session.id).update(address=gateway_address)
-    claim = EpisodeClaim(session.id, "ep_1", int(time.time()) + 3600)
+    api_key = factories.key_make(project, user)
+    claim = EpisodeClaim(session.id, "ep_1", int(time.time()) + 3600, ApiKey.objects.get(project=project).id)
     return {
         "session_id": session.id,
         "episode_key": sign(session_key(settings.SECRET_KEY.encode(), session.id), claim),
-        "api_key": factories.key_make(project, user),
+        "api_key": api_key,
         "lease": lease,
         "command": [sys.executable, "-m", "console.serve"],
     }
