@@ -8,6 +8,7 @@ from api.contract import Api
 from api.views import account, audit, checkpoints, episodes, pages, projects, runtime, sessions, webhooks
 from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope
 from tinkerscript.wire.audit import AuditPage
+from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeList, EpisodeView
 from tinkerscript.wire.events import EventPage
@@ -84,6 +85,7 @@ route("GET", CHECKPOINT + "/download", checkpoints.checkpoint_download, fetch, C
 route("POST", SESSION + "/episodes", episodes.episode_begin, play, EpisodeBegun, status=201)
 route("GET", SESSION + "/episodes", episodes.episode_list, read, EpisodeList)
 route("GET", EPISODE, episodes.episode_get, read, EpisodeView)
+route("GET", EPISODE + "/calls", episodes.episode_calls, read, EpisodeCalls)
 route("POST", EPISODE + "/end", episodes.episode_end, play, EpisodeView)
 route("POST", EPISODE + "/abandon", episodes.episode_abandon, play, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episodes.episode_heartbeat, play, EpisodeView)

@@ -24,6 +24,17 @@ async def episode_get(request: HttpRequest, session_id: str, episode_id: str) ->
     return await forward(request, session_id, "episodes", episode_id)
 
 
+async def episode_calls(
+    request: HttpRequest,
+    session_id: str,
+    episode_id: str,
+    cursor: str | None = None,
+    limit: int = Query(50, ge=1, le=200),
+) -> HttpResponse:
+    """An episode's LLM calls with their token ids, and how they merged."""
+    return await forward(request, session_id, "episodes", episode_id, "calls")
+
+
 async def episode_end(request: HttpRequest, session_id: str, episode_id: str, body: EpisodeEnd) -> HttpResponse:
     """End an episode with its reward; acknowledged once it is on disk."""
     return await forward(request, session_id, "episodes", episode_id, "end", body=body)

@@ -12,6 +12,7 @@ from .checkpoints import TunedModel
 from .errors import ClientClosed, SessionNotReady, TinkerScriptError, WaitTimeout
 from .states import describe, raise_if_over
 from .transport import Transport
+from .wire.calls import CallView, EpisodeCalls
 from .wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointKind, CheckpointList, CheckpointView
 from .wire.episodes import EpisodeAbandon, EpisodeEnd, EpisodeList, EpisodeView, WorkflowOutput
 from .wire.events import Event, EventKind, EventPage
@@ -76,6 +77,17 @@ class Session:
             cursor = page.next_cursor
             if not cursor:
                 return
+
+    def episode_calls(self, episode_id: str) -> EpisodeCalls:
+        """Every LLM call of an episode with its token ids, in the order of recording, and how they merged."""
+        items: list[CallView] = []
+        cursor: str | None = None
+        while True:
+            page = self.when_ready(partial(self._call_page, episode_id, cursor))
+            items += page.items
+            cursor = page.next_cursor
+            if not cursor:
+                return page.model_copy(update={"items": items})
 
     def events(
         self, after: int = 0, kinds: Collection[EventKind | str] | None = None, follow: bool = False
@@ -221,6 +233,10 @@ class Session:
     def _episode_page(self, cursor: str | None) -> EpisodeList:
         params = {"cursor": cursor}
         return self._transport.request("GET", f"{self._path}/episodes", params=params, response=EpisodeList)
+
+    def _call_page(self, episode_id: str, cursor: str | None) -> EpisodeCalls:
+        path, params = f"{self._path}/episodes/{episode_id}/calls", {"cursor": cursor}
+        return self._transport.request("GET", path, params=params, response=EpisodeCalls)
 
     def _wait_until(
         self, done: Callable[[SessionView], bool], timeout_s: float, goal: str, on_progress: OnProgress | None

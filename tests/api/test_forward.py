@@ -63,6 +63,7 @@ async def test_every_episode_route_has_its_place_at_the_gateway(gateway, served,
     calls = [
         ("GET", "/episodes?limit=2&cursor=c%20d", "", "/episodes?limit=2&cursor=c+d"),
         ("GET", "/episodes/ep_1", "", "/episodes/ep_1"),
+        ("GET", "/episodes/ep_1/calls?limit=2&cursor=4", "", "/episodes/ep_1/calls?limit=2&cursor=4"),
         ("POST", "/episodes/ep_1/end", '{"output": {"reward": 1}}', "/episodes/ep_1/end"),
         ("POST", "/episodes/ep_1/abandon", "{}", "/episodes/ep_1/abandon"),
         ("POST", "/episodes/ep_1/heartbeat", "", "/episodes/ep_1/heartbeat"),

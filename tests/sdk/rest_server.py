@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tinkerscript.wire.calls import CallView, EpisodeCalls, EpisodeReport
 from tinkerscript.wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointView, DownloadFile
 from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeBegun, EpisodeEnd, EpisodeView
 from tinkerscript.wire.events import Event, EventPage
@@ -99,6 +100,7 @@ class RestServer:
         self.stop_leads_to = "stopped"
         self.idle_timeout_s = 600.0
         self.calls_per_episode = 1
+        self.calls: list[CallView] = []  # of every episode
         self.signature = 1  # a URL signed with another one answers 403
         self.store: Callable[[str, bytes, Request], Answer] | None = None
         self.checkpoint_states = ["requested", "uploading", "committed"]
@@ -300,6 +302,13 @@ class RestServer:
         more = str(start + 2) if start + 2 < len(items) else None
         return Answer(200, json.dumps({"items": items[start : start + 2], "next_cursor": more}).encode())
 
+    def _episode_calls(self, request: Request, session_id: str, episode_id: str) -> Answer:
+        start = int(request.query.get("cursor", 0))
+        more = str(start + 2) if start + 2 < len(self.calls) else None
+        counts = {"calls": len(self.calls), "cancelled_calls": 0, "completions": 0, "timelines": 1, "merged_share": 0.5}
+        report = EpisodeReport(**counts, agents=[], drift=[])
+        return reply(200, EpisodeCalls(report=report, items=self.calls[start : start + 2], next_cursor=more))
+
     def _accounting(self, request: Request, session_id: str) -> Answer:
         states = [e.state.value for e in self.episodes.values()]
         counts = {"open": states.count("open"), "waiting": states.count("completed")}
@@ -377,6 +386,7 @@ ROUTES: dict[str, Callable[..., Answer]] = {
     rf"POST {S}/episodes/(\w+)/end": RestServer._end,
     rf"POST {S}/episodes/(\w+)/abandon": RestServer._abandon,
     rf"POST {S}/episodes/(\w+)/heartbeat": RestServer._beat,
+    rf"GET {S}/episodes/(\w+)/calls": RestServer._episode_calls,
     rf"GET {S}/accounting": RestServer._accounting,
     rf"POST {S}/checkpoints": RestServer._checkpoint_create,
     rf"GET {S}/checkpoints": RestServer._checkpoint_list,

@@ -6,6 +6,7 @@ import pytest
 from sdk.rest_server import not_ready, wait_until
 
 from tinkerscript import CheckpointFailed, SessionFailed, WaitTimeout
+from tinkerscript.wire.calls import CallView
 
 
 def fill(server, count):
@@ -77,6 +78,19 @@ def test_episodes_and_accounting(server, session):
     accounting = session.accounting()
     assert (accounting.begun, accounting.open, accounting.waiting) == (6, 1, 5)
     assert accounting.balances
+
+
+def test_calls_of_an_episode_come_over_pages_with_one_report(server, session):
+    numbers = {"begun_at": 1.0, "ended_at": 2.0, "messages_from": 0}
+    nothing = dict.fromkeys(["agent", "continues", "drift"])
+    lists = {"messages": [], "prompt_token_ids": [1], "completions": []}
+    server.calls = [
+        CallView(id=f"call_{n}", status="completed", options={}, **numbers, **nothing, **lists) for n in range(5)
+    ]
+    found = session.episode_calls("ep_1")
+    assert [call.id for call in found.items] == [f"call_{n}" for n in range(5)]
+    assert (found.report.calls, found.next_cursor) == (5, None)
+    assert len(server.seen("GET .*/ep_1/calls")) == 3
 
 
 def test_reading_waits_for_a_session_that_restarts(server, session):
