@@ -45,7 +45,7 @@ class StepMetrics(Response):
     learning_rate: float
     kl_engine: float = Field(description="Mean k3 KL from the engine's to the trainer's log-probabilities.")
     entropy: float = Field(description="Mean negative log-probability of the sampled tokens.")
-    clip_fraction: float
+    clip_fraction: float = Field(description="Share of trained tokens whose ratio is beyond the clip or tis_cap.")
     episodes: int
     groups: int
     groups_skipped: int = Field(description="Groups whose rewards were all equal: no gradient in them.")
