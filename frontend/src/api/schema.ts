@@ -260,6 +260,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/dry-run": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What starting this session would mean; nothing is started.
+         * @description What starting this session would mean; nothing is started.
+         */
+        post: operations["session_dry_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}": {
         parameters: {
             query?: never;
@@ -274,7 +294,11 @@ export interface paths {
         get: operations["session_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Remove a session that has ended, with its record, episodes and checkpoints.
+         * @description Remove a session that has ended, with its record, episodes and checkpoints.
+         */
+        delete: operations["session_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -428,6 +452,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/episodes/{episode_id}/calls": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * An episode's LLM calls with their token ids, and how they merged.
+         * @description An episode's LLM calls with their token ids, and how they merged.
+         */
+        get: operations["episode_calls"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/episodes/{episode_id}/end": {
         parameters: {
             query?: never;
@@ -488,6 +532,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The last lines that the session's runtime wrote.
+         * @description The last lines that the session's runtime wrote.
+         */
+        get: operations["session_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Bring a suspended session back.
+         * @description Bring a suspended session back.
+         */
+        post: operations["session_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/stop": {
         parameters: {
             query?: never;
@@ -502,6 +586,26 @@ export interface paths {
          * @description Ask for the end of a session; asking again changes nothing.
          */
         post: operations["session_stop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Save a ready session's state and free its runtime; a request or resume brings it back.
+         * @description Save a ready session's state and free its runtime; a request or resume brings it back.
+         */
+        post: operations["session_suspend"];
         delete?: never;
         options?: never;
         head?: never;
@@ -741,6 +845,78 @@ export interface components {
             parameters: number | null;
         };
         /**
+         * Budget
+         * @description What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and stops.
+         */
+        Budget: {
+            /**
+             * Device S
+             * @description Seconds of its runtimes times their GPUs; a runtime without one counts as one.
+             */
+            device_s?: number | null;
+            /**
+             * Steps
+             * @description Completed steps. (config.max_steps ends training alone.)
+             */
+            steps?: number | null;
+            /**
+             * Wall S
+             * @description Seconds since it was made, waiting included.
+             */
+            wall_s?: number | null;
+        };
+        /**
+         * CallView
+         * @description One LLM request of an episode. ``messages`` are those that the call it continues has not.
+         */
+        CallView: {
+            /** Agent */
+            agent: string | null;
+            /**
+             * Begun At
+             * @description Unix time in seconds.
+             */
+            begun_at: number;
+            /** Completions */
+            completions: components["schemas"]["SampledAnswer"][];
+            /**
+             * Continues
+             * @description The call whose prompt and answer this one's prompt starts with.
+             */
+            continues: string | null;
+            drift: components["schemas"]["DriftPoint"] | null;
+            /** Ended At */
+            ended_at: number;
+            /**
+             * Id
+             * @description call_X; its answer's id was the same X behind chatcmpl-, cmpl-, resp_ or msg_.
+             */
+            id: string;
+            /** Messages */
+            messages: {
+                [key: string]: unknown;
+            }[];
+            /**
+             * Messages From
+             * @description How many of the request's messages are left out of `messages`.
+             */
+            messages_from: number;
+            /**
+             * Options
+             * @description The request without its messages.
+             */
+            options: {
+                [key: string]: unknown;
+            };
+            /** Prompt Token Ids */
+            prompt_token_ids: number[];
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "completed" | "cancelled";
+        };
+        /**
          * CheckpointCreate
          * @description ``POST /v1/sessions/{id}/checkpoints``: ask the runtime for one.
          */
@@ -874,6 +1050,36 @@ export interface components {
             url: string;
         };
         /**
+         * DriftPoint
+         * @description Where a call continues an earlier one in its messages but not in its tokens, so that a new timeline began.
+         */
+        DriftPoint: {
+            /** Call */
+            call: string;
+            /**
+             * Continues
+             * @description The earlier call.
+             */
+            continues: string;
+            /**
+             * Message
+             * @description Index in the request of the message at which they part.
+             */
+            message: number;
+            /** Reason */
+            reason: string;
+            /**
+             * Renders
+             * @description What the chat template writes there now, a fragment.
+             */
+            renders: string;
+            /**
+             * Saw
+             * @description What the engine had seen there, a fragment.
+             */
+            saw: string;
+        };
+        /**
          * EpisodeAbandon
          * @description ``POST .../abandon``: the episode counts as abandoned for ``reason`` and is never trained.
          */
@@ -935,6 +1141,17 @@ export interface components {
             policy_version: number;
         };
         /**
+         * EpisodeCalls
+         * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/calls``: one page in the order of recording; the whole's report.
+         */
+        EpisodeCalls: {
+            /** Items */
+            items: components["schemas"]["CallView"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+            report: components["schemas"]["EpisodeReport"];
+        };
+        /**
          * EpisodeEnd
          * @description ``POST /v1/sessions/{id}/episodes/{episode_id}/end``: idempotent, acknowledged once it is on disk.
          */
@@ -950,6 +1167,38 @@ export interface components {
             items: components["schemas"]["EpisodeView"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /**
+         * EpisodeReport
+         * @description What became of an episode's calls as training sees them. A call with ``n`` answers has ``n`` completions.
+         */
+        EpisodeReport: {
+            /**
+             * Agents
+             * @description The labels that calls were made under.
+             */
+            agents: string[];
+            /** Calls */
+            calls: number;
+            /**
+             * Cancelled Calls
+             * @description Never answered to the end, never trained.
+             */
+            cancelled_calls: number;
+            /** Completions */
+            completions: number;
+            /** Drift */
+            drift: components["schemas"]["DriftPoint"][];
+            /**
+             * Merged Share
+             * @description Completions that needed no timeline of their own, from 0 to 1.
+             */
+            merged_share: number;
+            /**
+             * Timelines
+             * @description Token sequences that the completions merge into.
+             */
+            timelines: number;
         };
         /**
          * EpisodeState
@@ -1055,7 +1304,7 @@ export interface components {
          * @description What went wrong, for programs. A code keeps its meaning for ever; the message beside it may change.
          * @enum {string}
          */
-        ErrorCode: "invalid_request" | "unknown_base_model" | "invalid_reward" | "unauthenticated" | "budget_exhausted" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "quota_exceeded" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
+        ErrorCode: "invalid_request" | "unknown_base_model" | "does_not_fit" | "invalid_reward" | "unauthenticated" | "budget_exhausted" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "quota_exceeded" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
         /**
          * ErrorDetail
          * @description ``hint`` says what to do next, in words for people.
@@ -1313,6 +1562,37 @@ export interface components {
             role: components["schemas"]["Role"];
         };
         /**
+         * MemoryEstimate
+         * @description Predicted memory of all processes of a session, host and devices together; console/sessions/memory.py says how.
+         */
+        MemoryEstimate: {
+            /**
+             * Activation Bytes
+             * @description Of one micro-batch on every rank; 0 where the model's shape is not known.
+             */
+            activation_bytes: number;
+            /** Engine Bytes */
+            engine_bytes: number;
+            /** Handover Bytes */
+            handover_bytes: number;
+            /** Optimizer Bytes */
+            optimizer_bytes: number;
+            /**
+             * Process Bytes
+             * @description Libraries and buffers, measured.
+             */
+            process_bytes: number;
+            /** Reference Bytes */
+            reference_bytes: number;
+            /** Total Bytes */
+            total_bytes: number;
+            /**
+             * Trainer Bytes
+             * @description Weights and gradients.
+             */
+            trainer_bytes: number;
+        };
+        /**
          * ProjectCreate
          * @description ``POST /v1/projects``. Whoever makes it owns it.
          */
@@ -1360,6 +1640,32 @@ export interface components {
          */
         SampleFate: "accepted" | "trained" | "eval" | "stale";
         /**
+         * SampledAnswer
+         * @description One answer of a call, token by token: the three lists have the same length.
+         */
+        SampledAnswer: {
+            /** Finish Reason */
+            finish_reason: string | null;
+            /** Index */
+            index: number;
+            /**
+             * Logprobs
+             * @description Natural logarithms under the weights alone, at temperature 1 and without top_p, whatever the call asked for: what training compares with. A response_format or a forced tool call narrows them to what it allows.
+             */
+            logprobs: number[];
+            /** Message */
+            message: {
+                [key: string]: unknown;
+            };
+            /**
+             * Policy Versions
+             * @description The policy version whose weights sampled each token.
+             */
+            policy_versions: number[];
+            /** Token Ids */
+            token_ids: number[];
+        };
+        /**
          * Scope
          * @description What a key may do. ``admin`` includes all the others.
          * @enum {string}
@@ -1373,6 +1679,24 @@ export interface components {
          */
         SessionConfig: {
             /**
+             * Adam Beta1
+             * @description AdamW: decay of the mean of gradients.
+             * @default 0.9
+             */
+            adam_beta1?: number;
+            /**
+             * Adam Beta2
+             * @description AdamW: decay of the mean of squared gradients.
+             * @default 0.999
+             */
+            adam_beta2?: number;
+            /**
+             * Adam Eps
+             * @description AdamW: added to the root of the second moment.
+             * @default 1e-8
+             */
+            adam_eps?: number;
+            /**
              * Checkpoint Every Steps
              * @description Steps between `state` checkpoints.
              * @default 10
@@ -1380,16 +1704,22 @@ export interface components {
             checkpoint_every_steps?: number;
             /**
              * Clip High
-             * @description Ratio clip above 1 (DAPO clip-higher: 0.28).
+             * @description Ratio clip above 1 (PPO: 0.2; DAPO: 0.28; GSPO: 4e-4; CISPO: 3).
              * @default 0.2
              */
             clip_high?: number;
             /**
              * Clip Low
-             * @description Ratio clip below 1 (PPO: 0.2).
+             * @description Ratio clip below 1 (PPO: 0.2; GSPO: 3e-4).
              * @default 0.2
              */
             clip_low?: number;
+            /**
+             * Dro Beta
+             * @description DRO: weight of the squared log-ratio (Tinker: 0.05).
+             * @default 0.05
+             */
+            dro_beta?: number;
             /**
              * Dtype
              * @description auto: float32 on CPU, bfloat16 on GPU.
@@ -1447,17 +1777,49 @@ export interface components {
             kl_coef?: number;
             /**
              * Learning Rate
-             * @description AdamW peak learning rate (full weights: 1e-6 to 5e-5).
+             * @description AdamW peak learning rate (all weights: 1e-6 to 5e-5; LoRA: ten times as much).
              * @default 0.00002
              */
             learning_rate?: number;
             /**
+             * Lora Alpha
+             * @description LoRA: an adapter counts alpha / rank times.
+             * @default 32
+             */
+            lora_alpha?: number;
+            /**
+             * Lora Rank
+             * @description Rank of LoRA adapters; 0 trains every weight.
+             * @default 0
+             */
+            lora_rank?: number;
+            /**
+             * Lora Targets
+             * @description LoRA: which linear layers get an adapter.
+             * @default all-linear
+             * @enum {string}
+             */
+            lora_targets?: "all-linear" | "attention" | "mlp";
+            /**
              * Loss
-             * @description Policy loss.
+             * @description Policy loss. cross_entropy: log-probabilities weighted by advantage.
              * @default grpo
              * @enum {string}
              */
-            loss?: "grpo" | "dr_grpo" | "dapo" | "gspo" | "cispo" | "ppo" | "importance_sampling";
+            loss?: "grpo" | "dr_grpo" | "dapo" | "gspo" | "cispo" | "ppo" | "importance_sampling" | "dro" | "cross_entropy";
+            /**
+             * Lr Min Ratio
+             * @description Where a schedule ends, as a part of the peak.
+             * @default 0.1
+             */
+            lr_min_ratio?: number;
+            /**
+             * Lr Schedule
+             * @description From the peak down to its minimum at max_steps, which must then be set.
+             * @default constant
+             * @enum {string}
+             */
+            lr_schedule?: "constant" | "linear" | "cosine";
             /**
              * Max Context Length
              * @description Prompt plus answer of one call, in tokens.
@@ -1494,8 +1856,14 @@ export interface components {
              */
             normalize_advantage?: boolean;
             /**
+             * Offload Optimizer
+             * @description Keep AdamW's moments in host memory. On a CPU, where they are there already, refused.
+             * @default false
+             */
+            offload_optimizer?: boolean;
+            /**
              * Seed
-             * @description One seed for sampling order, batches and initial noise.
+             * @description One seed for sampling order, batches, initial noise and new LoRA weights.
              * @default 0
              */
             seed?: number;
@@ -1512,6 +1880,11 @@ export interface components {
              */
             temperature?: number;
             /**
+             * Tis Cap
+             * @description Truncated importance sampling: stale or mismatched tokens weigh min(trainer / engine, this), in place of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.
+             */
+            tis_cap?: number | null;
+            /**
              * Trainer Ranks
              * @description Trainer processes (one per device).
              * @default 1
@@ -1525,6 +1898,7 @@ export interface components {
             warmup_steps?: number;
             /**
              * Weight Decay
+             * @description AdamW: decoupled weight decay.
              * @default 0
              */
             weight_decay?: number;
@@ -1538,7 +1912,7 @@ export interface components {
         };
         /**
          * SessionCreate
-         * @description ``POST /v1/sessions``.
+         * @description ``POST /v1/sessions``, and ``POST /v1/sessions/dry-run`` with the same body.
          */
         SessionCreate: {
             /**
@@ -1548,9 +1922,21 @@ export interface components {
             base_model: string;
             /**
              * @default {
+             *       "device_s": null,
+             *       "steps": null,
+             *       "wall_s": null
+             *     }
+             */
+            budget?: components["schemas"]["Budget"];
+            /**
+             * @default {
+             *       "adam_beta1": 0.9,
+             *       "adam_beta2": 0.999,
+             *       "adam_eps": 1e-8,
              *       "checkpoint_every_steps": 10,
              *       "clip_high": 0.2,
              *       "clip_low": 0.2,
+             *       "dro_beta": 0.05,
              *       "dtype": "auto",
              *       "episode_idle_timeout_s": 600,
              *       "episode_timeout_s": 3600,
@@ -1561,16 +1947,23 @@ export interface components {
              *       "journal_interval_s": 60,
              *       "kl_coef": 0,
              *       "learning_rate": 0.00002,
+             *       "lora_alpha": 32,
+             *       "lora_rank": 0,
+             *       "lora_targets": "all-linear",
              *       "loss": "grpo",
+             *       "lr_min_ratio": 0.1,
+             *       "lr_schedule": "constant",
              *       "max_context_length": 2048,
              *       "max_staleness": 0,
              *       "max_steps": null,
              *       "max_tokens": 256,
              *       "micro_batch_tokens": 4096,
              *       "normalize_advantage": true,
+             *       "offload_optimizer": false,
              *       "seed": 0,
              *       "tasks_per_batch": 4,
              *       "temperature": 1,
+             *       "tis_cap": null,
              *       "trainer_ranks": 1,
              *       "warmup_steps": 0,
              *       "weight_decay": 0,
@@ -1584,6 +1977,12 @@ export interface components {
              * @default
              */
             name?: string;
+            /**
+             * Priority
+             * @description Among the project's own queued sessions, higher goes first.
+             * @default 0
+             */
+            priority?: number;
         };
         /**
          * SessionList
@@ -1594,6 +1993,35 @@ export interface components {
             items: components["schemas"]["SessionView"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /**
+         * SessionLogs
+         * @description What the session's runtime wrote last, oldest first; empty without a runtime.
+         */
+        SessionLogs: {
+            /** Lines */
+            lines: string[];
+        };
+        /**
+         * SessionPlan
+         * @description What would be started. ``config`` is the effective one: every option with the value that it would have.
+         */
+        SessionPlan: {
+            /** Base Model */
+            base_model: string;
+            config: components["schemas"]["SessionConfig"];
+            /** @description None where the model's size is not known. */
+            memory: components["schemas"]["MemoryEstimate"] | null;
+            /**
+             * Memory Limit Bytes
+             * @description What one runtime may use; None where it is not known.
+             */
+            memory_limit_bytes: number | null;
+            /**
+             * Queue Position
+             * @description Where it would stand now; 1 is next.
+             */
+            queue_position: number;
         };
         /**
          * SessionState
@@ -1653,6 +2081,15 @@ export interface components {
             accounting: components["schemas"]["Accounting"];
             /** Base Model */
             base_model: string;
+            /**
+             * @default {
+             *       "device_s": null,
+             *       "steps": null,
+             *       "wall_s": null
+             *     }
+             */
+            budget: components["schemas"]["Budget"];
+            /** @description The effective one: every option, also those that were not given. */
             config: components["schemas"]["SessionConfig"];
             /**
              * Created At
@@ -1675,6 +2112,11 @@ export interface components {
              * @default 0
              */
             policy_version: number;
+            /**
+             * Priority
+             * @default 0
+             */
+            priority: number;
             /** Project Id */
             project_id: string;
             /**
@@ -2381,6 +2823,11 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
+                /** @description Only those in one of these states. */
+                state?: ("queued" | "provisioning" | "loading" | "ready" | "suspended" | "stopping" | "stopped" | "failed" | "cancelled")[];
+                base_model?: string | null;
+                /** @description Only those with this in their name. */
+                name?: string | null;
             };
             header?: never;
             path?: never;
@@ -2444,6 +2891,42 @@ export interface operations {
             };
         };
     };
+    session_dry_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionCreate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionPlan"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     session_get: {
         parameters: {
             query?: never;
@@ -2463,6 +2946,35 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["SessionView"];
                 };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Refused or failed */
             default: {
@@ -2782,6 +3294,41 @@ export interface operations {
             };
         };
     };
+    episode_calls: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeCalls"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     episode_end: {
         parameters: {
             query?: never;
@@ -2894,7 +3441,108 @@ export interface operations {
             };
         };
     };
+    session_logs: {
+        parameters: {
+            query?: {
+                lines?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionLogs"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_resume: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     session_stop: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_suspend: {
         parameters: {
             query?: never;
             header?: {
