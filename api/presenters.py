@@ -154,14 +154,14 @@ def _session_view(session: Session, place: int | None) -> SessionView:
 
 def checkpoint_view(checkpoint: Checkpoint) -> CheckpointView:
     """A checkpoint in any state."""
-    sizes = [file["size_bytes"] for file in checkpoint.files]
     return CheckpointView(
         id=checkpoint.id,
         session_id=checkpoint.session_id,
         kind=checkpoint.kind,
         state=checkpoint.state,
         step=checkpoint.step,
-        size_bytes=sum(sizes) if sizes else None,
+        size_bytes=checkpoint.size_bytes if checkpoint.files else None,
+        pinned=checkpoint.pinned,
         failure=checkpoint.failure,
         created_at=checkpoint.created_at,
         committed_at=checkpoint.committed_at,

@@ -79,6 +79,8 @@ route("GET", SESSION + "/events", sessions.event_list, read, EventPage)
 route("POST", SESSION + "/checkpoints", checkpoints.checkpoint_create, write, CheckpointView, status=202, once=True)
 route("GET", SESSION + "/checkpoints", checkpoints.checkpoint_list, fetch, CheckpointList)
 route("GET", CHECKPOINT, checkpoints.checkpoint_get, fetch, CheckpointView)
+route("PATCH", CHECKPOINT, checkpoints.checkpoint_update, write, CheckpointView)
+route("DELETE", CHECKPOINT, checkpoints.checkpoint_delete, write, None, status=204)
 route("GET", CHECKPOINT + "/download", checkpoints.checkpoint_download, fetch, CheckpointDownload, audit=True)
 
 # Checked here, answered by the session's gateway, which also keeps them from happening twice.

@@ -17,6 +17,7 @@ TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:pass
 TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
 TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, or one person
+TINKERSCRIPT_CHECKPOINT_DAYS 0                     days after which checkpoints that are not pinned go; 0: none go
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
 REDIS_URL               (in memory)                channel layer and cache for more than one server process
@@ -203,6 +204,7 @@ HEADLESS_FRONTEND_URLS = {
     "account_signup": f"{PUBLIC_URL}/signup",
 }
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
+CHECKPOINT_DAYS = read_int("TINKERSCRIPT_CHECKPOINT_DAYS", 0, low=0, high=36_500)  # 0: no limit
 RATE_LIMIT_PER_MINUTE = read_int("TINKERSCRIPT_RATE_LIMIT", 6000, low=60, high=1_000_000)
 WEBHOOKS_PRIVATE = read_text("TINKERSCRIPT_WEBHOOKS_PRIVATE", "0", among=("0", "1")) == "1"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.startswith("https://")

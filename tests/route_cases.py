@@ -32,6 +32,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", S + "/checkpoints"): {},
     ("GET", S + "/checkpoints"): None,
     ("GET", C): None,
+    ("PATCH", C): {"pinned": True},
+    ("DELETE", C): None,
     ("GET", C + "/download"): None,
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,

@@ -3,8 +3,14 @@
 from django.http import HttpRequest
 
 from api.presenters import checkpoint_view
-from console.sessions import checkpoints
-from tinkerscript.wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointList, CheckpointView
+from console.sessions import checkpoints, removal, retention
+from tinkerscript.wire.checkpoints import (
+    CheckpointCreate,
+    CheckpointDownload,
+    CheckpointList,
+    CheckpointUpdate,
+    CheckpointView,
+)
 
 
 def checkpoint_create(request: HttpRequest, session_id: str, body: CheckpointCreate) -> CheckpointView:
@@ -25,6 +31,19 @@ def checkpoint_get(request: HttpRequest, session_id: str, checkpoint_id: str) ->
     return checkpoint_view(
         checkpoints.checkpoint_get(project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id)
     )
+
+
+def checkpoint_update(
+    request: HttpRequest, session_id: str, checkpoint_id: str, body: CheckpointUpdate
+) -> CheckpointView:
+    """Pin a checkpoint, so that it is kept whatever its age, or let it go."""
+    ids = {"session_id": session_id, "checkpoint_id": checkpoint_id}
+    return checkpoint_view(retention.checkpoint_pin(project=request.auth.project, pinned=body.pinned, **ids))
+
+
+def checkpoint_delete(request: HttpRequest, session_id: str, checkpoint_id: str) -> None:
+    """Remove a checkpoint."""
+    removal.checkpoint_delete(project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id)
 
 
 def checkpoint_download(request: HttpRequest, session_id: str, checkpoint_id: str) -> CheckpointDownload:

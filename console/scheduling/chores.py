@@ -7,6 +7,7 @@ from django.db import close_old_connections, connections
 
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.removal import removals_finish
+from console.sessions.retention import checkpoints_expire
 from console.webhooks.sending import deliveries_send
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class Chores:
             try:
                 close_old_connections()
                 sessions_over_budget_stop()
+                checkpoints_expire()
                 removals_finish()
                 sent = deliveries_send()
             except Exception:

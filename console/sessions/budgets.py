@@ -6,7 +6,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from console.live.services import event_record
-from console.sessions.checkpoints import checkpoint_request
+from console.sessions.checkpoints import checkpoint_order
 from console.sessions.models import Checkpoint, Session
 from console.sessions.services import session_stop
 from console.sessions.states import ENDED
@@ -50,7 +50,7 @@ def _end(session: Session, limit: str, allowed: float, used: float) -> None:
     last = session.checkpoints.filter(kind=CheckpointKind.MODEL).order_by("-created_at").first()
     if session.state == SessionState.READY and not _is_kept(session, last):
         if last is None or last.state not in PENDING:
-            checkpoint_request(project=session.project, session_id=session.id, kind=CheckpointKind.MODEL)
+            checkpoint_order(session=session, kind=CheckpointKind.MODEL)
             return
         if timezone.now() - last.created_at < timedelta(seconds=CHECKPOINT_WAIT_S):
             return

@@ -10,7 +10,8 @@ from django.utils import timezone
 from console.errors import Conflict, NotFound
 from console.live.services import event_record
 from console.sessions import storage
-from console.sessions.models import Checkpoint
+from console.sessions.models import Checkpoint, Session
+from console.sessions.quotas import storage_quota_check
 from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
 from console.users.models import Project
@@ -22,7 +23,7 @@ from tinkerscript.wire.sessions import SessionState
 def checkpoint_request(*, project: Project, session_id: str, kind: CheckpointKind) -> Checkpoint:
     """Ask the session's runtime for a checkpoint; a suspended session wakes for it.
 
-    Raises NotFound, Conflict when the session has ended.
+    Raises NotFound, Conflict when the session has ended, QuotaExceeded.
     """
     session = session_get(project=project, session_id=session_id)
     if SessionState(session.state).is_terminal:
@@ -30,6 +31,12 @@ def checkpoint_request(*, project: Project, session_id: str, kind: CheckpointKin
             f"The session is {session.state}: there is no runtime left to write a checkpoint.",
             hint="Download one of its committed checkpoints, or start a new session.",
         )
+    storage_quota_check(project=project)
+    return checkpoint_order(session=session, kind=kind)
+
+
+def checkpoint_order(*, session: Session, kind: CheckpointKind) -> Checkpoint:
+    """A checkpoint that the session's runtime will be asked for until it is there, whatever the quota."""
     with transaction.atomic():
         checkpoint = Checkpoint.objects.create(session=session, kind=kind, ordered=True)
         event_record(

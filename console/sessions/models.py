@@ -75,15 +75,17 @@ class Checkpoint(models.Model):
     ordered = models.BooleanField(default=False)  # somebody asked for it: it is asked of each runtime until it is there
     step = models.PositiveIntegerField(null=True)
     files = models.JSONField(default=list)  # [{"path", "size_bytes", "sha256"}]
+    size_bytes = models.PositiveBigIntegerField(default=0)  # of all files
+    pinned = models.BooleanField(default=False)  # kept until somebody deletes it
     failure = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     committed_at = models.DateTimeField(null=True)
 
 
 class Removal(models.Model):
-    """A session that was deleted and whose bytes, in the store and on disk, are still to go."""
+    """Objects of the store that were deleted and are still to go: all whose key begins with ``prefix``."""
 
-    session_id = models.CharField(primary_key=True, max_length=40)
+    prefix = models.CharField(primary_key=True, max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
 
 

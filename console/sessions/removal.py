@@ -1,4 +1,4 @@
-"""Deleting a session that has ended: its rows at once, its bytes soon after. What it used stays on the bill."""
+"""Deleting: rows at once, bytes soon after. What was used stays on the bill."""
 
 import logging
 import shutil
@@ -7,21 +7,21 @@ from django.conf import settings
 from django.db import transaction
 
 from console.errors import Conflict, StorageUnavailable
-from console.live.services import events_delete
+from console.live.services import event_record, events_delete
 from console.sessions import storage
-from console.sessions.models import Removal
+from console.sessions.checkpoints import checkpoint_get, checkpoint_key, checkpoint_resume_get
+from console.sessions.models import Checkpoint, Removal
 from console.sessions.selectors import session_get
 from console.users.models import Project
+from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
 log = logging.getLogger(__name__)
 
 
 def session_delete(*, project: Project, session_id: str) -> None:
-    """Remove the session, its record and its checkpoints. Raises NotFound, Conflict while it runs.
-
-    A row remembers that its bytes are still to go, so that a kill or a store that is away leaves nothing behind.
-    """
+    """Remove the session, its record and its checkpoints. Raises NotFound, Conflict while it runs."""
     session = session_get(project=project, session_id=session_id)
     if not SessionState(session.state).is_terminal or session.launch_handle:
         raise Conflict(
@@ -30,18 +30,43 @@ def session_delete(*, project: Project, session_id: str) -> None:
             details={"state": session.state},
         )
     with transaction.atomic():
-        Removal.objects.create(session_id=session.id)
+        Removal.objects.create(prefix=f"sessions/{session.id}/")
         events_delete(session_id=session.id)
         session.delete()
+    shutil.rmtree(settings.DATA / "runtimes" / session_id, ignore_errors=True)
+
+
+def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) -> None:
+    """Remove a checkpoint. Raises NotFound, Conflict while it is being written or the session would resume from it."""
+    checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
+    if checkpoint.state in {CheckpointState.REQUESTED, CheckpointState.UPLOADING}:
+        raise Conflict(
+            f"The checkpoint is {checkpoint.state}.", hint="Delete it once it is committed, or stop the session."
+        )
+    ended = SessionState(checkpoint.session.state).is_terminal
+    if not ended and checkpoint == checkpoint_resume_get(session_id=session_id):
+        raise Conflict("The session would resume from this checkpoint.", hint="Take a newer one, or stop the session.")
+    checkpoint_remove(checkpoint, reason="deleted by the user")
+
+
+def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
+    """Remove a checkpoint that nothing needs.
+
+    A row remembers that its bytes are still to go, so that a kill or a store that is away leaves nothing behind.
+    """
+    with transaction.atomic():
+        Removal.objects.create(prefix=checkpoint_key(checkpoint, ""))
+        data = {"name": "checkpoint_deleted", "checkpoint_id": checkpoint.id, "reason": reason}
+        event_record(session_id=checkpoint.session_id, kind=EventKind.EVENT, data=data)
+        checkpoint.delete()
 
 
 def removals_finish() -> None:
-    """Remove the bytes of deleted sessions; what the store does not take is tried again at the next call."""
+    """Remove the bytes of what was deleted; what the store does not take is tried again at the next call."""
     for removal in Removal.objects.order_by("created_at"):
         try:
-            storage.delete_under(f"sessions/{removal.session_id}/")
+            storage.delete_under(removal.prefix)
         except StorageUnavailable as away:
-            log.warning("the bytes of %s could not be removed yet: %s", removal.session_id, away)
+            log.warning("%s could not be removed yet: %s", removal.prefix, away)
             return
-        shutil.rmtree(settings.DATA / "runtimes" / removal.session_id, ignore_errors=True)
         removal.delete()

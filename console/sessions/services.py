@@ -3,11 +3,12 @@
 from django.db import transaction
 from django.utils import timezone
 
-from console.errors import Conflict, QuotaExceeded
+from console.errors import Conflict
 from console.live.services import event_record
 from console.sessions.models import Session
 from console.sessions.moves import session_move
 from console.sessions.plan import session_plan
+from console.sessions.quotas import session_quota_check
 from console.sessions.selectors import session_get
 from console.sessions.states import ENDED, Actor
 from console.users.models import ApiKey, Project
@@ -24,7 +25,7 @@ def session_create(*, project: Project, body: SessionCreate, key: ApiKey | None 
     """
     plan = session_plan(body=body, key=key)
     with transaction.atomic():
-        _quota_check(project)
+        session_quota_check(project=project)
         session = Session.objects.create(
             project=project,
             key=key,
@@ -123,19 +124,6 @@ def session_wake(*, session: Session) -> Session:
         pass
     session.refresh_from_db()
     return session
-
-
-def _quota_check(project: Project) -> None:
-    if project.session_quota is None:
-        return
-    Project.objects.select_for_update().get(id=project.id)  # two at once must not both take the last place
-    used = Session.objects.filter(project=project).exclude(state__in=ENDED).count()
-    if used >= project.session_quota:
-        raise QuotaExceeded(
-            f"This project may have {project.session_quota} sessions that have not ended, and has {used}.",
-            hint="Stop one of them, or ask who runs this server for more.",
-            details={"limit": project.session_quota, "used": used},
-        )
 
 
 def _desire(session: Session, desired: str) -> bool:

@@ -113,6 +113,7 @@ def _checkpoint_uploading(checkpoint: Checkpoint, body: UploadOpen) -> None:
     checkpoint.state = CheckpointState.UPLOADING
     checkpoint.step = body.step
     checkpoint.files = [file.model_dump() for file in body.files]
+    checkpoint.size_bytes = sum(file.size_bytes for file in body.files)
     checkpoint.save()
 
 
@@ -181,7 +182,7 @@ def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
                 "checkpoint_id": checkpoint.id,
                 "kind": checkpoint.kind,
                 "step": checkpoint.step,
-                "size_bytes": sum(file["size_bytes"] for file in checkpoint.files),
+                "size_bytes": checkpoint.size_bytes,
             },
         )
         event_announce(
@@ -210,7 +211,7 @@ def _journal_commit(session: Session, upload: Upload) -> None:
 def _prune(session: Session) -> None:
     """Drop the oldest automatic ``state`` checkpoints: each is three times the model and only the last is resumed."""
     automatic = Checkpoint.objects.filter(
-        session=session, kind=CheckpointKind.STATE, state=CheckpointState.COMMITTED, ordered=False
+        session=session, kind=CheckpointKind.STATE, state=CheckpointState.COMMITTED, ordered=False, pinned=False
     )
     for checkpoint in automatic.order_by("-step", "-committed_at")[KEPT_STATES:]:
         # The manifest goes first: from then on a reader sees no checkpoint here.

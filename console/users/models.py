@@ -39,6 +39,7 @@ class Project(models.Model):
     # Set by who runs the server (manage.py set_quota); none means no limit.
     device_quota = models.PositiveIntegerField(null=True)  # GPUs in use at once; a runtime without one counts as one
     session_quota = models.PositiveIntegerField(null=True)  # sessions that have not ended
+    storage_quota_bytes = models.PositiveBigIntegerField(null=True)  # committed checkpoints
 
 
 class Membership(models.Model):

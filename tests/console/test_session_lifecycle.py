@@ -12,7 +12,7 @@ from console.errors import Conflict, DoesNotFit, QuotaExceeded
 from console.live.models import EventRecord
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
-from console.sessions import budgets, plan, removal, services, storage
+from console.sessions import budgets, checkpoints, plan, removal, retention, services, storage
 from console.sessions.catalogue import weights_count
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from tinkerscript.wire.config import SessionConfig
@@ -70,7 +70,7 @@ def test_a_project_over_its_quota_of_sessions_is_told_what_is_left(project, caps
     call_command("set_quota", project.id, "--sessions", "none")
     project.refresh_from_db()
     services.session_create(project=project, body=BODY)
-    assert "sessions no limit" in capsys.readouterr().out
+    assert "sessions no limit, storage_gib no limit" in capsys.readouterr().out
 
 
 # -- Suspend and resume ----------------------------------------------------------------------------------------------
@@ -168,6 +168,59 @@ def test_a_session_without_a_budget_is_left_alone(project) -> None:
     assert session.desired == "run" and names(session) == []
 
 
+# -- Checkpoints that stay and go -------------------------------------------------------------------------------------
+
+
+def committed(session: Session, *, days_old: float = 0, **fields: object) -> Checkpoint:
+    at = timezone.now() - timedelta(days=days_old)
+    given = {"kind": "model", "size_bytes": 1 << 30} | fields
+    return Checkpoint.objects.create(session=session, state="committed", committed_at=at, step=1, **given)
+
+
+def test_old_checkpoints_go_but_not_pinned_ones_nor_what_a_session_resumes_from(project, monkeypatch) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    gone, pinned, young = committed(session, days_old=8), committed(session, days_old=8), committed(session)
+    resume = committed(session, days_old=8, kind="state")
+    told = retention.checkpoint_pin(project=project, session_id=session.id, checkpoint_id=pinned.id, pinned=True)
+    assert told.pinned
+    retention.checkpoints_expire()
+    assert session.checkpoints.count() == 4, "without the setting nothing goes"
+    monkeypatch.setattr(settings, "CHECKPOINT_DAYS", 7)
+    retention.checkpoints_expire()
+    assert set(session.checkpoints.values_list("id", flat=True)) == {pinned.id, young.id, resume.id}
+    assert Removal.objects.get().prefix == f"sessions/{session.id}/checkpoints/{gone.id}/"
+    assert names(session) == ["checkpoint_deleted"]
+
+
+def test_what_a_living_session_would_resume_from_cannot_be_deleted(project) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    resume = committed(session, kind="state")
+    ids = {"project": project, "session_id": session.id, "checkpoint_id": resume.id}
+    with pytest.raises(Conflict, match="resume from"):
+        removal.checkpoint_delete(**ids)
+    Session.objects.filter(id=session.id).update(state=SessionState.STOPPED)
+    removal.checkpoint_delete(**ids)
+    assert not session.checkpoints.exists()
+
+
+def test_a_checkpoint_in_the_making_cannot_be_deleted(project) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    checkpoint = checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+    with pytest.raises(Conflict, match="requested"):
+        removal.checkpoint_delete(project=project, session_id=session.id, checkpoint_id=checkpoint.id)
+
+
+def test_a_project_over_its_storage_orders_no_checkpoint_but_its_budget_still_does(project) -> None:
+    session = budgeted(project, Budget(steps=1), state=SessionState.READY, policy_version=2, policy_version_high=2)
+    committed(session)
+    call_command("set_quota", project.id, "--storage-gib", "1")
+    project.refresh_from_db()
+    with pytest.raises(QuotaExceeded, match=r"stores 1\.00 GiB"):
+        checkpoints.checkpoint_request(project=project, session_id=session.id, kind="model")
+    budgets.sessions_over_budget_stop()
+    assert session.checkpoints.filter(state="requested").count() == 1
+
+
 # -- Deletion ---------------------------------------------------------------------------------------------------------
 
 
@@ -191,7 +244,7 @@ def test_bytes_wait_for_a_store_that_is_away(project, monkeypatch) -> None:
     session = factories.session_make(project, state=SessionState.STOPPED)
     removal.session_delete(project=project, session_id=session.id)
     removal.removals_finish()
-    assert Removal.objects.filter(session_id=session.id).exists()
+    assert Removal.objects.filter(prefix=f"sessions/{session.id}/").exists()
 
 
 def test_a_session_that_runs_is_not_deleted(project) -> None:

@@ -31,6 +31,12 @@ class CheckpointCreate(Request):
     kind: Literal[CheckpointKind.STATE, CheckpointKind.MODEL] = CheckpointKind.MODEL
 
 
+class CheckpointUpdate(Request):
+    """``PATCH /v1/sessions/{id}/checkpoints/{checkpoint_id}``."""
+
+    pinned: bool = Field(description="A pinned checkpoint is kept until it is deleted, whatever its age.")
+
+
 class ManifestFile(Response):
     """One file of a checkpoint. ``path`` is relative, with forward slashes."""
 
@@ -59,6 +65,7 @@ class CheckpointView(Response):
     state: CheckpointState
     step: int | None = None
     size_bytes: int | None = None
+    pinned: bool = False
     failure: str = ""
     created_at: datetime
     committed_at: datetime | None = None
