@@ -14,14 +14,15 @@ def main() -> int:
     """Run one session. The exit code says how it ended: 0 as asked, 1 by a fault (the reconciler starts it again)."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    faulthandler.register(signal.SIGUSR1)  # a stack dump on request, for a runtime that seems stuck
+    faulthandler.enable()  # a crash in C leaves a stack in the log
+    faulthandler.register(signal.SIGUSR1)  # so does this signal, until the watchdog gives the stacks a file
     config = config_load()
     from .run import run  # after the lease has left the environment; it imports torch
 
     async def until_terminated() -> None:
         # SIGTERM unwinds like any other end, so that the engine and the ranks are closed on the way out.
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
-        await run(config)
+        await run(config, hard_exit=True)
 
     try:
         asyncio.run(until_terminated())

@@ -21,6 +21,7 @@ from tinkerscript.wire.runtime import Assignment, CheckpointOrder, FailureReport
 from tinkerscript.wire.sessions import Accounting
 
 from .config import RuntimeConfig
+from .deadlines import DEADLINES_S, Phase
 from .errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault
 from .lease import ControlPlaneAway, LeaseClient
 
@@ -50,6 +51,8 @@ class Status:
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
+        self._doing = Phase.LOADING
+        self._advanced_at = time.monotonic()
 
     def update(self, **changes: Any) -> None:
         """Set fields as one: no heartbeat sees half of the change. Raises AttributeError for an unknown field."""
@@ -58,11 +61,30 @@ class Status:
                 getattr(self, name)
                 setattr(self, name, value)
 
-    def advance(self, phase: str | None = None) -> None:
-        """Real work advanced: the control plane's progress clock starts anew."""
+    def begin(self, doing: Phase, words: str) -> None:
+        """A phase begins: what it is in words, and the deadline that it stands under."""
         with self._lock:
-            self.progress += 1
-            self.phase = self.phase if phase is None else phase
+            self.phase, self._doing = words, doing
+            self._count()
+
+    def advance(self) -> None:
+        """Real work advanced: every progress clock starts anew, here and in the control plane."""
+        with self._lock:
+            self._count()
+
+    def stuck(self) -> str | None:
+        """Why the phase counts as stuck, or None."""
+        with self._lock:
+            still_s = time.monotonic() - self._advanced_at
+            if still_s <= DEADLINES_S[self._doing]:
+                return None
+            if self._doing == Phase.WAITING:
+                return f"the runtime's main loop did not turn for {still_s:.0f} s"
+            return f"{self.phase or self._doing}: no progress for {still_s:.0f} s"
+
+    def _count(self) -> None:
+        self.progress += 1
+        self._advanced_at = time.monotonic()
 
     def snapshot(self) -> RuntimeState:
         """The fields as a message. Raises pydantic.ValidationError if one is out of its bounds."""
@@ -146,6 +168,17 @@ class Agent:
         while self._queue and self.lost is None and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
         return not self._queue
+
+    def drain(self, timeout_s: float) -> bool:
+        """As ``flush``, for a thread that is not the main loop's."""
+        deadline = time.monotonic() + timeout_s
+        while self._queue and self.lost is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self._queue
+
+    def give_up(self, fault: RuntimeFault) -> None:
+        """The runtime must end with ``fault``. From any thread; the first fault stands."""
+        self._lose(fault)
 
     async def fail(self, code: str, cause: str, hint: str = "", *, deadline_s: float = 60.0) -> None:
         """Give the session up with a named cause, after what was reported before it. Raises as ``call`` does."""

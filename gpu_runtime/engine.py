@@ -2,15 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpu_runtime.errors import EngineDead, RequestRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.stacks import stacks_folder
 from tinkerscript.wire.config import SessionConfig
 
 # Seconds. Start covers loading a large model; a hand-over waits for calls in flight, whose own length bounds it.
-START_S, HANDOVER_S = 900.0, 600.0
+START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
+
+# Of the memory of a GPU that is shared with the trainer, whose weights and (unless offloaded) moments stay there too.
+SHARED_MEMORY = 0.5
 
 # On a CPU vLLM puts its one worker into a process of its own, and its core spins while that worker computes: on two
 # cores a call then takes 4.6 times as long (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
@@ -21,14 +26,30 @@ IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 class VllmEngine:
     """One vLLM engine in a child process. Build it with ``start``."""
 
-    def __init__(self, llm, context_length: int) -> None:
+    def __init__(self, llm, context_length: int, *, shares_device: bool = False) -> None:
         self._llm = llm
         self.context_length = context_length
+        self.shares_device = shares_device
         self.version = 0
+        self._calls = 0
+        self._open, self._drained = asyncio.Event(), asyncio.Event()
+        self._open.set()
+        self._drained.set()
 
     @classmethod
-    async def start(cls, model_path: str, config: SessionConfig, device: str) -> "VllmEngine":
-        """Load ``model_path`` and wait until it can serve. Raises EngineDead."""
+    async def start(
+        cls,
+        model_path: str,
+        config: SessionConfig,
+        device: str,
+        *,
+        shares_device: bool = False,
+        gpus: Sequence[str] = (),
+    ) -> "VllmEngine":
+        """Load ``model_path`` and wait until it can serve. Raises EngineDead.
+
+        ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
+        """
         _environment(device)
         # Here and not above: vLLM reads its environment when it is imported.
         from vllm.engine.arg_utils import AsyncEngineArgs
@@ -48,12 +69,17 @@ class VllmEngine:
             logprobs_mode="raw_logprobs",  # of the weights alone, as the trainer computes them: see interfaces.Delta
             max_logprobs=20,
             disable_log_stats=True,
+            **({"enable_sleep_mode": True, "gpu_memory_utilization": SHARED_MEMORY} if shares_device else {}),
         )
         try:
-            llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
+            with _visible(gpus):
+                llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
         except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
-        return cls(llm, config.max_context_length)
+        engine = cls(llm, config.max_context_length, shares_device=shares_device)
+        if (stacks := stacks_folder()) is not None:
+            await llm.collective_rpc("stacks_on_signal", args=(str(stacks),))
+        return engine
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
@@ -62,7 +88,10 @@ class VllmEngine:
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
+        await self._open.wait()
         version = self.version
+        self._calls += 1
+        self._drained.clear()
         stream = self._llm.generate({"prompt_token_ids": list(prompt_ids)}, _parameters(options), request_id)
         try:
             async for output in stream:
@@ -73,9 +102,13 @@ class VllmEngine:
             raise EngineDead(f"the engine failed while generating: {error}") from error
         finally:
             await stream.aclose()
+            self._calls -= 1
+            if self._calls == 0:
+                self._drained.set()
 
     async def load_weights(self, folder: Path, version: int) -> None:
         """Let calls in flight finish, take the weights, forget the cached prefixes, go on. Raises EngineDead."""
+        await self._close_doors()
         try:
             async with asyncio.timeout(HANDOVER_S):
                 await self._llm.pause_generation(mode="wait", clear_cache=True)
@@ -84,6 +117,38 @@ class VllmEngine:
                 await self._llm.resume_generation()
         except TimeoutError as error:
             raise EngineDead("the engine did not take the new weights before its deadline") from error
+        self._open.set()
+
+    async def sleep(self) -> None:
+        """Let calls in flight finish, then keep the weights in host memory and free those of the device.
+
+        vLLM's level 1: a step that is refused needs the old weights back. Raises EngineDead.
+        """
+        await self._close_doors()
+        try:
+            async with asyncio.timeout(SLEEP_S):
+                await self._llm.sleep(level=1, mode="wait")
+        except TimeoutError as error:
+            raise EngineDead("the engine did not free its device before its deadline") from error
+
+    async def wake(self) -> None:
+        """Serve again. Raises EngineDead."""
+        try:
+            async with asyncio.timeout(SLEEP_S):
+                await self._llm.wake_up()
+        except TimeoutError as error:
+            raise EngineDead("the engine did not wake before its deadline") from error
+        self._open.set()
+
+    async def _close_doors(self) -> None:
+        """New calls wait, those inside end. Counted here and not by vLLM's own pause: a call that vLLM has queued but
+        not begun would be sampled with the next weights under the number of the last."""
+        self._open.clear()
+        try:
+            async with asyncio.timeout(HANDOVER_S):
+                await self._drained.wait()
+        except TimeoutError as error:
+            raise EngineDead(f"{self._calls} calls did not end within {HANDOVER_S:g} s") from error
 
     @property
     def dead(self) -> bool:
@@ -93,6 +158,23 @@ class VllmEngine:
     async def close(self) -> None:
         """End vLLM's processes; it gives them a grace and then kills them."""
         await asyncio.to_thread(self._llm.shutdown)
+
+
+@contextmanager
+def _visible(gpus: Sequence[str]) -> Iterator[None]:
+    """What vLLM's processes, which are started meanwhile, see as their GPUs."""
+    if not gpus:
+        yield
+        return
+    before = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUDA_VISIBLE_DEVICES"]
+        else:
+            os.environ["CUDA_VISIBLE_DEVICES"] = before
 
 
 def _environment(device: str) -> None:

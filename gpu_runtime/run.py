@@ -7,17 +7,21 @@ import asyncio
 import logging
 import shutil
 import tempfile
+import time
+import traceback
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder
 
 from .agent import Agent
 from .config import RuntimeConfig
+from .deadlines import Phase
 from .engine import VllmEngine
-from .errors import EngineDead, RuntimeFault, StoreUnavailable, TrainerFailed
+from .errors import EngineDead, PlacementImpossible, RuntimeFault, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .gateway.batches import Batches
 from .gateway.episodes import Episodes
@@ -25,50 +29,84 @@ from .gateway.render import Renderer
 from .interfaces import Engine, Trainer
 from .journal import Journal
 from .learner import Learner
+from .place import address_advertise, devices_verify
+from .placement import gpus_visible, placement_choose
 from .replica import JournalReplica
 from .training.ranks import TrainerRanks
+from .watchdog import Watchdog
+from .watched_engine import WatchedEngine
 from .weights.store import journal_fetch
 
 log = logging.getLogger(__name__)
 
 
-async def run(config: RuntimeConfig) -> None:
-    """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on."""
+async def run(config: RuntimeConfig, *, hard_exit: bool = False) -> None:
+    """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on.
+
+    ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
+    """
     async with Agent(config) as agent:
         assignment = await agent.register()
-        journal = await open_journal(assignment, config.runtime_dir)
-        agent.status.advance("loading the engine and the trainer")
-        with handover_folder(config.session_id) as handover:
-            async with open_engine_and_trainer(assignment) as (engine, trainer):
-                await serve_session(agent, assignment, journal, engine, trainer, config.runtime_dir, handover)
+        agent.status.begin(Phase.LOADING, "loading the engine and the trainer")
+        with Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog:
+            try:
+                async with until_one_fails([agent_lost(agent)]):
+                    await load_and_serve(agent, assignment, config, watchdog)
+            except PlacementImpossible as fault:
+                await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
+            except Exception as error:
+                report_end(agent, error)
+                raise
+
+
+async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
+    """Bring up the parts and serve."""
+    devices_verify(config.gpus)
+    journal = await open_journal(assignment, config.runtime_dir)
+    with handover_folder(config.session_id) as handover:
+        async with open_engine_and_trainer(assignment) as (engine, trainer):
+            watched = WatchedEngine(engine)
+            watchdog.watch(watched)
+            await serve_session(agent, assignment, journal, watched, trainer, config, handover)
+
+
+def report_end(agent: Agent, error: Exception) -> None:
+    """Put on the session's record why this runtime ends; what is lost with the lease is nobody's to write."""
+    code = error.code if isinstance(error, RuntimeFault) else "runtime_fault"
+    hint = error.hint if isinstance(error, RuntimeFault) else ""
+    trace = "" if isinstance(error, RuntimeFault) else "".join(traceback.format_exception(error))[-8000:]
+    data = {"name": "runtime_fault", "code": code, "cause": str(error)[:4000], "hint": hint, "trace": trace}
+    agent.report(EventKind.EVENT, data, key=f"runtime_fault {time.time_ns()}")
 
 
 async def serve_session(
-    agent: Agent, assignment: Assignment, journal: Journal, engine: Engine, trainer: Trainer, volume: Path,
-    handover: Path,
+    agent: Agent, assignment: Assignment, journal: Journal, engine: Engine, trainer: Trainer,
+    config: RuntimeConfig, handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
-    replica = JournalReplica(agent, journal, volume)
-    learner = Learner(assignment, volume, handover, agent, batches, engine, trainer, replica)
+    replica = JournalReplica(agent, journal, config.runtime_dir)
+    learner = Learner(assignment, config.runtime_dir, handover, agent, batches, engine, trainer, replica)
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
     renderer = Renderer(assignment.base_model_path)
     app = create_app(episodes, engine, renderer, assignment, on_fault=faults.put_nowait)
     await episodes.start()
-    async with serve(app) as address:
-        agent.status.update(state="ready", phase=PHASE_WAITING, address=address, policy_version=version)
+    async with serve(app, host=config.listen_host, port=config.listen_port) as listening:
+        address = address_advertise(config, listening)
+        agent.status.begin(Phase.WAITING, PHASE_WAITING)
+        agent.status.update(state="ready", address=address, policy_version=version)
         background = [
             keep_status(agent, episodes),
             replica.keep_fresh(assignment.config.journal_interval_s),
-            watch(engine, trainer),
-            agent_lost(agent),
+            watch(engine, trainer, learner),
             fault_found(faults),
         ]
         async with until_one_fails(background):
             await work(agent, batches, learner)
-        agent.status.update(state="stopping", phase="saving")
+        agent.status.begin(Phase.SAVING, "saving")
+        agent.status.update(state="stopping")
     await episodes.close()
     if agent.stop_reason == "suspend":
         await learner.save_state(batches.policy_version)
@@ -94,7 +132,7 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
             elif order.done():
                 await fulfil(order.result(), batches, learner)
                 order = asyncio.create_task(agent.checkpoint_orders.get())
-            agent.status.advance(PHASE_WAITING)
+            agent.status.begin(Phase.WAITING, PHASE_WAITING)
     finally:
         for task in (batch, order, stop):
             task.cancel()
@@ -125,10 +163,11 @@ async def open_journal(assignment: Assignment, volume: Path) -> Journal:
 @asynccontextmanager
 async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[Engine, Trainer]]:
     """Both load at the same time; both end with the block, whatever ends it."""
-    device = find_device()
-    trainer = TrainerRanks(assignment.base_model_path, assignment.config, device)
+    place = placement_choose(assignment.config, gpus_visible())
+    model, config = assignment.base_model_path, assignment.config
+    trainer = TrainerRanks(model, config, place.device, gpus=place.trainer_gpus, shares_device=place.shared)
     try:
-        engine = await VllmEngine.start(assignment.base_model_path, assignment.config, device)
+        engine = await VllmEngine.start(model, config, place.device, shares_device=place.shared, gpus=place.engine_gpus)
         try:
             await trainer.ready()
             yield engine, trainer
@@ -188,12 +227,15 @@ async def keep_status(agent: Agent, episodes: Episodes) -> None:
         await asyncio.sleep(1.0)
 
 
-async def watch(engine: Engine, trainer: Trainer) -> None:
-    """Raise as soon as a process of ours is gone, not when somebody next needs it."""
+async def watch(engine: Engine, trainer: Trainer, learner: Learner) -> None:
+    """Raise as soon as a process of ours is gone, not when somebody next needs it.
+
+    A rank that ends in the middle of a step is the learner's to judge: it may be out of memory.
+    """
     while True:
         if engine.dead:
             raise EngineDead("the engine's process ended")
-        if trainer.dead:
+        if trainer.dead and not learner.uses_trainer:
             raise TrainerFailed("a trainer rank ended")
         await asyncio.sleep(0.5)
 
@@ -206,10 +248,3 @@ async def agent_lost(agent: Agent) -> None:
 async def fault_found(faults: asyncio.Queue[RuntimeFault]) -> None:
     """Raise what a call found out: the engine is dead or has gone silent."""
     raise await faults.get()
-
-
-def find_device() -> str:
-    """ "cuda" where torch sees one, else "cpu"."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"

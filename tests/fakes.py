@@ -52,6 +52,7 @@ class FakeEngine:
         self.hang = False
         self.dead = False
         self.closed = False
+        self.shares_device = False
         self.end_ids = {tokenizer.eos_token_id}
         self.answer: Callable[[Sequence[int], SamplingOptions], list[int]] | None = None
         self._script: list[list[int]] = []
@@ -153,6 +154,12 @@ class FakeEngine:
         self.version = version
         await self.reach(f"load_weights {version} done")
 
+    async def sleep(self) -> None:
+        await self.reach("sleep")
+
+    async def wake(self) -> None:
+        await self.reach("wake")
+
     async def close(self) -> None:
         self.closed = True
 
@@ -166,6 +173,7 @@ class FakeTrainer:
 
     def __init__(self, *, reach: Reach = pass_by, model_folder: Path | None = None) -> None:
         self.weights = self.moments = "base"
+        self.on_progress: Callable[[], None] = lambda: None
         self.gradient: list[str] = []
         self.steps: list[int] = []
         self.reach = reach
@@ -192,6 +200,15 @@ class FakeTrainer:
         self.steps.append(step)
         await self.reach(f"optim_step {step} done")
         return {"grad_norm": 1.0, "learning_rate": 1e-5}
+
+    async def drop_gradient(self) -> None:
+        self.gradient = []
+        await self.reach("drop_gradient")
+
+    async def restart(self) -> None:
+        await self.reach("restart")
+        self.weights = self.moments = "base"
+        self.gradient, self.steps, self.dead = [], [], False
 
     async def publish(self, folder: Path) -> None:
         await self.reach("publish")

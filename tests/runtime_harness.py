@@ -151,15 +151,20 @@ class NoTokenizer:
 
 
 @asynccontextmanager
-async def learner_open(plane: FakeControlPlane, volume: Path, *, reach: Reach | None = None) -> AsyncIterator[Parts]:
-    """A runtime without its gateway, before it restores; its journal is that of ``volume`` or else the stored one."""
+async def learner_open(
+    plane: FakeControlPlane, volume: Path, *, reach: Reach | None = None, engine: Any = None, trainer: Any = None
+) -> AsyncIterator[Parts]:
+    """A runtime without its gateway, before it restores; its journal is that of ``volume`` or else the stored one.
+
+    ``engine`` and ``trainer`` are fakes unless given.
+    """
     handover, disk, others = volume / "handover", Disk(), asyncio.all_tasks()
     handover.mkdir(exist_ok=True)
     async with Agent(runtime_config(plane, volume)) as agent:
         assignment = await agent.register()
         journal = await run_module.open_journal(assignment, volume)
         batches = Batches(journal, assignment.config, disk, Bell())
-        engine, trainer = FakeEngine(NoTokenizer()), FakeTrainer()
+        engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
         replica = JournalReplica(agent, journal, volume)
         learner = Learner(assignment, volume, handover, agent, batches, engine, trainer, replica)
         it = Parts(plane, agent, journal, batches, engine, trainer, learner)

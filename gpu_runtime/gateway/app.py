@@ -16,6 +16,7 @@ from starlette.routing import Route
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.gateway.answering import Answering
 from gpu_runtime.gateway.anthropic import AnthropicDoor
+from gpu_runtime.gateway.batch_door import BatchDoor
 from gpu_runtime.gateway.calls import STALL_S, Calls
 from gpu_runtime.gateway.episodes import Episodes
 from gpu_runtime.gateway.errors import GatewayError, NotFound, WrongMethod
@@ -49,6 +50,7 @@ def create_app(
             *OpenAIDoor(answering, episodes, calls, renderer).routes(),
             *AnthropicDoor(answering, renderer).routes(),
             *InternalDoor(episodes, assignment.relay_key).routes(),
+            *BatchDoor(episodes.batches, assignment).routes(),
             Route("/healthz", _health),
         ],
         exception_handlers={

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gpu_runtime.batch_lines import KeptBatch
 from gpu_runtime.gateway.admission import full_groups, stale_episodes
 from gpu_runtime.gateway.disk import Bell, Disk
 from gpu_runtime.gateway.errors import NotAdmitted
 from gpu_runtime.journal import Journal
-from gpu_runtime.journal_records import EpisodeRecord
+from gpu_runtime.journal_records import BatchRecord, EpisodeRecord
 from gpu_runtime.training.batching import Batch, Group, TrainedEpisode
 from tinkerscript.wire.config import SessionConfig
 
@@ -83,6 +84,17 @@ class Batches:
         """The journaled batch of ``step`` with all its episodes, as it was or will be trained."""
         return await self._disk.run(self._load, step)
 
+    def find(self, name: str) -> KeptBatch | None:
+        """A batch by the number of its step or, if it was refused, by its name. Reads the disk: call it in a thread."""
+        if (refused := self._journal.batch_refused(name)) is not None:
+            record, reason = refused
+            return KeptBatch(name, self._load_record(record), "refused", reason=reason)
+        batch = self._load(int(name)) if name.isdecimal() and len(name) < 10 else None
+        if batch is None:
+            return None
+        metrics = self._journal.step_metrics(batch.step)
+        return KeptBatch(name, batch, "trained" if metrics else "journaled", metrics=metrics)
+
     @contextmanager
     def stepping(self) -> Iterator[None]:
         """Around a step and its hand-over. Leaving it lets calls and episodes go on, whatever happened inside."""
@@ -134,7 +146,10 @@ class Batches:
 
     def _load(self, step: int) -> Batch | None:
         found = self._journal.batch_get(step)
-        return found and Batch(found.step, found.policy_version, tuple(map(self._load_group, found.groups)))
+        return found and self._load_record(found)
+
+    def _load_record(self, record: BatchRecord) -> Batch:
+        return Batch(record.step, record.policy_version, tuple(map(self._load_group, record.groups)))
 
     def _load_group(self, episode_ids: tuple[str, ...]) -> Group:
         members = tuple(

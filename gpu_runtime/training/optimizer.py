@@ -1,6 +1,7 @@
 """AdamW that refuses a step that would break the weights, and the learning rate as a function of the step."""
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -39,6 +40,9 @@ class GuardedAdamW(torch.optim.AdamW):
     """
 
     refused = False
+    refuse_next = False  # whatever the gradient is
+    most_norm = math.inf
+    global_norm: Callable[[], float] = staticmethod(lambda: 0.0)  # of the gradient before it was clipped
 
     def __init__(self, parameters, config: SessionConfig, device: torch.device) -> None:
         super().__init__(
@@ -59,5 +63,6 @@ class GuardedAdamW(torch.optim.AdamW):
         verdict = finite.to(self.device, torch.float32)
         if dist.is_initialized() and dist.get_world_size() > 1:
             dist.all_reduce(verdict, op=dist.ReduceOp.MIN)
-        self.refused = verdict.item() == 0.0
+        # The norm is over all ranks, so they agree about it.
+        self.refused = verdict.item() == 0.0 or self.refuse_next or self.global_norm() > self.most_norm
         return None if self.refused else super().step(closure)

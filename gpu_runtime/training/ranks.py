@@ -5,7 +5,6 @@ reported, never the gateway that holds acknowledged episodes.
 """
 
 import asyncio
-import faulthandler
 import multiprocessing
 import os
 import signal
@@ -14,17 +13,22 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from typing import Any
 
-from gpu_runtime.errors import StepRefused, TrainerFailed
+from gpu_runtime.errors import OutOfMemory, PlacementImpossible, StepRefused, TrainerFailed, TrainerKilled
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.stacks import stacks_folder, stacks_on_signal
 from tinkerscript.wire.config import SessionConfig
 
-# Deadlines in seconds. A step is bounded by the batch, so generously; the rest by the size of the model.
+# Seconds in which a command must be answered or, if it is a long one, said to advance.
 START_S, STEP_S, WEIGHTS_S = 600.0, 3600.0, 1800.0
+JOIN_S = 10.0
+ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 @dataclass(frozen=True)
@@ -38,24 +42,35 @@ class RankSpec:
     master_port: int
     device: str
     threads: int
+    gpus: tuple[str, ...] = ()  # what it may see; none: whatever its parent sees
+    shares_device: bool = False  # with the engine
 
 
 class TrainerRanks:
-    """interfaces.Trainer over ``config.trainer_ranks`` processes. Raises TrainerFailed for what needs a GPU."""
+    """interfaces.Trainer over ``config.trainer_ranks`` processes. Raises PlacementImpossible for what needs a GPU."""
 
-    def __init__(self, base_model_path: str, config: SessionConfig, device: str) -> None:
+    def __init__(
+        self, base_model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = (),
+        shares_device: bool = False,
+    ) -> None:  # fmt: skip
         if config.offload_optimizer and device == "cpu":
-            raise TrainerFailed("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
+            raise PlacementImpossible("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
         self.dtype = dtype_name(config.dtype, device)
         self._world = config.trainer_ranks
         self._lock = asyncio.Lock()
+        threads = max(1, (os.cpu_count() or 1) // self._world)
+        self._spec = RankSpec(base_model_path, config, 0, self._world, 0, device, threads, tuple(gpus), shares_device)
+        self.on_progress: Callable[[], None] = lambda: None
+        self._connections: list[Connection] = []
+        self._processes: list[Any] = []
+        self._start()
+
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         port = _free_port()
-        threads = max(1, (os.cpu_count() or 1) // self._world)
-        self._connections: list[Connection] = []
-        self._processes = []
+        self._connections, self._processes = [], []
         for rank in range(self._world):
-            spec = RankSpec(base_model_path, config, rank, self._world, port, device, threads)
+            spec = replace(self._spec, rank=rank, master_port=port)
             ours, theirs = context.Pipe()
             process = context.Process(target=rank_main, args=(theirs, spec), name=f"trainer-rank-{rank}", daemon=True)
             process.start()
@@ -72,6 +87,16 @@ class TrainerRanks:
 
     async def optim_step(self, step: int) -> dict[str, float]:
         return await self._call("optim_step", step, deadline_s=STEP_S)
+
+    async def drop_gradient(self) -> None:
+        await self._call("drop_gradient", deadline_s=STEP_S)
+
+    async def restart(self) -> None:
+        await self.close()
+        for connection in self._connections:
+            connection.close()
+        self._start()
+        await self.ready()
 
     async def publish(self, folder: Path) -> None:
         await self._call("publish", folder, deadline_s=WEIGHTS_S)
@@ -94,36 +119,59 @@ class TrainerRanks:
         for process in self._processes:
             process.kill()  # a rank holds nothing that is not saved elsewhere
         for process in self._processes:
-            await asyncio.to_thread(process.join, 10)
+            await asyncio.to_thread(process.join, JOIN_S)
 
     async def _call(self, command: str, *arguments: object, deadline_s: float):
         async with self._lock:
             return await asyncio.to_thread(self._exchange, command, arguments, deadline_s)
 
     def _exchange(self, command: str, arguments: tuple, deadline_s: float):
-        deadline = time.monotonic() + deadline_s
-        try:
+        """One answer of each rank. The first that is an error ends the exchange: the others may wait for that rank."""
+        with suppress(BrokenPipeError, ConnectionResetError):  # a rank that is gone says so below, by its sentinel
             for connection in self._connections:
                 connection.send((command, arguments))
-            answers = [self._answer(rank, command, deadline) for rank in range(self._world)]
-        except (BrokenPipeError, EOFError, ConnectionResetError):
-            raise TrainerFailed(f"a trainer rank ended during {command}; its output is in the log") from None
-        for kind, value in answers:
-            if kind == "refused":
-                raise StepRefused(value)
-            if kind == "failed":
-                raise TrainerFailed(value)
+        answers: dict[int, tuple[str, Any]] = {}
+        heard_at = time.monotonic()
+        while len(answers) < self._world:
+            owing = [rank for rank in range(self._world) if rank not in answers]
+            waited_for = [it for rank in owing for it in (self._connections[rank], self._processes[rank].sentinel)]
+            ready = wait(waited_for, timeout=max(0.0, heard_at + deadline_s - time.monotonic()))
+            if not ready:
+                raise TrainerFailed(f"trainer ranks {owing} made no progress in {command} for {deadline_s:g} s")
+            for rank in owing:
+                if self._connections[rank] in ready:
+                    kind, value = self._receive(rank, command)
+                    heard_at = time.monotonic()
+                    if kind == "progress":
+                        self.on_progress()
+                    else:
+                        answers[rank] = kind, value
+                elif self._processes[rank].sentinel in ready:
+                    raise self._lost(rank, command)
+        if answers[0][0] == "refused":
+            raise StepRefused(answers[0][1])
         return answers[0][1]
 
-    def _answer(self, rank: int, command: str, deadline: float) -> tuple[str, object]:
-        connection, process = self._connections[rank], self._processes[rank]
-        ready = wait([connection, process.sentinel], timeout=max(0.0, deadline - time.monotonic()))
-        if connection in ready:
-            return connection.recv()
-        if ready:
-            raise TrainerFailed(f"trainer rank {rank} ended with exit code {process.exitcode} during {command}")
-        os.kill(process.pid, signal.SIGUSR1)  # faulthandler writes its stacks to the log
-        raise TrainerFailed(f"trainer rank {rank} made no progress in {command} before its deadline")
+    def _receive(self, rank: int, command: str) -> tuple[str, Any]:
+        try:
+            kind, value = self._connections[rank].recv()
+        except (EOFError, ConnectionResetError):
+            raise self._lost(rank, command) from None
+        if kind == "out_of_memory":
+            for process in self._processes:  # now: they hold the memory, and the others wait for this rank
+                process.kill()
+            raise OutOfMemory(f"trainer rank {rank} ran out of memory in {command}: {value}")
+        if kind == "failed":
+            raise TrainerFailed(value)
+        return kind, value
+
+    def _lost(self, rank: int, command: str) -> TrainerFailed:
+        process = self._processes[rank]
+        process.join(JOIN_S)
+        killed = process.exitcode == -signal.SIGKILL
+        kind = TrainerKilled if killed else TrainerFailed
+        how = "was killed" if killed else f"ended with exit code {process.exitcode}"
+        return kind(f"trainer rank {rank} {how} during {command}")
 
 
 def dtype_name(wanted: str, device: str) -> str:
@@ -135,7 +183,7 @@ def dtype_name(wanted: str, device: str) -> str:
 
 def rank_main(connection: Connection, spec: RankSpec) -> None:
     """A rank's life: load, then answer commands until the parent goes away."""
-    faulthandler.register(signal.SIGUSR1)
+    stacks_on_signal(stacks_folder(), f"trainer-rank-{spec.rank}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when a rank ends
     rank_environment(spec)
     trainer = None
@@ -147,13 +195,22 @@ def rank_main(connection: Connection, spec: RankSpec) -> None:
         try:
             if trainer is None:
                 trainer = rank_load(spec)
+                trainer.on_row = lambda: connection.send(("progress", None))
             result = None if command == "ping" else getattr(trainer, command)(*arguments)
             connection.send(("ok", result))
         except StepRefused as refusal:
             connection.send(("refused", str(refusal)))
         except Exception as error:  # noqa: BLE001 - the top of the rank's loop: the parent fails the unit of work
             traceback.print_exc(file=sys.stderr)
-            connection.send(("failed", f"{type(error).__name__}: {error}"))
+            kind = "out_of_memory" if is_out_of_memory(error) else "failed"
+            connection.send((kind, f"{type(error).__name__}: {error}"))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed: torch names it on a GPU, and on a CPU only says so."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error) for words in ALLOCATOR_SAYS)
 
 
 def rank_environment(spec: RankSpec) -> None:
@@ -168,6 +225,8 @@ def rank_environment(spec: RankSpec) -> None:
         OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve whoever shares the cores
         DS_ACCELERATOR=spec.device,
     )
+    if spec.gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(spec.gpus)
 
 
 def rank_load(spec: RankSpec):

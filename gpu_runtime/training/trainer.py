@@ -5,8 +5,9 @@ the processes that ``ranks.py`` starts; the rest of the runtime talks to that fi
 """
 
 import json
+import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import deepspeed
@@ -47,6 +48,9 @@ class RankTrainer:
         optimizer = GuardedAdamW(trained, self.config, self.device)
         self.engine, *_ = deepspeed.initialize(model=policy, optimizer=optimizer, config=self._deepspeed_config())
         self.optimizer = optimizer
+        optimizer.most_norm = self.config.grad_norm_limit
+        optimizer.global_norm = self._norm_at_step
+        self.on_row: Callable[[], None] | None = None  # called after each row of a batch
         self.reference: Policy | None = None
         if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
             reference = Policy.load(spec.base_model_path, self.dtype, device=spec.device)
@@ -87,6 +91,8 @@ class RankTrainer:
             live = mine < len(rows)
             row = pack_row(samples, rows[mine if live else first])
             totals += self._row(row, samples, scales_S, live=live)
+            if self.on_row is not None:
+                self.on_row()
         if self.spec.world_size > 1:
             dist.all_reduce(totals)
         loss, kl, entropy, clipped, tokens = totals.tolist()
@@ -137,12 +143,32 @@ class RankTrainer:
         rate = learning_rate(self.config, step)
         for group in self.engine.optimizer.param_groups:
             group["lr"] = rate
-        self.engine.step()
-        norm = float(self.engine.get_global_grad_norm() or 0.0)
+        self._step()
+        norm = self._norm()
+        if math.isfinite(norm) and norm > self.config.grad_norm_limit:
+            raise StepRefused(f"the gradient of step {step} explodes: its norm {norm:g} is above grad_norm_limit")
         # ZeRO 1 and 2 look at the gradient before the optimizer does; ZeRO 3 leaves it to the optimizer.
         if self.optimizer.refused or not self.engine.was_step_applied():
             raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
         return {"grad_norm": norm, "learning_rate": rate}
+
+    def drop_gradient(self) -> None:
+        """Forget the accumulated gradient in every buffer that DeepSpeed keeps of it, by a step that is refused."""
+        self.optimizer.refuse_next = True
+        self._step()
+        self.optimizer.refuse_next = False
+
+    def _step(self) -> None:
+        self.engine.step()
+        if self.spec.shares_device:
+            torch.cuda.empty_cache()  # the engine wakes up next and needs the room
+
+    def _norm(self) -> float:
+        return float(self.engine.get_global_grad_norm() or 0.0)
+
+    def _norm_at_step(self) -> float:
+        # Inside a step the engine does not have it yet; the optimizer of ZeRO does, before it clips.
+        return float(self.engine.optimizer._global_grad_norm or 0.0)
 
     def publish(self, folder: Path) -> None:
         """Rank 0 writes ``folder/weights.safetensors``, Hugging Face names, the engine's dtype."""

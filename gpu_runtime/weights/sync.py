@@ -11,9 +11,15 @@ import torch
 from safetensors import safe_open
 from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
+from gpu_runtime.stacks import stacks_on_signal
+
 
 class WeightReceiver:
     """Methods added to a vLLM worker; ``self.model_runner`` and ``self.vllm_config`` are the worker's own."""
+
+    def stacks_on_signal(self, folder: str) -> None:
+        """From now on SIGUSR1 makes this process write its threads' stacks into ``folder``."""
+        stacks_on_signal(Path(folder), "engine")
 
     def take_weights(self, folder: str) -> None:
         """Load every tensor of ``folder``'s safetensors files, named as in the Hugging Face folder, in place."""

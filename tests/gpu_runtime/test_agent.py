@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from gpu_runtime.agent import Agent
 from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.deadlines import Phase
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import RuntimeState
@@ -68,7 +69,7 @@ async def test_a_heartbeat_says_the_whole_status(tmp_path):
         async with registered(server, tmp_path) as agent:
             agent.status.update(state="ready", address="127.0.0.1:9", policy_version=3, reward_mean=0.5)
             agent.status.update(accounting=Accounting(begun=2, open=2), last_activity_at=12.5)
-            agent.status.advance("training step 4")
+            agent.status.begin(Phase.TRAINING, "training step 4")
             await eventually(lambda: server.bodies(HEARTBEAT) and server.bodies(HEARTBEAT)[-1]["state"] == "ready")
     said = RuntimeState.model_validate(server.bodies(HEARTBEAT)[-1])
     assert (said.address, said.policy_version, said.reward_mean, said.progress) == ("127.0.0.1:9", 3, 0.5, 1)

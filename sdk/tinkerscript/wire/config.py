@@ -53,6 +53,10 @@ class SessionConfig(Request):
     weight_decay: float = Field(0.0, ge=0, le=1.0, description="AdamW: decoupled weight decay.")
     # 1: as GRPO was published (arXiv:2402.03300) and as TRL and verl ship.
     grad_clip: float = Field(1.0, gt=0, description="Maximum global gradient norm.")
+    # A thousand times the clip: what is left of such a gradient is a direction that a few tokens dictate.
+    grad_norm_limit: float = Field(
+        1000.0, gt=0, description="A step whose gradient norm, before the clip, is above this is refused."
+    )
 
     loss: LossName = Field("grpo", description="Policy loss. cross_entropy: log-probabilities weighted by advantage.")
     # None: an on-policy step has nothing to correct, and a loss with a clip corrects by it. 2: verl and TRL.
@@ -87,6 +91,11 @@ class SessionConfig(Request):
         False, description="Keep AdamW's moments in host memory. On a CPU, where they are there already, refused."
     )
     trainer_ranks: int = Field(1, ge=1, le=64, description="Trainer processes (one per device).")
+    placement: Literal["auto", "shared", "split"] = Field(
+        "auto",
+        description="Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where "
+        "there are enough. On a CPU, where both use all of it, only auto.",
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: float32 on CPU, bfloat16 on GPU.")
     micro_batch_tokens: int = Field(4096, ge=64, description="Tokens per forward/backward pass; bounds memory.")
     gradient_checkpointing: bool = Field(False, description="Recompute activations in the backward pass.")
@@ -118,6 +127,13 @@ class SessionConfig(Request):
             raise ValueError(f"{value} needs max_steps: it says where the schedule ends")
         if warmup >= last:
             raise ValueError(f"{value} never begins: warmup_steps ({warmup}) must be below max_steps ({last})")
+        return value
+
+    @field_validator("grad_norm_limit")
+    @classmethod
+    def _limit_leaves_something_to_clip(cls, value: float, info: ValidationInfo) -> float:
+        if value < info.data.get("grad_clip", 0.0):
+            raise ValueError("must not be below grad_clip: every gradient that the clip is for would be refused")
         return value
 
     @field_validator("lr_min_ratio")

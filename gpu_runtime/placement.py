@@ -1,0 +1,55 @@
+"""Which device engine and trainer run on: a pure function of what the session asks for and what this machine has.
+
+split   each has its own: the engine the first GPU, the trainer's ranks the next ones; both work at the same time
+shared  one GPU for both: the engine frees its memory while a step runs, and calls wait meanwhile
+auto    split where there are GPUs enough for it, else shared
+CPU     both use the same cores and memory; there is nothing to place
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tinkerscript.wire.config import SessionConfig
+
+from .errors import PlacementImpossible
+
+
+@dataclass(frozen=True)
+class Placement:
+    """``engine_gpus`` and ``trainer_gpus`` are what each part sees as CUDA_VISIBLE_DEVICES, its own devices first.
+
+    Each sees the other's behind its own: weights pass from one to the other by CUDA IPC, which must reach both ends.
+    """
+
+    device: str
+    shared: bool = False
+    engine_gpus: tuple[str, ...] = ()
+    trainer_gpus: tuple[str, ...] = ()
+
+
+def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
+    """The placement of a session on a machine with these ``gpus``. Raises PlacementImpossible."""
+    wanted, ranks = config.placement, config.trainer_ranks
+    if not gpus:
+        if wanted != "auto":
+            raise PlacementImpossible(f"placement={wanted} places engine and trainer on GPUs; this machine has none")
+        return Placement("cpu")
+    needed = ranks + 1 if wanted == "split" else ranks
+    if len(gpus) < needed:
+        raise PlacementImpossible(
+            f"placement={wanted} with trainer_ranks={ranks} needs {needed} GPUs; this machine has {len(gpus)}"
+        )
+    if wanted == "shared" or len(gpus) <= ranks:
+        return Placement("cuda", True, tuple(gpus[:ranks]), tuple(gpus[:ranks]))
+    engine, trainers = tuple(gpus[:1]), tuple(gpus[1 : 1 + ranks])
+    return Placement("cuda", False, engine + trainers, trainers + engine)
+
+
+def gpus_visible() -> list[str]:
+    """The GPUs that torch sees here, named as CUDA_VISIBLE_DEVICES names them. Initialises no device."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    named = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return (named or [str(index) for index in range(count)])[:count]

@@ -1,0 +1,47 @@
+"""Engine and trainer get their devices by what the session asks for and the machine has; what cannot be is refused."""
+
+import pytest
+
+from gpu_runtime.errors import PlacementImpossible
+from gpu_runtime.placement import Placement, placement_choose
+from tinkerscript.wire.config import SessionConfig
+
+FOUR = ["0", "1", "2", "3"]
+
+
+def choose(placement: str, gpus: list[str], ranks: int = 1) -> Placement:
+    return placement_choose(SessionConfig(placement=placement, trainer_ranks=ranks), gpus)
+
+
+def test_a_machine_without_a_gpu_places_nothing() -> None:
+    assert choose("auto", []) == Placement("cpu")
+
+
+@pytest.mark.parametrize("placement", ["shared", "split"])
+def test_a_placement_that_means_nothing_here_is_refused(placement: str) -> None:
+    with pytest.raises(PlacementImpossible, match=f"placement={placement}.*has none"):
+        choose(placement, [])
+
+
+def test_auto_gives_each_its_own_where_there_are_enough() -> None:
+    assert choose("auto", ["0", "1"]) == choose("split", ["0", "1"])
+    assert choose("auto", ["0"]) == choose("shared", ["0"])
+    assert choose("auto", FOUR, ranks=3).shared is False
+    assert choose("auto", FOUR, ranks=4).shared is True
+
+
+def test_split_parts_have_devices_of_their_own_first_and_see_each_others() -> None:
+    place = choose("split", FOUR, ranks=2)
+    assert (place.engine_gpus, place.trainer_gpus) == (("0", "1", "2"), ("1", "2", "0"))
+    assert not set(place.engine_gpus[:1]) & set(place.trainer_gpus[:2])
+
+
+def test_shared_parts_are_on_the_same_devices() -> None:
+    place = choose("shared", FOUR, ranks=2)
+    assert place.shared and place.engine_gpus == place.trainer_gpus == ("0", "1")
+
+
+@pytest.mark.parametrize(("placement", "ranks", "needed"), [("split", 4, 5), ("shared", 5, 5), ("auto", 5, 5)])
+def test_more_than_the_machine_has_is_refused_by_number(placement: str, ranks: int, needed: int) -> None:
+    with pytest.raises(PlacementImpossible, match=f"needs {needed} GPUs; this machine has 4"):
+        choose(placement, FOUR, ranks=ranks)

@@ -1,0 +1,181 @@
+"""No runtime is silent for long: whatever stands still ends it, with a name and the stacks of its processes."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fake_control_plane import FakeControlPlane, eventually
+from runtime_harness import plane_assign, running, tiny_model
+
+from gpu_runtime import watchdog as watchdog_module
+from gpu_runtime.agent import Status
+from gpu_runtime.deadlines import DEADLINES_S, Phase
+from gpu_runtime.errors import Stuck
+from gpu_runtime.stacks import stacks_collect
+from gpu_runtime.watchdog import FROZEN
+
+STUCK_S = 0.4
+LONGEST_S = 15 * 60  # what a session may be silent for, by its control plane too
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def plane(model: Path):
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane, model, max_staleness=0)
+        yield plane
+
+
+@pytest.fixture
+def runtime(plane: FakeControlPlane, tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watchdog_module, "TICK_S", 0.05)
+    return lambda: running(plane, tmp_path / "volume", model, monkeypatch)
+
+
+def stuck_events(plane: FakeControlPlane) -> list[dict]:
+    entries = [entry["data"] for entry in list(plane.entries.values()) if entry["kind"] == "event"]
+    return [data for data in entries if data["name"] == "stuck"]
+
+
+def freeze(at: str) -> Callable:
+    """A ``reach`` that never leaves ``at``."""
+
+    async def reach(point: str) -> None:
+        if point == at:
+            await asyncio.Event().wait()
+
+    return reach
+
+
+@pytest.mark.parametrize(
+    ("part", "point", "phase", "doing"),
+    [
+        ("trainer", "forward_backward 1", Phase.TRAINING, "training step 1"),
+        ("trainer", "optim_step 1", Phase.TRAINING, "training step 1"),
+        ("engine", "load_weights 1", Phase.HANDOVER, "handing over the weights of step 1"),
+        ("trainer", "save_state", Phase.SAVING, "saving the state of step 1"),
+        ("engine", "generate", Phase.GENERATION, "the engine sampled nothing"),
+    ],
+)
+async def test_what_stands_still_ends_the_runtime_with_its_stacks_on_the_record(
+    plane, runtime, model, monkeypatch, part: str, point: str, phase: Phase, doing: str
+) -> None:
+    plane_assign(plane, model, max_staleness=0, checkpoint_every_steps=1)
+    monkeypatch.setitem(DEADLINES_S, phase, STUCK_S)
+    async with runtime() as it:
+        getattr(it, part).reach = freeze(point)
+        playing = asyncio.create_task(it.play_groups("a", "b"))
+        with pytest.raises(Stuck, match=doing):
+            await asyncio.wait_for(it.task, 15)
+        assert it.engine.closed and it.trainer.closed
+        await asyncio.gather(playing, return_exceptions=True)
+    (event,) = stuck_events(plane)
+    assert event["cause"].startswith(doing)
+    assert "== runtime." in event["stacks"] and 'File "' in event["stacks"]
+
+
+async def test_an_export_that_stands_still_ends_the_runtime(plane, runtime, monkeypatch) -> None:
+    monkeypatch.setitem(DEADLINES_S, Phase.SAVING, STUCK_S)
+    async with runtime() as it:
+        it.trainer.reach = freeze("export_model")
+        it.order("ckp_model", "model")
+        with pytest.raises(Stuck, match="exporting the model of step 0"):
+            await asyncio.wait_for(it.task, 15)
+
+
+async def test_the_next_runtime_goes_on_where_the_stuck_one_stood(plane, runtime, monkeypatch) -> None:
+    monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, STUCK_S)
+    async with runtime() as it:
+        it.trainer.reach = freeze("optim_step 1")
+        await it.play_groups("a", "b")
+        with pytest.raises(Stuck):
+            await asyncio.wait_for(it.task, 15)
+    async with runtime() as it:
+        assert it.status["policy_version"] == 1 and it.trainer.steps == [1]
+        await it.end()
+
+
+async def test_a_step_that_advances_is_left_alone_however_long_it_takes(plane, runtime, monkeypatch) -> None:
+    monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, STUCK_S)
+    async with runtime() as it:
+
+        async def reach(point: str) -> None:
+            end = time.monotonic() + 4 * STUCK_S
+            while point == "forward_backward 1" and time.monotonic() < end:
+                it.trainer.on_progress()
+                await asyncio.sleep(STUCK_S / 8)
+
+        it.trainer.reach = reach
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        await it.end()
+    assert stuck_events(plane) == []
+
+
+async def test_a_fault_that_ends_a_runtime_is_on_the_record(plane, runtime) -> None:
+    async with runtime() as it:
+        it.engine.dead = True
+        await eventually(it.task.done)
+    events = [entry["data"] for entry in plane.entries.values() if entry["kind"] == "event"]
+    (event,) = [event for event in events if event["name"] == "runtime_fault"]
+    assert (event["code"], event["cause"]) == ("engine_dead", "the engine's process ended")
+
+
+async def test_a_frozen_interpreter_is_reported_by_the_next_runtime(plane, runtime, tmp_path: Path) -> None:
+    folder = tmp_path / "volume" / "stacks"
+    folder.mkdir(parents=True)
+    (folder / FROZEN).write_text('Timeout!\nThread 0x1\n  File "engine.py", line 3 in generate\n')
+    async with runtime() as it:
+        await eventually(lambda: stuck_events(plane))
+        await it.end()
+    (event,) = stuck_events(plane)
+    assert "interpreter stood still" in event["cause"] and "line 3 in generate" in event["stacks"]
+    assert not (folder / FROZEN).exists()
+
+
+def test_no_session_can_be_silent_for_longer_than_a_quarter_of_an_hour() -> None:
+    assert set(DEADLINES_S) == set(Phase)
+    assert max(DEADLINES_S.values()) + watchdog_module.EXIT_S + watchdog_module.REPORT_S <= LONGEST_S
+
+
+def test_a_new_phase_begins_with_a_fresh_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DEADLINES_S, Phase.LOADING, 1000.0)
+    monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, 0.0)
+    status = Status()
+    assert status.stuck() is None
+    status.begin(Phase.TRAINING, "training step 3")
+    before = status.snapshot()
+    time.sleep(0.001)
+    assert status.stuck() == "training step 3: no progress for 0 s"
+    status.advance()
+    assert status.snapshot().progress == before.progress + 1
+
+
+def test_a_process_that_computes_without_end_still_says_where(tmp_path: Path) -> None:
+    """Also while it runs no Python: the dump is written from a signal handler in C."""
+    program = (
+        "import sys; from pathlib import Path; from gpu_runtime.stacks import stacks_on_signal\n"
+        "stacks_on_signal(Path(sys.argv[1]), 'child'); print('registered', flush=True)\n"
+        "def here_it_stands():\n    import threading; threading.Lock().__enter__(); sum(range(10**12))\n"
+        "here_it_stands()\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "registered\n"
+        deadline = time.monotonic() + 20
+        while "here_it_stands" not in (stacks := stacks_collect(tmp_path)):
+            assert time.monotonic() < deadline, stacks
+        assert stacks.startswith(f"== child.{child.pid} ==")
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    assert stacks_collect(tmp_path) == "", "a process that has ended is not asked"
