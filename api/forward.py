@@ -4,10 +4,13 @@ import asyncio
 import logging
 import re
 import time
+from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from pydantic import BaseModel
 
 from api.idempotency import idempotency_key_of
@@ -32,8 +35,10 @@ PASSED_ON = ("Content-Type", "Retry-After")
 logger = logging.getLogger(__name__)
 
 
-async def forward(request: HttpRequest, session_id: str, *path: str, body: BaseModel | None = None) -> HttpResponse:
-    """The gateway's answer to ``path`` (its parts), as it is.
+async def forward(
+    request: HttpRequest, session_id: str, *path: str, body: BaseModel | None = None, stream: bool = False
+) -> HttpResponseBase:
+    """The gateway's answer to ``path`` (its parts), as it is; ``stream`` passes on a large one piece by piece.
 
     A session that is on its way up, or whose runtime is being restarted, is waited for. Raises NotFound,
     SessionFailed, Conflict when it has ended, SessionNotReady when the wait was too short: ask again.
@@ -46,7 +51,8 @@ async def forward(request: HttpRequest, session_id: str, *path: str, body: BaseM
         session = await sync_to_async(_session_for)(request, session_id)
         if session.state == SessionState.READY and session.address:
             try:
-                return await _ask(request, session, "/".join(path), body)
+                ask = _ask_for_stream if stream else _ask
+                return await ask(request, session, "/".join(path), body)
             except CONNECTION_ERRORS as error:  # the runtime is going or gone: its row says so soon
                 logger.warning("%s did not answer: %r", session.address, error, extra={"session_id": session_id})
         if time.monotonic() >= deadline:
@@ -82,7 +88,31 @@ def _session_for(request: HttpRequest, session_id: str) -> Session:
     return session_wake(session=session)
 
 
-async def _ask(request: HttpRequest, session: Session, path: str, body: BaseModel | None) -> HttpResponse:
+async def _ask(request: HttpRequest, session: Session, path: str, body: BaseModel | None) -> HttpResponseBase:
+    limit = aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
+    async with _sent(request, session, path, body, limit) as answer:
+        return _with_headers(HttpResponse(await answer.read(), status=answer.status), answer)
+
+
+async def _ask_for_stream(
+    request: HttpRequest, session: Session, path: str, body: BaseModel | None
+) -> HttpResponseBase:
+    limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=ANSWER_TIMEOUT_S)
+    answer = await _sent(request, session, path, body, limit)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        # An error from here on breaks the connection: a client must not take half an answer for a whole one.
+        async with answer:
+            async for piece in answer.content.iter_any():
+                yield piece
+
+    return _with_headers(StreamingHttpResponse(pieces(), status=answer.status), answer)
+
+
+def _sent(
+    request: HttpRequest, session: Session, path: str, body: BaseModel | None, limit: aiohttp.ClientTimeout
+) -> Any:
+    """aiohttp's request, to be awaited or entered."""
     headers = {"X-Relay-Key": relay_key(session_id=session.id), "X-Request-Id": request_id_of(request)}
     if request.auth.key:
         headers["X-Key-Id"] = request.auth.key.id  # what is begun with a key ends with it
@@ -90,21 +120,23 @@ async def _ask(request: HttpRequest, session: Session, path: str, body: BaseMode
         headers["Idempotency-Key"] = key
     if body is not None:
         headers["Content-Type"] = "application/json"
-    async with client().request(
+    return client().request(
         request.method,
         f"http://{session.address}/{path}",
         params=request.GET.dict(),
         data=body.model_dump_json() if body is not None else None,
         headers=headers,
-        timeout=aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S),
+        timeout=limit,
         allow_redirects=False,
-    ) as answer:
-        response = HttpResponse(await answer.read(), status=answer.status)
-        del response["Content-Type"]
-        for name in PASSED_ON:
-            if name in answer.headers:
-                response[name] = answer.headers[name]
-        return response
+    )
+
+
+def _with_headers(response: HttpResponseBase, answer: aiohttp.ClientResponse) -> HttpResponseBase:
+    del response["Content-Type"]
+    for name in PASSED_ON:
+        if name in answer.headers:
+            response[name] = answer.headers[name]
+    return response
 
 
 def _not_ready(session: Session) -> SessionNotReady:

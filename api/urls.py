@@ -5,7 +5,7 @@ from django.urls import path, re_path
 from api import errors
 from api.auth import Door, LeaseDoor
 from api.contract import Api
-from api.views import account, audit, checkpoints, episodes, pages, projects, runtime, sessions, webhooks
+from api.views import account, audit, batches, checkpoints, episodes, pages, projects, runtime, sessions, webhooks
 from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope
 from tinkerscript.wire.audit import AuditPage
 from tinkerscript.wire.calls import EpisodeCalls
@@ -92,6 +92,9 @@ route("POST", EPISODE + "/end", episodes.episode_end, play, EpisodeView)
 route("POST", EPISODE + "/abandon", episodes.episode_abandon, play, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episodes.episode_heartbeat, play, EpisodeView)
 route("GET", SESSION + "/accounting", episodes.accounting_get, read, Accounting)
+
+# Tokens, so from the gateway too: one file of JSON lines (tinkerscript.wire.batches).
+route("GET", SESSION + "/batches/{batch}", batches.batch_get, read, None)
 
 # The lease side: for runtimes, not in the OpenAPI document.
 route("POST", "/runtime/register", runtime.runtime_register, lease, Assignment)

@@ -5,9 +5,10 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import TypeVar
 
-from . import checkpoints
+from . import batches, checkpoints
 from .checkpoints import TunedModel
 from .errors import ClientClosed, SessionNotReady, TinkerScriptError, WaitTimeout
 from .states import describe, raise_if_over
@@ -161,6 +162,10 @@ class Session:
     ) -> TunedModel:
         """Download a checkpoint that is committed already; otherwise as download_tuned_model()."""
         return checkpoints.download(self, checkpoint_id, path, deadline=time.monotonic() + timeout_s, progress=progress)
+
+    def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
+        """Write a batch as JSON lines: by its step, or by the name in a step_refused event. Raises NotFound."""
+        return batches.download(self, self._transport, batch, path)
 
     def stop(self) -> SessionView:
         """Ask the server to end the session; harmless when it has ended."""

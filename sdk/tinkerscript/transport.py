@@ -11,6 +11,8 @@ import ssl
 import threading
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 import httpx
@@ -154,6 +156,24 @@ class Transport:
             request, self.retry_timeout_s if retry_timeout_s is None else retry_timeout_s, what=f"{method} {path}"
         )
         return None if response is None else _decode(answer, response, what=f"{method} {path}")
+
+    @contextmanager
+    def stream(self, path: str) -> Iterator[Iterator[bytes]]:
+        """One try of a GET whose body is too large to be held: its pieces, as they come.
+
+        Raises the tree of ``errors``; ServerUnreachable also when the body breaks off.
+        """
+        request = self._http.build_request("GET", self.base_url + path, headers=self._headers, timeout=self.timeout_s)
+        try:
+            answer = self._http.send(request, stream=True)
+            try:
+                if not answer.is_success:
+                    raise from_answer(answer.status_code, answer.read(), answer.headers, what=f"GET {path}")
+                yield answer.iter_bytes()
+            finally:
+                answer.close()
+        except httpx.TransportError as failure:
+            raise _unreachable(self.base_url, failure) from failure
 
     def sleep(self, seconds: float) -> None:
         """Wait, but not beyond close(). Raises ClientClosed."""
