@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -68,11 +69,35 @@ def delete(keys: Sequence[str]) -> None:
             _client().delete_object(Bucket=settings.S3_BUCKET, Key=key)
 
 
-def delete_under(prefix: str) -> None:
-    """Remove every object whose key begins with ``prefix``, a page at a time. Raises StorageUnavailable."""
+def keys_under(prefix: str) -> Iterator[str]:
+    """Every key that begins with ``prefix``. Raises StorageUnavailable."""
     with _errors():
-        while page := _client().list_objects_v2(Bucket=settings.S3_BUCKET, Prefix=prefix).get("Contents", []):
-            delete([entry["Key"] for entry in page])
+        pages = _client().get_paginator("list_objects_v2").paginate(Bucket=settings.S3_BUCKET, Prefix=prefix)
+        for page in pages:
+            yield from (entry["Key"] for entry in page.get("Contents", []))
+
+
+def delete_under(prefix: str) -> None:
+    """Remove every object whose key begins with ``prefix``. Raises StorageUnavailable."""
+    delete(list(keys_under(prefix)))
+
+
+def download(key: str, path: Path) -> bool:
+    """Write an object of any size to ``path``; False when there is none (any more). Raises StorageUnavailable."""
+    with _errors():
+        try:
+            _client().download_file(settings.S3_BUCKET, key, str(path))
+        except ClientError as error:
+            if _code(error) in GONE:
+                return False
+            raise
+    return True
+
+
+def upload(path: Path, key: str) -> None:
+    """Write a file of any size to the store. Raises StorageUnavailable."""
+    with _errors():
+        _client().upload_file(str(path), settings.S3_BUCKET, key)
 
 
 def multipart_open(key: str) -> str:

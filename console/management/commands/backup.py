@@ -1,0 +1,22 @@
+"""``manage.py backup FOLDER``: a whole server in one folder."""
+
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from console.backups import backup_write
+from console.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Write every row and object of this server into a new folder. The server may run meanwhile."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path)
+
+    def handle(self, *args: object, folder: Path, **options: object) -> None:
+        try:
+            told = backup_write(folder)
+        except DomainError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        self.stdout.write(f"{told['sessions']} sessions and {told['objects']} objects in {folder}")

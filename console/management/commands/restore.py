@@ -1,0 +1,22 @@
+"""``manage.py restore FOLDER``: become the server that was backed up."""
+
+from pathlib import Path
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from console.backups import backup_restore
+from console.errors import DomainError
+
+
+class Command(BaseCommand):
+    help = "Fill this server, which must be empty and not running, from a backup."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path)
+
+    def handle(self, *args: object, folder: Path, **options: object) -> None:
+        try:
+            told = backup_restore(folder)
+        except DomainError as error:
+            raise CommandError(f"{error.message} {error.hint}".strip()) from None
+        self.stdout.write(f"{told['sessions']} sessions and {told['objects']} objects are back")
