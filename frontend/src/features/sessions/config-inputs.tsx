@@ -90,7 +90,17 @@ function ConfigInput({ field, text, error, onChange }: ConfigInputProps) {
   );
 }
 
-const ACRONYMS: Record<string, string> = { grpo: "GRPO", kl: "KL", zero: "ZeRO", s: "(s)", n: "n" };
+const ACRONYMS: Record<string, string> = {
+  adam: "Adam",
+  dro: "DRO",
+  grpo: "GRPO",
+  kl: "KL",
+  lora: "LoRA",
+  lr: "LR",
+  s: "(s)",
+  tis: "TIS",
+  zero: "ZeRO",
+};
 
 /** "episode_idle_timeout_s" as "Episode idle timeout (s)". */
 function readable(name: string): string {

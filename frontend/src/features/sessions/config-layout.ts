@@ -13,8 +13,24 @@ export const MAIN_GROUPS: FieldGroup[] = [
 ];
 
 const ADVANCED_GROUPS: FieldGroup[] = [
-  { title: "Loss", names: ["clip_low", "clip_high", "kl_coef", "normalize_advantage", "grad_clip", "weight_decay"] },
-  { title: "Trainer", names: ["zero_stage", "trainer_ranks", "dtype", "micro_batch_tokens", "gradient_checkpointing"] },
+  { title: "Loss", names: ["tis_cap", "clip_low", "clip_high", "dro_beta", "kl_coef", "normalize_advantage"] },
+  {
+    title: "Schedule and AdamW",
+    names: ["lr_schedule", "lr_min_ratio", "grad_clip", "grad_norm_limit", "weight_decay", "adam_beta1", "adam_beta2", "adam_eps"],
+  },
+  { title: "LoRA", names: ["lora_rank", "lora_alpha", "lora_targets"] },
+  {
+    title: "Trainer",
+    names: [
+      "placement",
+      "trainer_ranks",
+      "dtype",
+      "zero_stage",
+      "offload_optimizer",
+      "micro_batch_tokens",
+      "gradient_checkpointing",
+    ],
+  },
   {
     title: "Storage and clocks",
     names: ["checkpoint_every_steps", "journal_interval_s", "episode_idle_timeout_s", "episode_timeout_s", "idle_suspend_s"],

@@ -8,6 +8,10 @@ export function policyText(maxStaleness: number): string {
   return `up to ${String(maxStaleness)} ${maxStaleness === 1 ? "version" : "versions"} old`;
 }
 
+function weightsText(loraRank: number): string {
+  return loraRank === 0 ? "all weights" : `LoRA of rank ${number(loraRank)}`;
+}
+
 export function SessionFacts({ session, last }: { session: Session; last: StepMetrics | undefined }) {
   const { config } = session;
   const limit = config.max_steps === null ? "" : ` of ${number(config.max_steps)}`;
@@ -26,7 +30,7 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
       <Fact term="Samples" note={`${number(config.tasks_per_batch)} tasks × ${number(config.grpo_n)} per step`}>
         <span className="text-sm">{policyText(config.max_staleness)}</span>
       </Fact>
-      <Fact term="Base model" note={`${config.loss} · lr ${number(config.learning_rate)}`}>
+      <Fact term="Base model" note={`${config.loss} · ${weightsText(config.lora_rank)} · lr ${number(config.learning_rate)}`}>
         <span className="block truncate text-sm" title={session.base_model}>
           {session.base_model}
         </span>
