@@ -70,5 +70,5 @@ def _adapted(model: nn.Module) -> dict[str, nn.Module]:
 
 
 def _merge(weight: nn.Parameter, a: nn.Parameter, b: nn.Parameter, scaling: float) -> Callable[[], Tensor]:
-    # In fp32: in bf16 a young adapter would vanish in the rounding of the sum's second term already.
+    # In fp32, so that the sum is rounded once: to what the file holds.
     return lambda: weight.float() + scaling * (b.float() @ a.float())
