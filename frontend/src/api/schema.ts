@@ -324,6 +324,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/batches/{batch}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A batch as JSON lines, by its step or by the name that its refusal gave it.
+         * @description A batch as JSON lines, by its step or by the name that its refusal gave it.
+         */
+        get: operations["batch_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/checkpoints": {
         parameters: {
             query?: never;
@@ -362,10 +382,18 @@ export interface paths {
         get: operations["checkpoint_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Remove a checkpoint.
+         * @description Remove a checkpoint.
+         */
+        delete: operations["checkpoint_delete"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Pin a checkpoint, so that it is kept whatever its age, or let it go.
+         * @description Pin a checkpoint, so that it is kept whatever its age, or let it go.
+         */
+        patch: operations["checkpoint_update"];
         trace?: never;
     };
     "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/download": {
@@ -966,6 +994,17 @@ export interface components {
          */
         CheckpointState: "requested" | "uploading" | "committed" | "failed";
         /**
+         * CheckpointUpdate
+         * @description ``PATCH /v1/sessions/{id}/checkpoints/{checkpoint_id}``.
+         */
+        CheckpointUpdate: {
+            /**
+             * Pinned
+             * @description A pinned checkpoint is kept until it is deleted, whatever its age.
+             */
+            pinned: boolean;
+        };
+        /**
          * CheckpointView
          * @description A checkpoint as a row: what it is and whether it can be read yet.
          */
@@ -985,6 +1024,11 @@ export interface components {
             /** Id */
             id: string;
             kind: components["schemas"]["CheckpointKind"];
+            /**
+             * Pinned
+             * @default false
+             */
+            pinned: boolean;
             /** Session Id */
             session_id: string;
             /** Size Bytes */
@@ -1746,6 +1790,12 @@ export interface components {
              */
             grad_clip?: number;
             /**
+             * Grad Norm Limit
+             * @description A step whose gradient norm, before the clip, is above this is refused.
+             * @default 1000
+             */
+            grad_norm_limit?: number;
+            /**
              * Gradient Checkpointing
              * @description Recompute activations in the backward pass.
              * @default false
@@ -1862,6 +1912,13 @@ export interface components {
              */
             offload_optimizer?: boolean;
             /**
+             * Placement
+             * @description Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where there are enough. On a CPU, where both use all of it, only auto.
+             * @default auto
+             * @enum {string}
+             */
+            placement?: "auto" | "shared" | "split";
+            /**
              * Seed
              * @description One seed for sampling order, batches, initial noise and new LoRA weights.
              * @default 0
@@ -1941,6 +1998,7 @@ export interface components {
              *       "episode_idle_timeout_s": 600,
              *       "episode_timeout_s": 3600,
              *       "grad_clip": 1,
+             *       "grad_norm_limit": 1000,
              *       "gradient_checkpointing": false,
              *       "grpo_n": 8,
              *       "idle_suspend_s": 3600,
@@ -1960,6 +2018,7 @@ export interface components {
              *       "micro_batch_tokens": 4096,
              *       "normalize_advantage": true,
              *       "offload_optimizer": false,
+             *       "placement": "auto",
              *       "seed": 0,
              *       "tasks_per_batch": 4,
              *       "temperature": 1,
@@ -2146,7 +2205,10 @@ export interface components {
          * @description One optimizer step, as measured. Times are seconds, norms are L2.
          */
         StepMetrics: {
-            /** Clip Fraction */
+            /**
+             * Clip Fraction
+             * @description Share of trained tokens whose ratio is beyond the clip or tis_cap.
+             */
             clip_fraction: number;
             /** Completion Length Mean */
             completion_length_mean: number;
@@ -3018,6 +3080,36 @@ export interface operations {
             };
         };
     };
+    batch_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                batch: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     checkpoint_list: {
         parameters: {
             query?: never;
@@ -3098,6 +3190,72 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                checkpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                checkpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CheckpointUpdate"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {
