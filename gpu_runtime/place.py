@@ -4,16 +4,10 @@ import socket
 from urllib.parse import urlsplit
 
 from .config import RuntimeConfig
-from .errors import RuntimeFault
+from .errors import PlacementImpossible
+from .placement import gpus_visible
 
 EVERYWHERE = "0.0.0.0"
-
-
-class DevicesMissing(RuntimeFault):
-    """Fewer GPUs are visible than the launcher asked for."""
-
-    code = "devices_missing"
-    hint = "Look at how the container engine or cluster hands out GPUs: the runtime was started without them."
 
 
 def address_advertise(config: RuntimeConfig, listening: str) -> str:
@@ -34,15 +28,10 @@ def address_advertise(config: RuntimeConfig, listening: str) -> str:
 
 
 def devices_verify(gpus: int) -> None:
-    """Raise DevicesMissing when fewer are visible than were asked for.
+    """Raise PlacementImpossible when fewer are visible than were asked for.
 
     Looked at from inside, because an engine may ignore the request (podman does, silently), and training on a CPU that
     was meant for a GPU would pass for very slow progress.
     """
-    if not gpus:
-        return
-    import torch
-
-    found = torch.cuda.device_count()
-    if found < gpus:
-        raise DevicesMissing(f"{gpus} GPUs were asked for and {found} are visible inside the runtime")
+    if gpus and (found := len(gpus_visible())) < gpus:
+        raise PlacementImpossible(f"{gpus} GPUs were asked for and {found} are visible inside the runtime")

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_runtime.config import RuntimeConfig
-from gpu_runtime.place import DevicesMissing, address_advertise, devices_verify
+from gpu_runtime.errors import PlacementImpossible
+from gpu_runtime.place import address_advertise, devices_verify
 
 
 def config(tmp_path, **changes) -> RuntimeConfig:
@@ -28,9 +29,11 @@ def test_a_name_that_the_launcher_gave_is_what_is_said(tmp_path) -> None:
 
 
 def test_fewer_gpus_than_were_asked_for_are_found_out_from_inside(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 1)))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 1)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=cuda))
     devices_verify(1)
-    with pytest.raises(DevicesMissing, match="2 GPUs were asked for and 1 are visible"):
+    with pytest.raises(PlacementImpossible, match="2 GPUs were asked for and 1 are visible"):
         devices_verify(2)
 
 

@@ -19,7 +19,7 @@ from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
 
 TIMEOUT_S = (3.0, 10.0)  # connect, read
-END_WAIT_S = 10.0
+END_WAIT_S = 3.0  # a tick must end before the reconciler's own lease does
 POLL_S = 0.2
 LISTED = ",".join(f"{name}={value}" for name, value in RUNTIME.items())
 # A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
