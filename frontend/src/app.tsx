@@ -3,10 +3,15 @@ import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-qu
 import { createBrowserRouter, Navigate, RouterProvider } from "react-router";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/client";
+import { AccountPage } from "./features/account/account-page";
+import { NewPasswordPage } from "./features/account/new-password-page";
+import { ResetPasswordPage } from "./features/account/reset-password-page";
 import { SignInPage } from "./features/account/sign-in-page";
 import { SignUpPage } from "./features/account/sign-up-page";
 import { VerifyEmailPage } from "./features/account/verify-email-page";
+import { AuditPage } from "./features/audit/audit-page";
 import { KeysPage } from "./features/keys/keys-page";
+import { MembersPage } from "./features/members/members-page";
 import { NewSessionPage } from "./features/sessions/new-session-page";
 import { SessionsPage } from "./features/sessions/sessions-page";
 import { Loading, NotFoundPage, Shell } from "./shell";
@@ -30,6 +35,8 @@ const client = new QueryClient({
 const router = createBrowserRouter([
   { path: "/signin", element: <SignInPage /> },
   { path: "/signup", element: <SignUpPage /> },
+  { path: "/reset-password", element: <ResetPasswordPage /> },
+  { path: "/reset-password/:key", element: <NewPasswordPage /> },
   { path: "/verify-email/:key", element: <VerifyEmailPage /> },
   {
     element: <Shell />,
@@ -41,6 +48,9 @@ const router = createBrowserRouter([
       // Loaded when first opened: the charts are half of the script.
       { path: "/sessions/:id", lazy: async () => ({ Component: (await import("./features/sessions/session-page")).SessionPage }) },
       { path: "/keys", element: <KeysPage /> },
+      { path: "/members", element: <MembersPage /> },
+      { path: "/audit", element: <AuditPage /> },
+      { path: "/account", element: <AccountPage /> },
       { path: "*", element: <NotFoundPage /> },
     ],
   },

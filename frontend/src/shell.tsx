@@ -3,15 +3,19 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, Navigate, NavLink, Outlet, useLocation } from "react-router";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/client";
+import { currentProject } from "./api/project";
 import { AccountMenu } from "./features/account/account-menu";
+import { ProjectSwitcher } from "./features/account/project-switcher";
 import { ButtonLink } from "./ui/button";
 import { ErrorNotice } from "./ui/notice";
 import { Empty } from "./ui/panel";
 import { Wordmark } from "./ui/wordmark";
 
 const PLACES = [
-  { to: "/sessions", label: "Sessions" },
-  { to: "/keys", label: "API keys" },
+  { to: "/sessions", label: "Sessions", forOwners: false },
+  { to: "/keys", label: "API keys", forOwners: false },
+  { to: "/members", label: "Members", forOwners: false },
+  { to: "/audit", label: "Audit log", forOwners: true },
 ];
 
 export function Shell() {
@@ -33,11 +37,9 @@ export function Shell() {
           <Link to="/sessions" aria-label="TinkerScript, all sessions" className="flex rounded">
             <Wordmark />
           </Link>
-          <span className="truncate border-l border-line-strong pl-4 text-muted" title="Project" data-testid="project">
-            {account.projects[0]?.name ?? "No project"}
-          </span>
+          <ProjectSwitcher account={account} />
           <nav aria-label="Main" className="flex h-full gap-1">
-            {PLACES.map((place) => (
+            {PLACES.filter((place) => !place.forOwners || currentProject(account)?.role === "owner").map((place) => (
               <NavLink
                 key={place.to}
                 to={place.to}
@@ -48,7 +50,7 @@ export function Shell() {
             ))}
           </nav>
           <div className="ml-auto">
-            <AccountMenu email={account.email} />
+            <AccountMenu email={account.email} invited={account.invitations.length > 0} />
           </div>
         </div>
       </header>

@@ -1,10 +1,23 @@
-// Who is signed in, and in which projects.
+// Who is signed in, in which projects, and where they are invited to.
 import { queryOptions } from "@tanstack/react-query";
-import { get } from "./client";
-import type { Account } from "./types";
+import { get, post, remove } from "./client";
+import { keepChoice } from "./project";
+import type { Account, Project } from "./types";
 
 export const accountQuery = queryOptions({
   queryKey: ["account"],
-  queryFn: () => get<Account>("/v1/account"),
+  queryFn: async () => keepChoice(await get<Account>("/v1/account")),
   staleTime: 60_000,
 });
+
+export function createProject(name: string): Promise<Project> {
+  return post("/v1/projects", { name });
+}
+
+export function acceptInvitation(id: string): Promise<Project> {
+  return post(`/v1/invitations/${id}/accept`);
+}
+
+export function declineInvitation(id: string): Promise<void> {
+  return remove(`/v1/invitations/${id}`);
+}

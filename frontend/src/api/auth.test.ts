@@ -14,6 +14,11 @@ test("an unconfirmed address is asked to be confirmed, not called a failure", ()
   expect(error.hint).toContain("link");
 });
 
+test("a second factor that is asked for is the next step, not a failure", () => {
+  const error = authError(401, { data: { flows: [{ id: "login" }, { id: "mfa_authenticate", is_pending: true }] } });
+  expect(error.code).toBe("second_factor");
+});
+
 test("the API's error body keeps its hint and its fields", () => {
   const error = apiError(400, {
     error: { code: "invalid_request", message: "Not valid.", hint: "See the fields.", details: { fields: [{ field: "config.grpo_n", problem: "too small" }] } },

@@ -1,10 +1,11 @@
 // Sign-up, sign-in and sign-out: the browser client of django-allauth's headless API, whose error body is its own.
 import { ApiError, request } from "./client";
 
-const BASE = "/_allauth/browser/v1/auth";
+const BASE = "/_allauth/browser/v1";
 
-interface Answer {
+export interface Answer {
   data?: { flows?: { id: string; is_pending?: boolean }[] };
+  meta?: Record<string, unknown>;
   errors?: { message: string; param?: string }[];
 }
 
@@ -22,19 +23,47 @@ export function signIn(credentials: Credentials): Promise<void> {
 }
 
 export async function signOut(): Promise<void> {
-  const response = await request("DELETE", `${BASE}/session`);
+  const response = await request("DELETE", `${BASE}/auth/session`);
   if (response.status !== 401) throw new ApiError(response.status, "unexpected", "Signing out did not work.", "Try again.");
 }
 
 /** The link of a confirmation mail carries the key. The answer may still ask for a sign-in: that is no failure. */
 export async function verifyEmail(key: string): Promise<void> {
-  const response = await request("POST", `${BASE}/email/verify`, { key });
+  const response = await request("POST", `${BASE}/auth/email/verify`, { key });
   if (response.ok || response.status === 401) return;
   throw new ApiError(response.status, "invalid_request", "This link is not valid any more.", "Sign in to be sent a new one.");
 }
 
+/** The code of an authenticator app, or a recovery code: the second step of a sign-in that asked for it. */
+export async function confirmCode(code: string): Promise<void> {
+  const { status, answer } = await allauth("POST", "auth/2fa/authenticate", { code });
+  if (status === 409) throw new ApiError(status, "conflict", "The sign-in took too long.", "Begin again with your password.");
+  if (status !== 200) throw authError(status, answer);
+}
+
+/** Whether there is such an account is not said. */
+export async function requestReset(email: string): Promise<void> {
+  const { status, answer } = await allauth("POST", "auth/password/request", { email });
+  if (status !== 200) throw authError(status, answer);
+}
+
+/** The key is the one of the mailed link. 401: done, and now sign in. */
+export async function resetPassword({ key, password }: { key: string; password: string }): Promise<void> {
+  const { status, answer } = await allauth("POST", "auth/password/reset", { key, password });
+  if (status === 200 || status === 401) return;
+  const error = authError(status, answer);
+  if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Ask for a new one.");
+  throw error;
+}
+
+/** One request to allauth, with its answer as it is. */
+export async function allauth(method: string, path: string, body?: unknown): Promise<{ status: number; answer: Answer }> {
+  const response = await request(method, `${BASE}/${path}`, body);
+  return { status: response.status, answer: (await response.json().catch(() => ({}))) as Answer };
+}
+
 async function authenticate(action: string, credentials: Credentials): Promise<void> {
-  const response = await request("POST", `${BASE}/${action}`, credentials);
+  const response = await request("POST", `${BASE}/auth/${action}`, credentials);
   if (response.ok) return;
   if (response.status === 409) return; // Signed in already, in another tab.
   throw authError(response.status, (await response.json().catch(() => ({}))) as Answer);
@@ -46,6 +75,9 @@ export function authError(status: number, answer: Answer): ApiError {
   if (status === 403) return new ApiError(status, "forbidden", "This server does not take new accounts.", "Ask its administrator for one.");
   if (answer.data?.flows?.some((flow) => flow.id === "verify_email" && flow.is_pending)) {
     return new ApiError(status, "verify_email", "Confirm your e-mail address.", "Open the link that was sent to it, then sign in.");
+  }
+  if (answer.data?.flows?.some((flow) => flow.id === "mfa_authenticate" && flow.is_pending)) {
+    return new ApiError(status, "second_factor", "A code is needed.", "Open your authenticator app.");
   }
   const errors = answer.errors ?? [];
   const fields = Object.fromEntries(errors.flatMap((error) => (error.param ? [[error.param, error.message]] : [])));

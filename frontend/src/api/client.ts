@@ -1,4 +1,5 @@
 // One fetch for the whole console: session cookie, CSRF token, deadline, and the API's error body as an exception.
+import { chosenProject } from "./project";
 import type { ErrorBody } from "./types";
 
 const DEADLINE_MS = 30_000;
@@ -25,6 +26,10 @@ export function post<T>(path: string, body: unknown = {}): Promise<T> {
   return send("POST", path, body);
 }
 
+export function patch<T>(path: string, body: unknown): Promise<T> {
+  return send("PATCH", path, body);
+}
+
 export function remove<T>(path: string): Promise<T> {
   return send("DELETE", path);
 }
@@ -39,6 +44,8 @@ async function send<T>(method: string, path: string, body?: unknown): Promise<T>
 export async function request(method: string, path: string, body?: unknown): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRFToken"] = await csrfToken();
+  // Whose account it is does not depend on the project: so a choice that is no longer theirs can be found out.
+  if (chosenProject() && path !== "/v1/account") headers["X-Project-Id"] = chosenProject();
   if (body !== undefined) headers["Content-Type"] = "application/json";
   try {
     return await fetch(path, {

@@ -4,7 +4,9 @@ import { DropdownMenu } from "radix-ui";
 import { useNavigate } from "react-router";
 import { signOut } from "../../api/auth";
 
-export function AccountMenu({ email }: { email: string }) {
+const item = "cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken";
+
+export function AccountMenu({ email, invited }: { email: string; invited: boolean }) {
   const client = useQueryClient();
   const navigate = useNavigate();
   const leave = useMutation({
@@ -17,6 +19,7 @@ export function AccountMenu({ email }: { email: string }) {
   return (
     <DropdownMenu.Root>
       <DropdownMenu.Trigger className="flex h-8 max-w-64 items-center gap-1.5 rounded-md px-2 text-muted hover:bg-sunken hover:text-ink">
+        {invited && <span role="img" aria-label="You are invited to a project" className="size-2 shrink-0 rounded-full bg-accent" />}
         <span className="truncate">{email}</span>
         <span aria-hidden className="text-xs">
           ▾
@@ -25,7 +28,15 @@ export function AccountMenu({ email }: { email: string }) {
       <DropdownMenu.Portal>
         <DropdownMenu.Content align="end" sideOffset={4} className="z-10 min-w-40 rounded-md border border-line bg-raised p-1 shadow-lg">
           <DropdownMenu.Item
-            className="cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken"
+            className={item}
+            onSelect={() => {
+              void navigate("/account");
+            }}
+          >
+            Account
+          </DropdownMenu.Item>
+          <DropdownMenu.Item
+            className={item}
             onSelect={() => {
               leave.mutate();
             }}

@@ -1,14 +1,14 @@
-// The form that signing up and signing in share.
+// The form that signing up and signing in share, and the second step where the account asks for one.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type ReactNode, type SyntheticEvent } from "react";
 import { useNavigate, useSearchParams } from "react-router";
 import { accountQuery } from "../../api/account";
-import type { Credentials } from "../../api/auth";
+import { confirmCode, type Credentials } from "../../api/auth";
 import { ApiError } from "../../api/client";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
-import { Wordmark } from "../../ui/wordmark";
+import { AccountFrame } from "./account-frame";
 
 interface CredentialsFormProps {
   title: string;
@@ -19,7 +19,7 @@ interface CredentialsFormProps {
   children: ReactNode;
 }
 
-/** Only a path of this console is followed after signing in: a link must not lead a signed-in user elsewhere. */
+/** Only a path of this server is followed after signing in: a link must not lead a signed-in user elsewhere. */
 function safeNext(next: string | null): string {
   return next?.startsWith("/") && !next.startsWith("//") && !next.includes("\\") ? next : "/sessions";
 }
@@ -27,17 +27,10 @@ function safeNext(next: string | null): string {
 export function CredentialsForm({ title, action, passwordHint, newPassword = false, submit, children }: CredentialsFormProps) {
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
-  const client = useQueryClient();
-  const navigate = useNavigate();
-  const [search] = useSearchParams();
-  const enter = useMutation({
-    mutationFn: submit,
-    onSuccess: async () => {
-      await client.resetQueries({ queryKey: accountQuery.queryKey });
-      await navigate(safeNext(search.get("next")), { replace: true });
-    },
-  });
+  const enterPage = useEnterPage();
+  const enter = useMutation({ mutationFn: submit, onSuccess: enterPage });
   const fields = enter.error instanceof ApiError ? enter.error.fields : {};
+  if (enter.error instanceof ApiError && enter.error.code === "second_factor") return <SecondStep onDone={enterPage} />;
 
   function onSubmit(event: SyntheticEvent) {
     event.preventDefault();
@@ -45,44 +38,86 @@ export function CredentialsForm({ title, action, passwordHint, newPassword = fal
   }
 
   return (
-    <main className="mx-auto flex min-h-screen w-full max-w-sm flex-col justify-center px-6 py-12">
-      <div className="mb-6 text-base">
-        <Wordmark />
-      </div>
-      <div className="rounded-xl border border-line bg-surface p-6">
-        <h1 className="mb-5 text-lg font-semibold">{title}</h1>
-        <form onSubmit={onSubmit} className="space-y-4" noValidate>
-          <ErrorNotice error={enter.error} />
-          <TextField
-            label="E-mail"
-            type="email"
-            autoComplete="username"
-            autoFocus
-            required
-            value={email}
-            onChange={(event) => {
-              setEmail(event.target.value);
-            }}
-            error={fields.email}
-          />
-          <TextField
-            label="Password"
-            type="password"
-            autoComplete={newPassword ? "new-password" : "current-password"}
-            required
-            value={password}
-            onChange={(event) => {
-              setPassword(event.target.value);
-            }}
-            description={passwordHint}
-            error={fields.password}
-          />
-          <Button type="submit" look="primary" className="w-full" disabled={enter.isPending}>
-            {action}
-          </Button>
-        </form>
-      </div>
-      <p className="mt-4 text-center text-muted">{children}</p>
-    </main>
+    <AccountFrame title={title} below={children}>
+      <form onSubmit={onSubmit} className="space-y-4" noValidate>
+        <ErrorNotice error={enter.error} />
+        <TextField
+          label="E-mail"
+          type="email"
+          autoComplete="username"
+          autoFocus
+          required
+          value={email}
+          onChange={(event) => {
+            setEmail(event.target.value);
+          }}
+          error={fields.email}
+        />
+        <TextField
+          label="Password"
+          type="password"
+          autoComplete={newPassword ? "new-password" : "current-password"}
+          required
+          value={password}
+          onChange={(event) => {
+            setPassword(event.target.value);
+          }}
+          description={passwordHint}
+          error={fields.password}
+        />
+        <Button type="submit" look="primary" className="w-full" disabled={enter.isPending}>
+          {action}
+        </Button>
+      </form>
+    </AccountFrame>
+  );
+}
+
+function useEnterPage() {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const [search] = useSearchParams();
+  return async () => {
+    const next = safeNext(search.get("next"));
+    if (next.startsWith("/admin/")) {
+      window.location.assign(next); // Django's own pages, not this one's
+      return;
+    }
+    await client.resetQueries({ queryKey: accountQuery.queryKey });
+    await navigate(next, { replace: true });
+  };
+}
+
+function SecondStep({ onDone }: { onDone: () => Promise<void> }) {
+  const [code, setCode] = useState("");
+  const confirm = useMutation({ mutationFn: confirmCode, onSuccess: onDone });
+
+  function onSubmit(event: SyntheticEvent) {
+    event.preventDefault();
+    confirm.mutate(code.trim());
+  }
+
+  return (
+    <AccountFrame title="Second factor">
+      <form onSubmit={onSubmit} className="space-y-4" noValidate>
+        <ErrorNotice error={confirm.error} />
+        <TextField
+          label="Code"
+          inputMode="numeric"
+          autoComplete="one-time-code"
+          autoFocus
+          required
+          value={code}
+          onChange={(event) => {
+            setCode(event.target.value);
+          }}
+          description="From your authenticator app; or one of your recovery codes."
+          error={confirm.error instanceof ApiError ? confirm.error.fields.code : undefined}
+        />
+        <Button type="submit" look="primary" className="w-full" disabled={confirm.isPending}>
+          Sign in
+        </Button>
+      </form>
+    </AccountFrame>
   );
 }

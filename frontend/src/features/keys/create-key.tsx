@@ -1,17 +1,15 @@
 // Makes a key and shows its secret once, with the program to paste. The secret lives in this dialog alone.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState, type SyntheticEvent } from "react";
+import { useState } from "react";
 import { baseModelsQuery } from "../../api/base-models";
-import { ApiError } from "../../api/client";
 import { createKey, keysQuery } from "../../api/keys";
 import { Button } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
-import { TextField } from "../../ui/field";
 import { LoopSnippet } from "../../ui/loop-snippet";
-import { ErrorNotice } from "../../ui/notice";
+import { KeyForm } from "./key-form";
 
-export function CreateKey() {
+export function CreateKey({ readOnly }: { readOnly: boolean }) {
   const [open, setOpen] = useState(false);
   const client = useQueryClient();
   const create = useMutation({
@@ -51,44 +49,10 @@ export function CreateKey() {
             }}
           />
         ) : (
-          <NameForm
-            error={create.error}
-            busy={create.isPending}
-            onSubmit={(name) => {
-              create.mutate({ name });
-            }}
-          />
+          <KeyForm error={create.error} busy={create.isPending} readOnly={readOnly} onSubmit={create.mutate} />
         )}
       </Dialog>
     </>
-  );
-}
-
-function NameForm({ error, busy, onSubmit }: { error: Error | null; busy: boolean; onSubmit: (name: string) => void }) {
-  const [name, setName] = useState("");
-  function submit(event: SyntheticEvent) {
-    event.preventDefault();
-    onSubmit(name.trim());
-  }
-  return (
-    <form onSubmit={submit} className="space-y-4" noValidate>
-      <ErrorNotice error={error} />
-      <TextField
-        label="Name"
-        placeholder="laptop"
-        maxLength={120}
-        value={name}
-        onChange={(event) => {
-          setName(event.target.value);
-        }}
-        error={error instanceof ApiError ? error.fields.name : undefined}
-      />
-      <div className="flex justify-end">
-        <Button type="submit" look="primary" disabled={busy}>
-          Create key
-        </Button>
-      </div>
-    </form>
   );
 }
 

@@ -1,11 +1,13 @@
 // The project's API keys: make, look at, revoke.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { accountQuery } from "../../api/account";
 import { keysQuery, revokeKey } from "../../api/keys";
+import { currentProject } from "../../api/project";
 import type { Key } from "../../api/types";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
-import { ago, dateTime, hasPassed } from "../../ui/format";
+import { ago, dateTime, hasPassed, number } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
 import { cell, headCell, Table } from "../../ui/table";
@@ -13,10 +15,12 @@ import { CreateKey } from "./create-key";
 
 export function KeysPage() {
   const { data, error, isPending } = useQuery(keysQuery);
+  const { data: account } = useQuery(accountQuery);
+  const project = account && currentProject(account);
   return (
     <>
       <PageHeader title="API keys">
-        <CreateKey />
+        {project && <CreateKey readOnly={project.role === "viewer"} />}
       </PageHeader>
       <ErrorNotice error={error} />
       <div className="rounded-lg border border-line bg-surface">
@@ -41,15 +45,22 @@ function KeyTable({ keys }: { keys: Key[] }) {
   return (
     <>
       <ErrorNotice error={revoke.error} />
-      <Table head={["Name", "Key", "Scopes", "Created", "Last used", "State"].map((name) => ({ name })).concat({ name: "" })}>
+      <Table head={["Name", "Key", "May", "Spent", "Created", "Last used", "State"].map((name) => ({ name })).concat({ name: "" })}>
         {keys.map((key) => (
           <tr key={key.id} className={key.revoked_at ? "text-muted" : ""}>
             <th scope="row" className={`${headCell} text-ink`}>
               {key.name || <span className="text-muted">unnamed</span>}
             </th>
             <td className={`${cell} font-mono text-xs`}>{key.prefix}…</td>
-            <td className={`${cell} text-xs text-muted`}>{key.scopes.join(", ")}</td>
-            <td className={`${cell} whitespace-nowrap`} title={dateTime(key.created_at)}>
+            <td className={`${cell} text-xs text-muted`}>
+              {key.scopes.join(", ")}
+              {key.allowed_models && <span className="block">only {key.allowed_models.join(", ")}</span>}
+            </td>
+            <td className={`${cell} whitespace-nowrap`} title="Device-hours of the sessions that it started">
+              {number(key.spent_s / 3600)}
+              {key.spend_cap_s !== null && ` of ${number(key.spend_cap_s / 3600)}`} h
+            </td>
+            <td className={`${cell} whitespace-nowrap`} title={`${dateTime(key.created_at)} by ${key.created_by}`}>
               {ago(key.created_at)}
             </td>
             <td className={`${cell} whitespace-nowrap`}>{key.last_used_at ? ago(key.last_used_at) : "never"}</td>
@@ -83,5 +94,10 @@ function KeyTable({ keys }: { keys: Key[] }) {
 function KeyState({ value }: { value: Key }) {
   if (value.revoked_at) return <Badge tone="neutral">revoked</Badge>;
   if (hasPassed(value.expires_at)) return <Badge tone="warn">expired</Badge>;
-  return <Badge tone="good">active</Badge>;
+  return (
+    <>
+      <Badge tone="good">active</Badge>
+      {value.expires_at && <span className="mt-0.5 block text-xs text-muted">until {dateTime(value.expires_at)}</span>}
+    </>
+  );
 }

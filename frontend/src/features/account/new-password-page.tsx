@@ -1,0 +1,54 @@
+// Where the link in a reset mail leads.
+import { useMutation } from "@tanstack/react-query";
+import { useState, type SyntheticEvent } from "react";
+import { useParams } from "react-router";
+import { resetPassword } from "../../api/auth";
+import { ApiError } from "../../api/client";
+import { Button, ButtonLink } from "../../ui/button";
+import { TextField } from "../../ui/field";
+import { ErrorNotice, Notice } from "../../ui/notice";
+import { AccountFrame } from "./account-frame";
+
+export function NewPasswordPage() {
+  const { key = "" } = useParams();
+  const [password, setPassword] = useState("");
+  const reset = useMutation({ mutationFn: resetPassword });
+
+  function onSubmit(event: SyntheticEvent) {
+    event.preventDefault();
+    reset.mutate({ key, password });
+  }
+
+  return (
+    <AccountFrame title="Set a new password">
+      {reset.isSuccess ? (
+        <div className="space-y-4">
+          <Notice title="Your password is changed.">Every browser that was signed in is signed out.</Notice>
+          <ButtonLink to="/signin" look="primary" className="w-full">
+            Sign in
+          </ButtonLink>
+        </div>
+      ) : (
+        <form onSubmit={onSubmit} className="space-y-4" noValidate>
+          <ErrorNotice error={reset.error} />
+          <TextField
+            label="New password"
+            type="password"
+            autoComplete="new-password"
+            autoFocus
+            required
+            value={password}
+            onChange={(event) => {
+              setPassword(event.target.value);
+            }}
+            description="At least 8 characters."
+            error={reset.error instanceof ApiError ? reset.error.fields.password : undefined}
+          />
+          <Button type="submit" look="primary" className="w-full" disabled={reset.isPending}>
+            Set password
+          </Button>
+        </form>
+      )}
+    </AccountFrame>
+  );
+}

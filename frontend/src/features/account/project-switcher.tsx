@@ -1,0 +1,94 @@
+// Which project is worked in, and the way to another or a new one.
+import { useMutation } from "@tanstack/react-query";
+import { DropdownMenu } from "radix-ui";
+import { useState, type SyntheticEvent } from "react";
+import { createProject } from "../../api/account";
+import { ApiError } from "../../api/client";
+import { chooseProject, currentProject } from "../../api/project";
+import type { Account } from "../../api/types";
+import { Button } from "../../ui/button";
+import { Dialog } from "../../ui/dialog";
+import { TextField } from "../../ui/field";
+import { ErrorNotice } from "../../ui/notice";
+
+const item = "cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken";
+
+export function ProjectSwitcher({ account }: { account: Account }) {
+  const [creating, setCreating] = useState(false);
+  const current = currentProject(account);
+  return (
+    <>
+      <DropdownMenu.Root>
+        <DropdownMenu.Trigger
+          aria-label={`Project ${current?.name ?? ""}`}
+          className="flex max-w-56 items-center gap-1.5 border-l border-line-strong pl-4 text-muted hover:text-ink"
+        >
+          <span className="truncate" data-testid="project">
+            {current?.name ?? "No project"}
+          </span>
+          <span aria-hidden className="text-xs">
+            ▾
+          </span>
+        </DropdownMenu.Trigger>
+        <DropdownMenu.Portal>
+          <DropdownMenu.Content align="start" sideOffset={4} className="z-10 min-w-48 rounded-md border border-line bg-raised p-1 shadow-lg">
+            <DropdownMenu.RadioGroup value={current?.id ?? ""} onValueChange={chooseProject}>
+              {account.projects.map((project) => (
+                <DropdownMenu.RadioItem key={project.id} value={project.id} className={`${item} data-[state=checked]:font-semibold`}>
+                  {project.name} <span className="text-xs text-muted">{project.role}</span>
+                </DropdownMenu.RadioItem>
+              ))}
+            </DropdownMenu.RadioGroup>
+            <DropdownMenu.Separator className="my-1 h-px bg-line" />
+            <DropdownMenu.Item
+              className={item}
+              onSelect={() => {
+                setCreating(true);
+              }}
+            >
+              New project…
+            </DropdownMenu.Item>
+          </DropdownMenu.Content>
+        </DropdownMenu.Portal>
+      </DropdownMenu.Root>
+      <CreateProject open={creating} onOpenChange={setCreating} />
+    </>
+  );
+}
+
+function CreateProject({ open, onOpenChange }: { open: boolean; onOpenChange: (open: boolean) => void }) {
+  const [name, setName] = useState("");
+  const create = useMutation({
+    mutationFn: createProject,
+    onSuccess: (project) => {
+      chooseProject(project.id);
+    },
+  });
+
+  function onSubmit(event: SyntheticEvent) {
+    event.preventDefault();
+    create.mutate(name.trim());
+  }
+
+  return (
+    <Dialog open={open} onOpenChange={onOpenChange} title="New project" description="You own it, and can invite others to it.">
+      <form onSubmit={onSubmit} className="space-y-4" noValidate>
+        <ErrorNotice error={create.error} />
+        <TextField
+          label="Name"
+          maxLength={120}
+          value={name}
+          onChange={(event) => {
+            setName(event.target.value);
+          }}
+          error={create.error instanceof ApiError ? create.error.fields.name : undefined}
+        />
+        <div className="flex justify-end">
+          <Button type="submit" look="primary" disabled={create.isPending}>
+            Create project
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,138 @@
+// The second factor: switch it on with an authenticator app, keep the recovery codes, switch it off.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState, type ReactNode, type SyntheticEvent } from "react";
+import { ApiError } from "../../api/client";
+import { authenticatorsQuery, beginEnrolment, endSecondFactor, enrol, type Enrolment } from "../../api/security";
+import { Badge } from "../../ui/badge";
+import { Button } from "../../ui/button";
+import { CopyBlock } from "../../ui/copy";
+import { TextField } from "../../ui/field";
+import { ErrorNotice, Notice } from "../../ui/notice";
+import { Panel } from "../../ui/panel";
+
+export function SecondFactorPanel() {
+  const client = useQueryClient();
+  const { data: authenticators, error } = useQuery(authenticatorsQuery);
+  const onSuccess = () => client.invalidateQueries({ queryKey: authenticatorsQuery.queryKey });
+  const begin = useMutation({ mutationFn: beginEnrolment, gcTime: 0 });
+  const finish = useMutation({ mutationFn: enrol, gcTime: 0, onSuccess });
+  const end = useMutation({ mutationFn: endSecondFactor, onSuccess });
+  const isOn = authenticators?.some((entry) => entry.type === "totp");
+  const left = authenticators?.find((entry) => entry.type === "recovery_codes")?.unused_code_count;
+  return (
+    <Panel title="Second factor" aside={authenticators && <Badge tone={isOn ? "good" : "neutral"}>{isOn ? "on" : "off"}</Badge>}>
+      <div className="space-y-4 p-4">
+        <ErrorNotice error={error ?? begin.error} />
+        {finish.data && (
+          <Notice title="It is on. Keep these recovery codes where your telephone is not.">
+            <CopyBlock label="Recovery codes" text={finish.data.join("\n")} />
+          </Notice>
+        )}
+        {isOn && (
+          <>
+            <p className="text-muted">Signing in asks for a code of your app. {left !== undefined && `${String(left)} recovery codes are left.`}</p>
+            <PasswordForm
+              action="Switch off"
+              error={end.error}
+              busy={end.isPending}
+              onSubmit={(password) => {
+                end.mutate(password);
+              }}
+            />
+          </>
+        )}
+        {authenticators && !isOn && !begin.data && (
+          <>
+            <p className="text-muted">A password that somebody learned is then not enough to sign in as you.</p>
+            <Button
+              disabled={begin.isPending}
+              onClick={() => {
+                begin.mutate();
+              }}
+            >
+              Switch on
+            </Button>
+          </>
+        )}
+        {!isOn && begin.data && <Enrol enrolment={begin.data} error={finish.error} busy={finish.isPending} onSubmit={finish.mutate} />}
+      </div>
+    </Panel>
+  );
+}
+
+interface EnrolProps {
+  enrolment: Enrolment;
+  error: Error | null;
+  busy: boolean;
+  onSubmit: (answer: { password: string; code: string }) => void;
+}
+
+function Enrol({ enrolment, error, busy, onSubmit }: EnrolProps) {
+  const [code, setCode] = useState("");
+  return (
+    <>
+      <p>
+        Put this secret into your authenticator app, or{" "}
+        <a href={enrolment.totp_url} className="font-medium text-accent hover:underline">
+          open it there
+        </a>
+        .
+      </p>
+      <CopyBlock label="Secret" text={enrolment.secret} />
+      <PasswordForm
+        action="Confirm"
+        error={error}
+        busy={busy}
+        onSubmit={(password) => {
+          onSubmit({ password, code: code.trim() });
+        }}
+      >
+        <TextField
+          label="Code that the app shows"
+          inputMode="numeric"
+          autoComplete="one-time-code"
+          value={code}
+          onChange={(event) => {
+            setCode(event.target.value);
+          }}
+          error={error instanceof ApiError ? error.fields.code : undefined}
+        />
+      </PasswordForm>
+    </>
+  );
+}
+
+interface PasswordFormProps {
+  action: string;
+  error: Error | null;
+  busy: boolean;
+  onSubmit: (password: string) => void;
+  children?: ReactNode;
+}
+
+function PasswordForm({ action, error, busy, onSubmit, children }: PasswordFormProps) {
+  const [password, setPassword] = useState("");
+  function submit(event: SyntheticEvent) {
+    event.preventDefault();
+    onSubmit(password);
+  }
+  return (
+    <form onSubmit={submit} className="space-y-4" noValidate>
+      <ErrorNotice error={error} />
+      {children}
+      <TextField
+        label="Your password"
+        type="password"
+        autoComplete="current-password"
+        value={password}
+        onChange={(event) => {
+          setPassword(event.target.value);
+        }}
+        error={error instanceof ApiError ? error.fields.password : undefined}
+      />
+      <Button type="submit" disabled={busy || !password}>
+        {action}
+      </Button>
+    </form>
+  );
+}

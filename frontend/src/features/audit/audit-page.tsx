@@ -1,0 +1,70 @@
+// Who did what in the project, newest first.
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { auditQuery } from "../../api/audit";
+import type { AuditEntry } from "../../api/types";
+import { Button } from "../../ui/button";
+import { dateTime } from "../../ui/format";
+import { ErrorNotice } from "../../ui/notice";
+import { PageHeader } from "../../ui/panel";
+import { cell, headCell, Table } from "../../ui/table";
+
+const HEAD = [{ name: "No.", right: true }, { name: "When" }, { name: "Who" }, { name: "What" }, { name: "On" }, { name: "Hash" }];
+
+export function AuditPage() {
+  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(auditQuery);
+  return (
+    <>
+      <PageHeader title="Audit log" />
+      <p className="mb-4 max-w-prose text-muted">
+        Each entry carries a hash over itself and the one before it, so that nothing can be changed unseen. Whoever runs the server checks the whole of it
+        with <code className="font-mono text-xs">manage.py verify_audit</code>.
+      </p>
+      <ErrorNotice error={error} />
+      <div className="rounded-lg border border-line bg-surface">
+        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {data && (
+          <Table head={HEAD}>
+            {data.pages
+              .flatMap((page) => page.items)
+              .map((entry) => (
+                <Row key={entry.number} entry={entry} />
+              ))}
+          </Table>
+        )}
+      </div>
+      {hasNextPage && (
+        <div className="mt-3 text-center">
+          <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
+            Show older
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function Row({ entry }: { entry: AuditEntry }) {
+  const details = Object.keys(entry.details).length ? JSON.stringify(entry.details) : "";
+  return (
+    <tr>
+      <td className={`${cell} text-right text-muted`}>{entry.number}</td>
+      <td className={`${cell} whitespace-nowrap`}>{dateTime(entry.at)}</td>
+      <td className={cell}>
+        {entry.actor}
+        {entry.key_id && <span className="block font-mono text-xs text-muted">{entry.key_id}</span>}
+      </td>
+      <th scope="row" className={`${headCell} text-ink`}>
+        {entry.action.replaceAll("_", " ")}
+        {details && (
+          <span className="block max-w-72 truncate font-mono text-xs font-normal text-muted" title={details}>
+            {details}
+          </span>
+        )}
+      </th>
+      <td className={`${cell} font-mono text-xs`}>{Object.values(entry.target).join(" ")}</td>
+      <td className={`${cell} font-mono text-xs text-muted`} title={entry.sha256}>
+        {entry.sha256.slice(0, 8)}
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,139 @@
+// What a new key may do, for how long, and how much it may spend.
+import { useQuery } from "@tanstack/react-query";
+import { useState, type SyntheticEvent } from "react";
+import { baseModelsQuery } from "../../api/base-models";
+import { ApiError } from "../../api/client";
+import type { KeyCreate, Scope } from "../../api/types";
+import { Button } from "../../ui/button";
+import { SelectField, TextField } from "../../ui/field";
+import { ErrorNotice } from "../../ui/notice";
+
+const SCOPES: { value: Scope; name: string }[] = [
+  { value: "sessions:read", name: "See sessions" },
+  { value: "sessions:write", name: "Start and stop sessions" },
+  { value: "episodes", name: "Play episodes" },
+  { value: "checkpoints:read", name: "Download checkpoints" },
+];
+const LIFETIMES = [
+  { days: 0, name: "Never" },
+  { days: 7, name: "In a week" },
+  { days: 30, name: "In 30 days" },
+  { days: 90, name: "In 90 days" },
+  { days: 365, name: "In a year" },
+];
+
+interface KeyFormProps {
+  error: Error | null;
+  busy: boolean;
+  /** A viewer's keys can only read. */
+  readOnly: boolean;
+  onSubmit: (body: KeyCreate) => void;
+}
+
+export function KeyForm({ error, busy, readOnly, onSubmit }: KeyFormProps) {
+  const offered = SCOPES.filter((scope) => !readOnly || scope.value.endsWith(":read"));
+  const { data: models } = useQuery(baseModelsQuery);
+  const [name, setName] = useState("");
+  const [days, setDays] = useState(0);
+  const [scopes, setScopes] = useState<Scope[]>(offered.map((scope) => scope.value));
+  const [allowed, setAllowed] = useState<string[]>([]);
+  const [hours, setHours] = useState("");
+  const fields = error instanceof ApiError ? error.fields : {};
+
+  function submit(event: SyntheticEvent) {
+    event.preventDefault();
+    onSubmit({
+      name: name.trim(),
+      scopes,
+      expires_in_days: days || null,
+      allowed_models: allowed.length ? allowed : null,
+      spend_cap_s: hours.trim() ? Math.round(Number(hours) * 3600) : null,
+    });
+  }
+
+  return (
+    <form onSubmit={submit} className="space-y-4" noValidate>
+      <ErrorNotice error={error} />
+      <TextField
+        label="Name"
+        placeholder="laptop"
+        maxLength={120}
+        value={name}
+        onChange={(event) => {
+          setName(event.target.value);
+        }}
+        error={fields.name}
+      />
+      <Choices legend="May" options={offered} chosen={scopes} onChange={setScopes} />
+      <SelectField
+        label="Expires"
+        value={days}
+        onChange={(event) => {
+          setDays(Number(event.target.value));
+        }}
+        error={fields.expires_in_days}
+      >
+        {LIFETIMES.map((lifetime) => (
+          <option key={lifetime.days} value={lifetime.days}>
+            {lifetime.name}
+          </option>
+        ))}
+      </SelectField>
+      {models && models.items.length > 0 && (
+        <Choices
+          legend="Only for these base models (none: every one)"
+          options={models.items.map((model) => ({ value: model.name, name: model.name }))}
+          chosen={allowed}
+          onChange={setAllowed}
+        />
+      )}
+      <TextField
+        label="Spending cap, in device-hours"
+        type="number"
+        min="0"
+        step="any"
+        placeholder="no cap"
+        value={hours}
+        onChange={(event) => {
+          setHours(event.target.value);
+        }}
+        description="Hours in which its sessions hold a runtime, times their GPUs. Then they are stopped in good order."
+        error={fields.spend_cap_s}
+      />
+      <div className="flex justify-end">
+        <Button type="submit" look="primary" disabled={busy}>
+          Create key
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface ChoicesProps<T extends string> {
+  legend: string;
+  options: { value: T; name: string }[];
+  chosen: T[];
+  onChange: (chosen: T[]) => void;
+}
+
+function Choices<T extends string>({ legend, options, chosen, onChange }: ChoicesProps<T>) {
+  return (
+    <fieldset>
+      <legend className="mb-1 font-medium">{legend}</legend>
+      <div className="grid gap-1 sm:grid-cols-2">
+        {options.map((option) => (
+          <label key={option.value} className="flex items-center gap-2">
+            <input
+              type="checkbox"
+              checked={chosen.includes(option.value)}
+              onChange={(event) => {
+                onChange(event.target.checked ? [...chosen, option.value] : chosen.filter((value) => value !== option.value));
+              }}
+            />
+            <span className="truncate">{option.name}</span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}

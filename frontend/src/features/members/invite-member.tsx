@@ -1,0 +1,78 @@
+// Invites an address; its owner becomes a member by accepting.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState, type SyntheticEvent } from "react";
+import { ApiError } from "../../api/client";
+import { inviteMember, membersQuery } from "../../api/members";
+import type { Role } from "../../api/types";
+import { Button } from "../../ui/button";
+import { Dialog } from "../../ui/dialog";
+import { SelectField, TextField } from "../../ui/field";
+import { ErrorNotice } from "../../ui/notice";
+import { ROLES } from "./roles";
+
+export function InviteMember() {
+  const [open, setOpen] = useState(false);
+  const [email, setEmail] = useState("");
+  const [role, setRole] = useState<Role>("member");
+  const client = useQueryClient();
+  const invite = useMutation({
+    mutationFn: inviteMember,
+    onSuccess: async () => {
+      setOpen(false);
+      setEmail("");
+      await client.invalidateQueries({ queryKey: membersQuery.queryKey });
+    },
+  });
+
+  function onSubmit(event: SyntheticEvent) {
+    event.preventDefault();
+    invite.mutate({ email: email.trim(), role });
+  }
+
+  return (
+    <>
+      <Button
+        look="primary"
+        onClick={() => {
+          invite.reset();
+          setOpen(true);
+        }}
+      >
+        Invite
+      </Button>
+      <Dialog open={open} onOpenChange={setOpen} title="Invite somebody" description="They find the invitation on their account page, with or without an account so far.">
+        <form onSubmit={onSubmit} className="space-y-4" noValidate>
+          <ErrorNotice error={invite.error} />
+          <TextField
+            label="E-mail"
+            type="email"
+            value={email}
+            onChange={(event) => {
+              setEmail(event.target.value);
+            }}
+            error={invite.error instanceof ApiError ? invite.error.fields.email : undefined}
+          />
+          <SelectField
+            label="Role"
+            value={role}
+            onChange={(event) => {
+              setRole(event.target.value as Role);
+            }}
+            description={`May: ${ROLES.find((entry) => entry.value === role)?.may ?? ""}.`}
+          >
+            {ROLES.map((entry) => (
+              <option key={entry.value} value={entry.value}>
+                {entry.name}
+              </option>
+            ))}
+          </SelectField>
+          <div className="flex justify-end">
+            <Button type="submit" look="primary" disabled={invite.isPending}>
+              Send invitation
+            </Button>
+          </div>
+        </form>
+      </Dialog>
+    </>
+  );
+}

@@ -1,0 +1,113 @@
+// Who works in the project: roles, invitations, and the project's name.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { accountQuery } from "../../api/account";
+import { changeRole, membersQuery, removeMember } from "../../api/members";
+import { currentProject } from "../../api/project";
+import type { Member, Role } from "../../api/types";
+import { Badge } from "../../ui/badge";
+import { Button } from "../../ui/button";
+import { Confirm } from "../../ui/dialog";
+import { inputClass } from "../../ui/field";
+import { ago, dateTime } from "../../ui/format";
+import { ErrorNotice } from "../../ui/notice";
+import { PageHeader } from "../../ui/panel";
+import { cell, headCell, Table } from "../../ui/table";
+import { InviteMember } from "./invite-member";
+import { RenameProject } from "./rename-project";
+import { ROLES } from "./roles";
+
+export function MembersPage() {
+  const { data: account } = useQuery(accountQuery);
+  const { data, error, isPending } = useQuery(membersQuery);
+  const project = account && currentProject(account);
+  const isOwner = project?.role === "owner";
+  return (
+    <>
+      <PageHeader title="Members">
+        {project && isOwner && <RenameProject project={project} />}
+        {isOwner && <InviteMember />}
+      </PageHeader>
+      <ErrorNotice error={error} />
+      <div className="rounded-lg border border-line bg-surface">
+        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {data && <MemberTable members={data.items} isOwner={isOwner} myEmail={account?.email ?? ""} />}
+      </div>
+    </>
+  );
+}
+
+function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner: boolean; myEmail: string }) {
+  const client = useQueryClient();
+  const onSettled = () => client.invalidateQueries();
+  const change = useMutation({ mutationFn: changeRole, onSettled });
+  const remove = useMutation({ mutationFn: removeMember, onSettled });
+  return (
+    <>
+      <ErrorNotice error={change.error ?? remove.error} />
+      <Table head={[{ name: "E-mail" }, { name: "Role" }, { name: "Since" }, { name: "State" }, { name: "" }]}>
+        {members.map((member) => {
+          const isMe = member.email === myEmail;
+          return (
+            <tr key={member.id}>
+              <th scope="row" className={`${headCell} text-ink`}>
+                {member.email} {isMe && <span className="font-normal text-muted">(you)</span>}
+              </th>
+              <td className={cell}>
+                {isOwner ? (
+                  <select
+                    aria-label={`Role of ${member.email}`}
+                    className={`${inputClass} max-w-32`}
+                    value={member.role}
+                    onChange={(event) => {
+                      change.mutate({ id: member.id, role: event.target.value as Role });
+                    }}
+                  >
+                    {ROLES.map((role) => (
+                      <option key={role.value} value={role.value}>
+                        {role.name}
+                      </option>
+                    ))}
+                  </select>
+                ) : (
+                  member.role
+                )}
+              </td>
+              <td className={`${cell} whitespace-nowrap`} title={dateTime(member.created_at)}>
+                {ago(member.created_at)}
+              </td>
+              <td className={cell}>{member.is_invited ? <Badge tone="warn">invited</Badge> : <Badge tone="good">member</Badge>}</td>
+              <td className={`${cell} text-right`}>
+                {(isOwner || isMe) && (
+                  <Remove
+                    member={member}
+                    isMe={isMe}
+                    onConfirm={() => {
+                      remove.mutate(member.id);
+                    }}
+                  />
+                )}
+              </td>
+            </tr>
+          );
+        })}
+      </Table>
+    </>
+  );
+}
+
+function Remove({ member, isMe, onConfirm }: { member: Member; isMe: boolean; onConfirm: () => void }) {
+  const action = member.is_invited ? "Withdraw" : isMe ? "Leave" : "Remove";
+  return (
+    <Confirm
+      trigger={
+        <Button look="quiet" className="h-7" aria-label={`${action} ${member.email}`}>
+          {action}
+        </Button>
+      }
+      title={isMe ? "Leave this project?" : `${action} ${member.email}?`}
+      description={member.is_invited ? "The invitation can no longer be accepted." : "Their keys of this project end now, and programs that use them are refused."}
+      action={action}
+      onConfirm={onConfirm}
+    />
+  );
+}
