@@ -2,7 +2,7 @@
 
 from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord
-from console.scheduling.models import LeaderLease
+from console.scheduling.models import Drain, LeaderLease
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session, Upload
 from console.users.models import ApiKey, KeptAnswer, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
@@ -13,6 +13,7 @@ __all__ = [
     "AuditRecord",
     "Checkpoint",
     "Delivery",
+    "Drain",
     "EventRecord",
     "KeptAnswer",
     "LeaderLease",

@@ -10,3 +10,10 @@ class LeaderLease(models.Model):
     holder = models.CharField(max_length=80)
     expires_at = models.DateTimeField()
     tick_s = models.FloatField(default=0.0)
+
+
+class Drain(models.Model):
+    """One row while the server is being drained."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    since = models.DateTimeField(auto_now_add=True)

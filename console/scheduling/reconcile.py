@@ -21,6 +21,7 @@ from django.utils import timezone
 from console.errors import Conflict
 from console.live.services import event_record
 from console.scheduling import verdicts
+from console.scheduling.draining import is_draining
 from console.scheduling.launchers.protocol import Launcher, LauncherAway
 from console.scheduling.leader import leader_release, leader_renew
 from console.sessions.leases import lease_issue
@@ -57,6 +58,7 @@ class Reconciler:
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._last_tick: datetime | None = None
         self._tick_s = 0.0
+        self._draining = False
         self._judging_since = timezone.now()  # no runtime answers for time in which nobody could hear it
         self._suspending_since: dict[str, datetime] = {}
 
@@ -68,11 +70,13 @@ class Reconciler:
         self._last_tick = now
         if not leader_renew(holder=self._holder, now=now, tick_s=self._tick_s):
             return False
+        self._draining = is_draining()
         # One query for all: what a row says may be old by the time it is acted on, and then its move is refused.
         held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
         for session in Session.objects.filter(held).only(*LOOKED_AT):
             self._guarded(self._look_at, session)
-        places = settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME).count()
+        taken = Session.objects.filter(state__in=WITH_RUNTIME).count()
+        places = 0 if self._draining else settings.MAX_RUNTIMES - taken
         for session_id in queue_next(places=places):
             self._guarded(self._start, session_id)
         self._tick_s = time.monotonic() - began
@@ -137,8 +141,10 @@ class Reconciler:
             session.refresh_from_db()  # it may have moved since this tick read it
             if cause := self._stuck_cause(session, now):
                 self._recover(session, cause)
+        elif self._draining and session.state == SessionState.READY and session.desired == "run":
+            self._order_suspend(session, "the server is being drained")
         elif verdicts.is_idle(session, now=now):
-            self._order_suspend(session)
+            self._order_suspend(session, "idle")
 
     def _stuck_cause(self, session: Session, now: datetime) -> str | None:
         return verdicts.stuck_cause(session, now=now, judging_since=self._judging_since)
@@ -173,7 +179,7 @@ class Reconciler:
             data = {"from": session.state, "to": session.state, "phase": phase, "reason": ""}
             event_record(session_id=session.id, kind=EventKind.STATE, data=data)
 
-    def _order_suspend(self, session: Session) -> None:
+    def _order_suspend(self, session: Session, reason: str) -> None:
         with transaction.atomic():
             # An episode that began meanwhile changed last_activity_at: then the session is not idle after all.
             ordered = Session.objects.filter(
@@ -183,7 +189,7 @@ class Reconciler:
                 event_record(
                     session_id=session.id,
                     kind=EventKind.EVENT,
-                    data={"name": "suspend_requested", "reason": "idle", "state": session.state},
+                    data={"name": "suspend_requested", "reason": reason, "state": session.state},
                 )
 
     def _suspending(self, session: Session, *, alive: bool, now: datetime) -> None:
@@ -195,7 +201,7 @@ class Reconciler:
         self._move_suspended(session)
 
     def _move_suspended(self, session: Session) -> None:
-        self._move(session, SessionState.SUSPENDED, reason="idle", restarts=0, launch_handle=None)
+        self._move(session, SessionState.SUSPENDED, reason="its runtime ended as asked", restarts=0, launch_handle=None)
 
     def _stopping(self, session: Session) -> None:
         now = timezone.now()

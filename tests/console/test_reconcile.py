@@ -4,115 +4,17 @@ from datetime import timedelta
 
 import factories
 import pytest
+from django.core.management import call_command
 from django.utils import timezone
+from reconciler_world import GIB, READY, World
 
 from console.live.models import EventRecord
-from console.scheduling.launchers.protocol import LauncherAway, Sight
 from console.scheduling.leader import leader_renew
-from console.scheduling.reconcile import Reconciler
 from console.sessions import leases, services
 from console.sessions.models import Session
 from console.users.selectors import project_get
-from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.runtime import PHASE_WAITING, RuntimeState
+from tinkerscript.wire.runtime import RuntimeState
 from tinkerscript.wire.sessions import SessionState
-
-GIB = 1 << 30
-
-
-class FakeLauncher:
-    """Keeps runtimes in a dict; ``ends`` says how a process ended that is no longer there."""
-
-    name = "fake"
-
-    def __init__(self):
-        self.alive: dict[str, dict[str, str]] = {}  # launch -> its environment
-        self.ends: dict[str, int] = {}
-        self.stopped: list[tuple[str, float]] = []
-        self.broken = self.away = False
-        self.queue = ""  # why a runtime has no place yet
-
-    def plan(self, *, session_id, folder):
-        return {"launch": f"{session_id}/{len(self.alive) + len(self.ends) + len(self.stopped)}", "folder": str(folder)}
-
-    def start(self, handle, *, environment):
-        self._answer()
-        if self.broken:
-            raise FileNotFoundError("no such program")
-        self.alive[handle["launch"]] = dict(environment)
-        return handle | {"pid": 4711}
-
-    def inspect(self, handle):
-        self._answer()
-        if handle["launch"] in self.alive:
-            return Sight("waiting", reason=self.queue) if self.queue else Sight("running")
-        code = self.ends.get(handle["launch"])
-        return Sight("gone") if code is None else Sight("exited", code)
-
-    def stop(self, handle, *, grace_s):
-        self._answer()
-        self.alive.pop(handle["launch"], None)
-        self.stopped.append((handle["launch"], grace_s))
-
-    def logs(self, handle, *, lines):
-        return [f"line {number}" for number in range(100)][-lines:]
-
-    def _answer(self):
-        if self.away:
-            raise LauncherAway("nobody there")
-
-    def die(self, code=-9):
-        for launch in list(self.alive):
-            del self.alive[launch]
-            self.ends[launch] = code
-
-
-class World:
-    """A reconciler, its launcher, its clock, and runtimes that say what they are told to.
-
-    A runtime that waits for episodes advances its progress at every heartbeat; any other does as ``beat`` says.
-    """
-
-    def __init__(self):
-        self.now = timezone.now()
-        self.free = 100 * GIB
-        self.launcher = FakeLauncher()
-        self.reconciler = self.another()
-
-    def another(self) -> Reconciler:
-        return Reconciler(self.launcher, disk_free=lambda: self.free)
-
-    def tick(self, seconds: float = 1.0, *, beat: RuntimeState | None = None, step_s: float = 1.0) -> None:
-        """Let time pass in steps; living runtimes send ``beat`` in each."""
-        while seconds > 0:
-            self.now += timedelta(seconds=min(seconds, step_s))
-            seconds -= step_s
-            if beat:
-                self.beat(beat)
-            assert self.reconciler.reconcile_once()
-
-    def beat(self, beat: RuntimeState) -> None:
-        for environment in list(self.launcher.alive.values()):
-            session = leases.lease_check(token=environment["TINKERSCRIPT_LEASE"])
-            if session.state == SessionState.PROVISIONING:
-                leases.runtime_register(session=session)
-            turns = {"progress": session.progress + 1} if beat.phase == PHASE_WAITING else {}
-            leases.runtime_heartbeat(session=session, body=beat.model_copy(update=turns))
-
-    def session(self, project, **config) -> Session:
-        self.now += timedelta(milliseconds=1)  # nobody comes at the same time
-        return factories.session_make(project, config=SessionConfig(**config))
-
-    def ready(self, project, **config) -> Session:
-        session = self.session(project, **config)
-        self.tick()
-        self.beat(READY)
-        session.refresh_from_db()
-        assert session.state == SessionState.READY
-        return session
-
-
-READY = RuntimeState(state="ready", phase=PHASE_WAITING, progress=5, address="127.0.0.1:9")
 
 
 @pytest.fixture
@@ -498,3 +400,19 @@ def test_an_engine_that_does_not_answer_costs_no_session(world, project, setting
     world.tick(5, beat=READY)
     assert (state_of(session), session.restarts) == (SessionState.READY, 0)
     assert state_of(waiting) in (SessionState.PROVISIONING, SessionState.READY) and len(world.launcher.alive) == 2
+
+
+def test_a_drained_server_suspends_what_is_ready_and_starts_nothing_until_the_drain_ends(world, project, capsys):
+    running = world.ready(project)
+    waiting = world.session(project)
+    call_command("drain")
+    assert "1 sessions have a runtime" in capsys.readouterr().out
+    world.tick(beat=READY)
+    running.refresh_from_db()
+    assert running.desired == "suspend"
+    world.launcher.die(code=0)
+    world.tick(3)
+    assert (state_of(running), state_of(waiting)) == (SessionState.SUSPENDED, SessionState.QUEUED)
+    call_command("drain", "--off")
+    world.tick()
+    assert (state_of(running), state_of(waiting)) == (SessionState.SUSPENDED, SessionState.PROVISIONING)

@@ -1,0 +1,111 @@
+"""A world for the reconciler: a launcher and a clock of our own, and runtimes that say what they are told to."""
+
+from datetime import timedelta
+
+import factories
+from django.utils import timezone
+
+from console.scheduling.launchers.protocol import LauncherAway, Sight
+from console.scheduling.reconcile import Reconciler
+from console.sessions import leases
+from console.sessions.models import Session
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.runtime import PHASE_WAITING, RuntimeState
+from tinkerscript.wire.sessions import SessionState
+
+GIB = 1 << 30
+
+
+class FakeLauncher:
+    """Keeps runtimes in a dict; ``ends`` says how a process ended that is no longer there."""
+
+    name = "fake"
+
+    def __init__(self):
+        self.alive: dict[str, dict[str, str]] = {}  # launch -> its environment
+        self.ends: dict[str, int] = {}
+        self.stopped: list[tuple[str, float]] = []
+        self.broken = self.away = False
+        self.queue = ""  # why a runtime has no place yet
+
+    def plan(self, *, session_id, folder):
+        return {"launch": f"{session_id}/{len(self.alive) + len(self.ends) + len(self.stopped)}", "folder": str(folder)}
+
+    def start(self, handle, *, environment):
+        self._answer()
+        if self.broken:
+            raise FileNotFoundError("no such program")
+        self.alive[handle["launch"]] = dict(environment)
+        return handle | {"pid": 4711}
+
+    def inspect(self, handle):
+        self._answer()
+        if handle["launch"] in self.alive:
+            return Sight("waiting", reason=self.queue) if self.queue else Sight("running")
+        code = self.ends.get(handle["launch"])
+        return Sight("gone") if code is None else Sight("exited", code)
+
+    def stop(self, handle, *, grace_s):
+        self._answer()
+        self.alive.pop(handle["launch"], None)
+        self.stopped.append((handle["launch"], grace_s))
+
+    def logs(self, handle, *, lines):
+        return [f"line {number}" for number in range(100)][-lines:]
+
+    def _answer(self):
+        if self.away:
+            raise LauncherAway("nobody there")
+
+    def die(self, code=-9):
+        for launch in list(self.alive):
+            del self.alive[launch]
+            self.ends[launch] = code
+
+
+class World:
+    """A reconciler, its launcher, its clock, and runtimes that say what they are told to.
+
+    A runtime that waits for episodes advances its progress at every heartbeat; any other does as ``beat`` says.
+    """
+
+    def __init__(self):
+        self.now = timezone.now()
+        self.free = 100 * GIB
+        self.launcher = FakeLauncher()
+        self.reconciler = self.another()
+
+    def another(self) -> Reconciler:
+        return Reconciler(self.launcher, disk_free=lambda: self.free)
+
+    def tick(self, seconds: float = 1.0, *, beat: RuntimeState | None = None, step_s: float = 1.0) -> None:
+        """Let time pass in steps; living runtimes send ``beat`` in each."""
+        while seconds > 0:
+            self.now += timedelta(seconds=min(seconds, step_s))
+            seconds -= step_s
+            if beat:
+                self.beat(beat)
+            assert self.reconciler.reconcile_once()
+
+    def beat(self, beat: RuntimeState) -> None:
+        for environment in list(self.launcher.alive.values()):
+            session = leases.lease_check(token=environment["TINKERSCRIPT_LEASE"])
+            if session.state == SessionState.PROVISIONING:
+                leases.runtime_register(session=session)
+            turns = {"progress": session.progress + 1} if beat.phase == PHASE_WAITING else {}
+            leases.runtime_heartbeat(session=session, body=beat.model_copy(update=turns))
+
+    def session(self, project, **config) -> Session:
+        self.now += timedelta(milliseconds=1)  # nobody comes at the same time
+        return factories.session_make(project, config=SessionConfig(**config))
+
+    def ready(self, project, **config) -> Session:
+        session = self.session(project, **config)
+        self.tick()
+        self.beat(READY)
+        session.refresh_from_db()
+        assert session.state == SessionState.READY
+        return session
+
+
+READY = RuntimeState(state="ready", phase=PHASE_WAITING, progress=5, address="127.0.0.1:9")
