@@ -1257,7 +1257,7 @@ export interface components {
         EpisodeView: {
             /**
              * Begun At
-             * @description Unix time in seconds.
+             * @description Unix time in seconds, as the next three.
              */
             begun_at: number;
             /**
@@ -1265,6 +1265,11 @@ export interface components {
              * @default 0
              */
             calls: number;
+            /**
+             * Deadline At
+             * @description When it expires whatever it does.
+             */
+            deadline_at: number | null;
             /** Ended At */
             ended_at: number | null;
             /** Episode Id */
@@ -1277,6 +1282,11 @@ export interface components {
             fate: components["schemas"]["SampleFate"] | null;
             /** Group Key */
             group_key: string | null;
+            /**
+             * Idle At
+             * @description When it expires unless it is heard of before; none while a call runs, and in lists.
+             */
+            idle_at: number | null;
             /** Is Success */
             is_success: boolean | null;
             /**
