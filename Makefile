@@ -39,5 +39,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-clients frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients .venv-litellm frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
