@@ -85,7 +85,7 @@ class EpisodeRecord:
     ended_at: float | None
     end_seq: int | None
 
-    def view(self, *, brief: bool = False) -> EpisodeView:
+    def view(self, *, brief: bool = False, idle_at: float | None = None) -> EpisodeView:
         """The record as the wire shows it; ``brief`` leaves out what can be large, for lists."""
         fate, output = self.fate, self.output
         if fate is None and self.state is EpisodeState.COMPLETED:
@@ -111,6 +111,8 @@ class EpisodeRecord:
             policy_version_last=self.version_last,
             trained_step=self.trained_step,
             begun_at=self.begun_at,
+            deadline_at=self.deadline_at,
+            idle_at=idle_at,
             ended_at=self.ended_at,
         )
 

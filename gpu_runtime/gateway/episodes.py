@@ -18,14 +18,7 @@ from gpu_runtime.gateway.batches import Batches
 from gpu_runtime.gateway.call_views import episode_calls
 from gpu_runtime.gateway.disk import Bell, Disk
 from gpu_runtime.gateway.entrance import Entrance
-from gpu_runtime.gateway.errors import (
-    BadRequest,
-    EpisodeClosed,
-    GatewayError,
-    NotFound,
-    OutputConflict,
-    episode_closed,
-)
+from gpu_runtime.gateway.errors import BadRequest, EpisodeClosed, GatewayError, NotFound, OutputConflict, episode_closed
 from gpu_runtime.gateway.keys import EpisodeKeys
 from gpu_runtime.gateway.open_episode import OpenEpisode
 from gpu_runtime.gateway.outputs import check_output
@@ -130,11 +123,11 @@ class Episodes:
         if (episode := self._open.get(episode_id)) is None:
             raise episode_closed(record)
         self._touch(episode)
-        return record.view()
+        return self._shown(record)
 
     async def view(self, episode_id: str) -> EpisodeView:
         """One episode. Raises NotFound."""
-        return (await self._record(episode_id)).view()
+        return self._shown(await self._record(episode_id))
 
     async def page(self, *, cursor: str | None = None, limit: int = 100) -> EpisodeList:
         """One page, newest first. Raises BadRequest on a cursor that is not one of ours."""
@@ -272,6 +265,10 @@ class Episodes:
         if record.output != output:
             raise OutputConflict(f"episode {episode_id} has ended with another output; that one stands")
         return record.view()
+
+    def _shown(self, record: EpisodeRecord) -> EpisodeView:
+        episode = self._open.get(record.id)
+        return record.view(idle_at=episode.idle_at(self._config.episode_idle_timeout_s) if episode else None)
 
     async def _record(self, episode_id: str) -> EpisodeRecord:
         record = await self._disk.run(self._journal.episode, episode_id)

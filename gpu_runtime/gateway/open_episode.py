@@ -42,9 +42,13 @@ class OpenEpisode:
         """Why the episode is over by its clocks, or none. A call in flight is not idleness."""
         if now >= self.deadline_at:
             return "deadline"
-        if not self.calls and now >= self.last_seen + idle_timeout_s:
+        if (idle_at := self.idle_at(idle_timeout_s)) is not None and now >= idle_at:
             return "idle"
         return None
+
+    def idle_at(self, idle_timeout_s: float) -> float | None:
+        """When it will have been silent for too long; none while a call is in flight."""
+        return None if self.calls else self.last_seen + idle_timeout_s
 
     def due_at(self, idle_timeout_s: float) -> float:
         """When a clock of this episode can next run out."""

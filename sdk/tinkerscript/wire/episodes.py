@@ -99,7 +99,12 @@ class EpisodeView(Response):
     policy_version_first: int | None = None
     policy_version_last: int | None = None
     trained_step: int | None = None
-    begun_at: float = Field(description="Unix time in seconds.")
+    begun_at: float = Field(description="Unix time in seconds, as the next three.")
+    deadline_at: float | None = Field(None, description="When it expires whatever it does.")
+    idle_at: float | None = Field(
+        None,
+        description="When it expires unless it is heard of before; none while a call runs, and in lists.",
+    )
     ended_at: float | None = None
 
 

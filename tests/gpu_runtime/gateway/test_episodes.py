@@ -355,6 +355,30 @@ async def test_begin_waits_while_a_step_runs_and_is_then_told_to_ask_again(gatew
     assert (await held)["policy_version"] == 1
 
 
+async def test_both_clocks_are_shown(tmp_path: Path) -> None:
+    clock = Clock(time.time())
+    async with running_gateway(tmp_path, now=clock, episode_idle_timeout_s=50) as gateway:
+        began = clock.now
+        begun = await gateway.begin(timeout_s=200)
+        path = f"/episodes/{begun['episode_id']}"
+
+        async def clocks(method: str = "GET", path: str = path) -> tuple[float | None, float | None]:
+            view = (await gateway.internal(method, path)).json()
+            return tuple(view[name] and pytest.approx(view[name] - began) for name in ("deadline_at", "idle_at"))
+
+        assert await clocks() == (200, 50)
+        clock.now += 30
+        assert await clocks("POST", path + "/heartbeat") == (200, 80)
+        gateway.engine.hang = True
+        call = asyncio.ensure_future(gateway.raw_chat(begun["api_key"]))
+        await until(lambda: gateway.engine.requests)
+        assert await clocks() == (200, None), "a call in flight is not idleness"
+        call.cancel()
+        await until(lambda: gateway.engine.requests[0].cancelled)
+        await gateway.internal("POST", path + "/abandon", json={})
+        assert await clocks() == (200, None)
+
+
 async def test_client_that_goes_away_while_held_leaves_no_episode(gateway: Gateway) -> None:
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)

@@ -127,7 +127,7 @@ async def test_no_answer_but_begin_carries_a_key(gateway: Gateway) -> None:
 async def test_key_is_signed_and_carries_no_address(gateway: Gateway) -> None:
     begun = await gateway.begin()
     claim = episode_key.read(begun["api_key"])
-    assert set(vars(claim)) == {"session_id", "episode_id", "expires_at"}
+    assert set(vars(claim)) == {"session_id", "episode_id", "expires_at", "key_id"}
     assert gateway.address not in repr(claim)
     later = episode_key.EpisodeClaim(claim.session_id, claim.episode_id, claim.expires_at + 10_000)
     assert (await gateway.raw_chat(episode_key.sign(b"guessed", later))).status_code == 401
