@@ -1,0 +1,197 @@
+"""What rollout during a step is worth: episodes trained per second at ``max_staleness`` 0, 1, 2 and 4.
+
+    .venv/bin/python tests/benchmarks/overlap.py [--steps 12] [--rounds 2]
+
+The runtime is the product's own (gpu_runtime/run.py with its gateway, journal, admission, batches and learner); only
+generation and the step are scripted: a call takes CALL_S, a step takes STEP_S, and a hand-over waits for the calls in
+flight, as vLLM's does. As many agents as a batch has episodes walk through tasks, ``grpo_n`` episodes each, make three
+calls an episode, and between them do what agents do: mostly something short, sometimes something long (a log-normal
+latency). One run per setting and round, settings interleaved; throughput from the end of the second step to the end of
+the last; ratios are to ``max_staleness`` 0 of the same round, and the median of rounds is shown.
+"""
+
+import argparse
+import asyncio
+import itertools
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
+
+import httpx  # noqa: E402
+from fake_control_plane import FakeControlPlane  # noqa: E402
+from fakes import FakeEngine, FakeTrainer  # noqa: E402
+from runtime_harness import plane_assign, runtime_config, tiny_model  # noqa: E402
+from transformers import AutoTokenizer  # noqa: E402
+
+from gpu_runtime import run as run_module  # noqa: E402
+from gpu_runtime.journal import Journal  # noqa: E402
+
+GRPO_N, TASKS_PER_BATCH, TASKS = 4, 4, 64
+AGENTS = GRPO_N * TASKS_PER_BATCH
+CALLS, CALL_S, STEP_S = 3, 0.05, 0.8
+LATENCY_MEDIAN_S, LATENCY_SIGMA = 0.5, 1.0  # of one episode's own work; mean 0.82 s, the longest of 16 about 3 s
+WARM_UP_STEPS = 2
+
+
+class TimedEngine(FakeEngine):
+    """Calls take CALL_S; new weights wait for the calls in flight, and later calls for the new weights."""
+
+    def __init__(self, tokenizer) -> None:
+        super().__init__(tokenizer)
+        self._running, self._idle, self._open = 0, asyncio.Event(), asyncio.Event()
+        self._idle.set()
+        self._open.set()
+
+    async def generate(self, request_id, prompt_ids, options):
+        await self._open.wait()
+        self._running += 1
+        self._idle.clear()
+        try:
+            await asyncio.sleep(CALL_S)
+            async for delta in super().generate(request_id, prompt_ids, options):
+                yield delta
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        self._open.clear()
+        await self._idle.wait()
+        await super().load_weights(folder, version)
+        self._open.set()
+
+
+class TimedTrainer(FakeTrainer):
+    """A step takes STEP_S; ``ends`` are the times at which steps were done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: list[float] = []
+
+    async def optim_step(self, step: int) -> dict[str, float]:
+        await asyncio.sleep(STEP_S)
+        metrics = await super().optim_step(step)
+        self.ends.append(time.monotonic())
+        return metrics
+
+
+@dataclass
+class Loop:
+    """The agents of a laptop: each takes the next episode of the shared order, plays it, and reports a reward."""
+
+    address: str
+    http: httpx.AsyncClient
+    rng: random.Random = field(default_factory=lambda: random.Random(7))
+    order: Iterator[str] = field(
+        default_factory=lambda: (f"task {t}" for t in itertools.cycle(range(TASKS)) for _ in range(GRPO_N))
+    )
+
+    async def agent(self) -> None:
+        while True:
+            task = next(self.order)
+            pause = self.rng.lognormvariate(0, LATENCY_SIGMA) * LATENCY_MEDIAN_S
+            await self._episode(task, [pause / CALLS] * CALLS)
+
+    async def _episode(self, task: str, pauses_s: list[float]) -> None:
+        begun = await self._post("/episodes", {"task": task})
+        messages = [{"role": "user", "content": task}]
+        for pause_s in pauses_s:
+            chat = {"model": "tiny", "messages": messages, "max_tokens": 16}
+            answer = await self._post("/v1/chat/completions", chat, begun["api_key"])
+            messages += [answer["choices"][0]["message"], {"role": "user", "content": "go on"}]
+            await asyncio.sleep(pause_s)
+        await self._post(f"/episodes/{begun['episode_id']}/end", {"output": {"reward": self.rng.random()}})
+
+    async def _post(self, path: str, body: dict, key: str = "") -> dict:
+        headers = {"X-Relay-Key": "relay"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        while True:
+            answer = await self.http.post(f"http://{self.address}{path}", json=body, headers=headers)
+            if answer.status_code != 503:  # held as long as a request may be: ask again, as the SDK does
+                break
+        answer.raise_for_status()
+        return answer.json()
+
+
+@dataclass
+class Result:
+    episodes_per_s: float
+    stale_share: float
+
+
+async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> Result:
+    """One session of ``steps`` steps."""
+    trainer = TimedTrainer()
+    settings = {"grpo_n": GRPO_N, "tasks_per_batch": TASKS_PER_BATCH, "max_staleness": max_staleness}
+
+    @asynccontextmanager
+    async def parts(_) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
+        yield TimedEngine(AutoTokenizer.from_pretrained(model)), trainer
+
+    run_module.open_engine_and_trainer = parts
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane, model, **settings, checkpoint_every_steps=10_000)
+        runtime = asyncio.create_task(run_module.run(runtime_config(plane, volume)))
+        address = None
+        while not address:
+            await asyncio.sleep(0.05)
+            address = next((b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")), None)
+        async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=4 * AGENTS)) as http:
+            loop = Loop(address, http)
+            agents = [asyncio.create_task(loop.agent()) for _ in range(AGENTS)]
+            while len(trainer.ends) < steps:
+                await asyncio.sleep(0.02)
+                for task in (runtime, *agents):
+                    if task.done():
+                        task.result()
+            for task in agents:
+                task.cancel()
+            await asyncio.gather(*agents, return_exceptions=True)
+        runtime.cancel()
+        await asyncio.gather(runtime, return_exceptions=True)
+    journal = Journal(volume / "journal.sqlite3")
+    accounting = journal.accounting()
+    journal.close()
+    trained = (steps - WARM_UP_STEPS) * AGENTS
+    elapsed_s = trainer.ends[steps - 1] - trainer.ends[WARM_UP_STEPS - 1]
+    return Result(trained / elapsed_s, accounting.stale / max(1, accounting.stale + accounting.trained))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--staleness", type=int, nargs="+", default=[1, 2, 4])
+    options = parser.parse_args()
+    results: dict[int, list[Result]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        model = tiny_model(Path(folder) / "model")
+        for round_ in range(options.rounds):
+            for staleness in (0, *options.staleness):
+                volume = Path(folder) / f"volume-{round_}-{staleness}"
+                volume.mkdir()
+                found = asyncio.run(measure(staleness, options.steps, model, volume))
+                results.setdefault(staleness, []).append(found)
+    print(f"{AGENTS} agents, batches of {AGENTS} episodes, step {STEP_S} s, call {CALL_S} s, {CALLS} calls an episode,")
+    print(f"own work of an episode log-normal (median {LATENCY_MEDIAN_S} s, sigma {LATENCY_SIGMA})")
+    print("| max_staleness | episodes trained per second | against 0 | stale |")
+    print("| --- | --- | --- | --- |")
+    for staleness, found in results.items():
+        rate = statistics.median(result.episodes_per_s for result in found)
+        pairs = zip(found, results[0], strict=True)
+        ratio = statistics.median(result.episodes_per_s / base.episodes_per_s for result, base in pairs)
+        stale = statistics.median(result.stale_share for result in found)
+        print(f"| {staleness} | {rate:.1f} | {ratio:.2f} | {stale:.0%} |")
+
+
+if __name__ == "__main__":
+    main()

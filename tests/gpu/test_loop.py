@@ -1,0 +1,53 @@
+"""Engine and trainer on one CUDA device: they agree on log-probabilities after every hand-over, and rewards rise."""
+
+import pytest
+from engine_loop import loop_open
+from tiny_model import tiny_model_make
+from transformers import AutoTokenizer
+
+from gpu_runtime.interfaces import SamplingOptions
+from tinkerscript.wire.config import SessionConfig
+
+# vLLM is imported into this process, and its imports warn.
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1200), pytest.mark.filterwarnings("default")]
+TASKS = ("ab", "cd", "ef", "gh")
+MAX_TOKENS = 8
+
+
+def prompts_of(folder) -> list[list[int]]:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    messages = [[{"role": "user", "content": f"Say {task}."}] for task in TASKS]
+    return [tokenizer.apply_chat_template(m, add_generation_prompt=True, return_dict=False) for m in messages]
+
+
+def share_of_vowels(text: str) -> float:
+    return sum(letter in "aeiou" for letter in text) / MAX_TOKENS
+
+
+def config(**changes) -> SessionConfig:
+    defaults = {"grpo_n": 8, "learning_rate": 1e-3, "max_context_length": 256, "max_tokens": MAX_TOKENS}
+    return SessionConfig(**(defaults | changes))
+
+
+# k3 of the engine against the trainer, mean over tokens: about half the mean square of the difference of
+# log-probabilities. fp32 on a GPU sums in another order than on a CPU; bf16 has 8 bits.
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 1e-6), ("bfloat16", 2e-3)])
+async def test_log_probabilities_agree_before_and_after_every_hand_over(tiny_folder, dtype, most):
+    async with loop_open(str(tiny_folder), config(dtype=dtype), "cuda") as loop:
+        for step in range(1, 4):
+            samples, _ = await loop.rollout(prompts_of(tiny_folder), SamplingOptions(MAX_TOKENS), share_of_vowels)
+            metrics = await loop.train(samples, step)
+            assert 0 <= metrics["kl_engine"] < most
+            await loop.hand_over(step)
+
+
+async def test_the_reward_rises(tmp_path):
+    folder = tiny_model_make(tmp_path / "model")
+    rewards = []
+    async with loop_open(str(folder), config(grpo_n=16), "cuda") as loop:
+        for step in range(1, 31):
+            samples, reward = await loop.rollout(prompts_of(folder), SamplingOptions(MAX_TOKENS), share_of_vowels)
+            rewards.append(reward)
+            await loop.train(samples, step)
+            await loop.hand_over(step)
+    assert sum(rewards[-5:]) / 5 > 2 * sum(rewards[:5]) / 5, rewards
