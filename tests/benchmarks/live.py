@@ -5,7 +5,10 @@
 Conditions: everything on one machine, clients included (one process). The runtime's reports come in as they do in the
 product: POST /v1/runtime/report under its lease, one entry each. Each entry carries the clock at which its report was
 begun, so a latency is the whole way: HTTP, commit, wake-up, fan-out, socket. Some clients are slow: they stop reading
-for seconds at a time behind a small receive buffer; they must get every entry too, in fewer and longer pages.
+for seconds at a time behind a small receive buffer; they must get every entry too, in fewer and longer
+pages once the sockets hold no more (--bytes 100000).
+
+On a machine that has other work too, put `chrt -r 5` before the command (as root): what is measured goes first.
 """
 
 import argparse

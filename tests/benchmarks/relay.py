@@ -8,6 +8,8 @@ at a time and asks again after a pause of random length; an answer is TOKENS pie
 are measured in turn, in ROUNDS rounds, so that whatever else the machine does falls on all of them. "added" is the
 difference from the direct way's same quantile. A machine that is saturated shows its queue instead of the relay:
 LiteLLM is therefore measured with few streams too.
+
+On a machine that has other work too, put `chrt -r 5` before the command (as root): what is measured goes first.
 """
 
 import argparse

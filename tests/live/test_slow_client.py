@@ -5,23 +5,25 @@ import factories
 import pytest
 from asgiref.sync import sync_to_async
 
-from console.live.models import EventRecord
 from console.live.selectors import event_list
 from console.users.models import Project
-from tinkerscript.wire.events import EventPage
+from tinkerscript.wire.events import EventKind, EventPage
+from tinkerscript.wire.runtime import Report, ReportEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 BURSTS, BURST, LINE_BYTES = 40, 25, 12_000  # 12 MB: more than the sockets between two processes hold
 
 
-async def write_burst(session_id: str, number: int) -> None:
-    first = number * BURST
-    rows = [
-        EventRecord(session_id=session_id, kind="log", data={"n": first + index, "line": "x" * LINE_BYTES})
+async def report_burst(http: aiohttp.ClientSession, lease: str, number: int) -> None:
+    """As a runtime reports: the commit wakes those who watch."""
+    entries = [
+        ReportEntry(key=f"{number}.{index}", kind=EventKind.LOG, data={"line": "x" * LINE_BYTES})
         for index in range(BURST)
     ]
-    await EventRecord.objects.abulk_create(rows)
+    body = Report(entries=entries).model_dump_json()
+    async with http.post("/v1/runtime/report", data=body, headers={"Authorization": f"Bearer {lease}"}) as answer:
+        assert answer.status == 204, await answer.text()
 
 
 async def take(watched: aiohttp.ClientWebSocketResponse, cursors: list[int], until: int) -> int:
@@ -35,14 +37,14 @@ async def take(watched: aiohttp.ClientWebSocketResponse, cursors: list[int], unt
 
 
 async def test_a_slow_client_gets_fewer_and_longer_pages_and_misses_nothing(http, project: Project, api_key) -> None:
-    session = await sync_to_async(factories.session_make)(project)
+    session, lease = await sync_to_async(factories.runtime_make)(project)
     path, headers = f"/ws/v1/sessions/{session.id}", {"Authorization": f"Bearer {api_key}"}
     connections = [await http.ws_connect(path, headers=headers, max_msg_size=0) for _ in range(4)]
     slow, *quick = connections
     seen: list[list[int]] = [[] for _ in quick]
     pages = [0 for _ in quick]
     for burst in range(BURSTS):
-        await write_burst(session.id, burst)
+        await report_burst(http, lease, burst)
         for index, watched in enumerate(quick):
             pages[index] += await take(watched, seen[index], 1 + (burst + 1) * BURST)
     late: list[int] = []
