@@ -1,7 +1,13 @@
 """Each trained token carries the advantage of the call that sampled it into the loss."""
 
+from dataclasses import replace
+
+import pytest
+from tiny_model import tiny_model_make
+
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.packing import entry_advantages, pack_row
+from tinkerscript.wire.config import SessionConfig
 
 TOKENS, MASK = (7, 1, 2, 7, 3, 4), (0, 1, 1, 0, 1, 1)
 
@@ -34,3 +40,26 @@ def test_a_sample_says_something_unless_every_advantage_is_zero() -> None:
     assert not sample(0.0, (0.0,) * 6).says_something
     assert sample(0.1).says_something
     assert not sample(0.0).says_something
+
+
+@pytest.mark.engine
+async def test_the_trainer_multiplies_each_token_by_its_own(tmp_path) -> None:
+    """One timeline of two calls takes the step of two samples of a call each, where every token counts alike."""
+    from gpu_runtime.training.ranks import TrainerRanks
+
+    def part(advantage: float, mask: tuple[int, ...]) -> Sample:
+        return Sample(TOKENS, mask, tuple(-4.5 * trained for trained in mask), advantage)
+
+    merged = Sample(TOKENS, MASK, tuple(-4.5 * trained for trained in MASK), 0.0)
+    merged = replace(merged, advantages_T=(0.0, 2.0, 2.0, 0.0, -1.0, -1.0))
+    split = [part(2.0, (0, 1, 1, 0, 0, 0)), part(-1.0, (0, 0, 0, 0, 1, 1))]
+    trainer = TrainerRanks(str(tiny_model_make(tmp_path)), SessionConfig(loss="dapo", learning_rate=1e-9), "cpu")
+    try:
+        found = []
+        for step, samples in enumerate(([merged], split, [replace(merged, advantages_T=None, advantage=0.5)]), 1):
+            found.append(await trainer.forward_backward(samples) | await trainer.optim_step(step))
+    finally:
+        await trainer.close()
+    for name in ("loss", "grad_norm", "tokens_trained"):
+        assert found[0][name] == pytest.approx(found[1][name], rel=1e-4), name
+    assert found[0]["grad_norm"] != pytest.approx(found[2]["grad_norm"], rel=1e-2), "their mean is another step"
