@@ -3,7 +3,9 @@
 import pytest
 
 from gpu_runtime.journal_records import CallRecord, Completion, EpisodeRecord
+from gpu_runtime.learner import trainable
 from gpu_runtime.training.batching import Batch, Group, TrainedEpisode, batch_samples, batch_statistics
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 
 
@@ -167,3 +169,12 @@ def test_statistics_are_measured() -> None:
             **{"staleness_max": 2, "completion_length_mean": 1.25},
         }
     )
+
+
+def test_equal_episodes_are_trained_where_their_calls_earned_differently() -> None:
+    """And left out where nothing did, whatever their rewards."""
+    differ = [conversation(1, 1.0, "a", by_call={"call_a2": 0.5}), conversation(2, 1.0, "b")]
+    level = {name: 0.0 for name in ("call_c1", "call_c2", "call_d1", "call_d2")}
+    equal = [conversation(3, 1.0, "c", by_call=level), conversation(4, 0.0, "d", by_call=level)]
+    found = trainable(batch(differ, equal), SessionConfig())
+    assert [sample.group for sample in found] == [0, 0]
