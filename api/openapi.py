@@ -22,7 +22,7 @@ IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
     "required": False,
     "description": "A word of the caller's choice: a repeated request with the same one is answered as the first was.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
 REF = "#/components/schemas/{model}"
 
