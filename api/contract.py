@@ -4,7 +4,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_origin
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -115,12 +115,16 @@ def _method_not_allowed(path: str, methods: list[str]) -> Callable[..., HttpResp
 
 
 def _answering(view: Callable[..., Any], path: str, status: int) -> Callable[..., Any]:
-    """``view`` with its answer written as JSON, and with a query parameter that it does not take refused."""
-    known = set(inspect.signature(view).parameters) - {"request", "body", *ID.findall(path)}
+    """``view`` with its answer written as JSON, and with refused what of a query it would leave out of account."""
+    taken = inspect.signature(view).parameters
+    known = set(taken) - {"request", "body", *ID.findall(path)}
+    once = {name for name in known if get_origin(taken[name].annotation) is not list}
 
     def check(request: HttpRequest) -> None:
-        if unknown := sorted(set(request.GET) - known):
-            raise fields_error([{"field": name, "problem": UNKNOWN} for name in unknown])
+        problems = {name: UNKNOWN for name in sorted(set(request.GET) - known)}
+        problems |= {name: "given more than once" for name in sorted(once) if len(request.GET.getlist(name)) > 1}
+        if problems:
+            raise fields_error([{"field": name, "problem": problem} for name, problem in problems.items()])
 
     def present(answer: BaseModel | HttpResponseBase | None) -> HttpResponseBase:
         if isinstance(answer, HttpResponseBase):  # a gateway's, passed on

@@ -53,6 +53,11 @@ def test_an_unknown_query_parameter_is_named(client) -> None:
     assert fields_of(post(client, "/sessions/ses_1/stop?session_id=ses_2", "")) == {"session_id": "unknown field"}
 
 
+def test_a_query_parameter_that_is_given_twice_is_named(client) -> None:
+    assert fields_of(client.get("/v1/sessions?limit=3&limit=4")) == {"limit": "given more than once"}
+    assert client.get("/v1/sessions?state=ready&state=queued").status_code == 200, "a list is given so"
+
+
 @pytest.mark.parametrize("query", ["limit=0", "limit=201", "limit=x", "limit=", "cursor=nothing"])
 def test_a_bad_page_is_refused(query, client) -> None:
     error_of(client.get(f"/v1/sessions?{query}"), 400, "invalid_request")
