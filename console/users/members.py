@@ -95,7 +95,9 @@ def invitation_accept(*, user: User, member_id: str) -> Membership:
         member = _invitation(user, member_id)
         if Membership.objects.filter(project=member.project, user=user).exists():
             raise Conflict("You are in this project already.", hint="Decline the invitation.")
-        joined = Membership.objects.filter(id=member.id, user=None).update(user=user, email="")
+        joined = Membership.objects.filter(id=member.id, user=None).update(
+            user=user, email="", created_at=timezone.now()
+        )
         if joined != 1:
             raise NotFound("There is no such invitation.")
         audit_record(

@@ -9,7 +9,7 @@ from tinkerscript.wire.account import Role
 
 def project_list(*, user: User) -> QuerySet[Membership]:
     """The memberships of a user with their projects, oldest first: the first is the default project."""
-    return Membership.objects.select_related("project").filter(user=user).order_by("id")
+    return Membership.objects.select_related("project").filter(user=user).order_by("created_at", "id")
 
 
 def project_get(*, user: User, project_id: str | None = None) -> Project:

@@ -73,6 +73,13 @@ def test_an_invited_person_gets_in_by_accepting_and_not_before(project, alice, b
     assert person(bob).get("/v1/account").json()["invitations"] == []
 
 
+def test_accepting_an_invitation_from_before_the_account_leaves_the_default_project_as_it_is(project, alice) -> None:
+    invitation = invite(alice, project, "nina@example.com").json()["id"]
+    nina = confirmed(factories.user_make("nina"))
+    assert person(nina).post(f"/v1/invitations/{invitation}/accept").status_code == 200
+    assert [entry["name"] for entry in person(nina).get("/v1/account").json()["projects"]] == ["nina", project.name]
+
+
 def test_the_answer_does_not_tell_whether_an_address_has_an_account(project, alice, bob) -> None:
     known, unknown = invite(alice, project, bob.email), invite(alice, project, "nobody@example.com")
     assert known.status_code == unknown.status_code == 201

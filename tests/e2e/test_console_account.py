@@ -1,0 +1,174 @@
+"""The account in a real browser: a second factor, an invitation, another project, a key with limits, the end."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
+from e2e.test_console import (
+    BUILT_PAGE,
+    CHROMIUM,
+    PASSWORD,
+    ROOT,
+    Server,
+    browser,
+    free_port,
+    page,
+    sign_up,
+    start,
+    stop,
+    wait_for_line,
+)
+from playwright.sync_api import Browser, Page, expect
+
+__all__ = ["browser", "page"]
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """``manage.py up`` over a fresh folder, where an address is taken at its word."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
+    if not BUILT_PAGE.exists():
+        pytest.skip("frontend/dist is missing: run `npm ci && npm run build` in frontend/")
+    data: Path = tmp_path_factory.mktemp("data")
+    (data / "models/SmolLM2-135M-Instruct").mkdir(parents=True)
+    port = free_port()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TINKERSCRIPT_", "S3_"))}
+    up = start(
+        ["manage.py", "up"],
+        kept
+        | {
+            "TINKERSCRIPT_DATA": str(data),
+            "TINKERSCRIPT_PORT": str(port),
+            "TINKERSCRIPT_EMAIL_VERIFICATION": "none",
+            "DJANGO_SETTINGS_MODULE": "console.settings",
+            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
+            "PYTHONUNBUFFERED": "1",
+        },
+        data / "up.log",
+    )
+    try:
+        wait_for_line(up, "ready")
+        yield Server(f"http://127.0.0.1:{port}", data)
+    finally:
+        stop(up)
+
+
+def code_of(secret: str, *, later: int = 0) -> str:
+    return format_hotp_value(hotp_value(secret, int(time.time()) // 30 + later))
+
+
+def open_account(page: Page, email: str) -> None:
+    page.get_by_role("button", name=email).click()
+    page.get_by_role("menuitem", name="Account").click()
+    expect(page.get_by_role("heading", name="Account", exact=True)).to_be_visible()
+
+
+def sign_in(page: Page, email: str) -> None:
+    page.goto("/signin")
+    page.get_by_label("E-mail").fill(email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_second_factor_is_switched_on_asked_for_and_signed_out_of_everywhere(page: Page) -> None:
+    sign_up(page, "ada@example.org")
+    open_account(page, "ada@example.org")
+    factor = page.get_by_role("region", name="Second factor")
+    factor.get_by_role("button", name="Switch on").click()
+    secret = factor.locator("pre").inner_text()
+    factor.get_by_label("Code that the app shows").fill("000000")
+    factor.get_by_label("Your password").fill(PASSWORD)
+    factor.get_by_role("button", name="Confirm").click()
+    expect(factor.get_by_role("alert").first).to_be_visible()
+    factor.get_by_label("Code that the app shows").fill(code_of(secret))
+    factor.get_by_role("button", name="Confirm").click()
+    expect(factor.get_by_text("It is on.")).to_be_visible()
+    assert len(factor.locator("pre").first.inner_text().split()) == 10
+
+    page.get_by_role("button", name="Sign out everywhere").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Sign out everywhere").click()
+    page.wait_for_url("**/signin")
+
+    sign_in(page, "ada@example.org")
+    expect(page.get_by_role("heading", name="Second factor")).to_be_visible()
+    page.get_by_label("Code").fill(code_of(secret, later=1))
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+
+
+def test_an_invited_person_accepts_works_in_the_project_and_comes_back(
+    page: Page, browser: Browser, server: Server
+) -> None:
+    sign_up(page, "grace@example.org")
+    page.get_by_role("link", name="Members").click()
+    page.get_by_role("button", name="Invite").click()
+    page.get_by_label("E-mail").fill("alan@example.org")
+    page.get_by_label("Role", exact=True).select_option("viewer")
+    page.get_by_role("button", name="Send invitation").click()
+    expect(page.get_by_role("row", name="alan@example.org").get_by_text("invited")).to_be_visible()
+
+    guest = browser.new_context(base_url=server.url).new_page()
+    sign_up(guest, "alan@example.org")
+    open_account(guest, "alan@example.org")
+    guest.get_by_role("button", name="Accept").click()
+    expect(guest.get_by_role("region", name="Invitations")).to_have_count(0)
+    guest.get_by_role("button", name="Project alan").click()
+    guest.get_by_role("menuitemradio", name="grace").click()
+    expect(guest.get_by_test_id("project")).to_have_text("grace")
+    guest.get_by_role("link", name="Members").click()
+    expect(guest.get_by_role("row", name="grace@example.org")).to_be_visible()
+    expect(guest.get_by_role("button", name="Invite")).to_have_count(0)
+    expect(guest.get_by_role("link", name="Audit log")).to_have_count(0)
+
+    page.reload()
+    page.get_by_role("button", name="Remove alan@example.org").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Remove").click()
+    expect(page.get_by_role("row", name="alan@example.org")).to_have_count(0)
+    page.get_by_role("link", name="Audit log").click()
+    for action in ("member invite", "invitation accept", "member remove"):
+        expect(page.get_by_role("rowheader", name=action)).to_be_visible()
+    guest.goto("/sessions")  # the choice that is no longer theirs does not keep them out of their own
+    expect(guest.get_by_test_id("project")).to_have_text("alan")
+    expect(guest.get_by_text("No session yet")).to_be_visible()
+    guest.context.close()
+
+
+def test_a_key_is_made_with_limits_and_shows_them(page: Page, server: Server) -> None:
+    sign_up(page, "edsger@example.org")
+    page.get_by_role("link", name="API keys").click()
+    page.get_by_role("button", name="New key").click()
+    page.get_by_label("Name").fill("lab")
+    page.get_by_label("Play episodes").uncheck()
+    page.get_by_label("Expires").select_option("30")
+    page.get_by_label("SmolLM2-135M-Instruct").check()
+    page.get_by_label("Spending cap").fill("1.5")
+    page.get_by_role("button", name="Create key").click()
+    secret = page.get_by_role("dialog").locator("pre").first.inner_text()
+    page.get_by_role("button", name="Done").click()
+    row = page.get_by_role("row", name="lab")
+    expect(row).to_contain_text("only SmolLM2-135M-Instruct")
+    expect(row).to_contain_text(re.compile(r"0 of 1\.5 h"))
+    expect(row).to_contain_text("until")
+    headers = {"Authorization": f"Bearer {secret}"}
+    refused = httpx.post(f"{server.url}/v1/sessions", json={"base_model": "another"}, headers=headers)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+
+
+def test_a_forgotten_password_leads_to_the_mail(page: Page) -> None:
+    page.goto("/signin")
+    page.get_by_role("link", name="Forgotten your password?").click()
+    page.get_by_label("E-mail").fill("nobody@example.org")
+    page.get_by_role("button", name="Send a link").click()
+    expect(page.get_by_text("Look into your mail.")).to_be_visible()
+    page.goto("/reset-password/1-not-a-key")
+    page.get_by_label("New password").fill(PASSWORD)
+    page.get_by_role("button", name="Set password").click()
+    expect(page.get_by_text("This link is not valid any more.")).to_be_visible()
