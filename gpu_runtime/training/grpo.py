@@ -9,9 +9,9 @@ episode i. Its advantage compares what that call earned with what the call at it
     A(i, a, k) = (r(i, a, k) - mean_j r(j, a, k)) / (std_j r(j, a, k) + 1e-6)      over the G episodes j of the group
 
 All answers of one call (n > 1) share its advantage. An episode that has no k-th call of a stands in the comparison with
-its agent's, else its own, reward. Where no episode names a call, r does not depend on k: every token of an agent has the
-agent's advantage; where none names an agent either, every token of an episode has the episode's. Those are then the same
-numbers, bit for bit, as if there were no calls.
+its agent's, else its own, reward. Where no episode names a call, r does not depend on k: every token of an agent has
+the agent's advantage; where none names an agent either, every token of an episode has the episode's. Those are then
+the same numbers, bit for bit, as if there were no calls.
 
 Shape legend: G episodes of one group, C calls of one agent in one episode.
 """
