@@ -40,7 +40,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 os.environ.update(DS_ACCELERATOR="cpu", OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
 
 FORK = multiprocessing.get_context("fork")
-STEPS, KILLS = 12, 5
+STEPS, KILLS = 9, 5
 GROUPS, MEMBERS = 2, 4
 CONFIG = {
     "grpo_n": MEMBERS, "tasks_per_batch": GROUPS, "max_staleness": 16, "max_steps": STEPS, "checkpoint_every_steps": 3,

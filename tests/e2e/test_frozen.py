@@ -50,6 +50,7 @@ async def test_a_frozen_step_is_ended_with_its_stacks_and_trained_by_the_next_ru
     await asyncio.to_thread(
         until, lambda: moves(loop_server, remote.id, "ready", "queued"), "its runtime has ended", 40
     )
+    (volume / "deadlines").unlink()
     (volume / hold).unlink()
     event = await frozen(loop_server, remote.id)
     assert event["cause"].startswith(cause)
@@ -69,6 +70,7 @@ async def test_a_frozen_engine_is_ended_and_the_call_is_answered_by_the_next_one
     with ThreadPoolExecutor(1) as agent:
         call = agent.submit(execute_agent, "dew", episode)
         await asyncio.to_thread(until, lambda: events(loop_server, remote.id, "stuck"), "it is on the record", 40)
+        (volume / "deadlines").unlink()
         (volume / "hold-generate").unlink()
         output = await asyncio.wrap_future(call)
     event = await frozen(loop_server, remote.id)
