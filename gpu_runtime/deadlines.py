@@ -24,7 +24,7 @@ DEADLINES_S: dict[Phase, float] = {
     Phase.LOADING: 840.0,
     Phase.RESTORING: 840.0,
     Phase.TRAINING: 600.0,
-    Phase.HANDOVER: 720.0,
+    Phase.HANDOVER: 540.0,
     Phase.SAVING: 840.0,
     Phase.GENERATION: 300.0,
     Phase.WAITING: 120.0,

@@ -25,8 +25,9 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.stacks import stacks_folder, stacks_on_signal
 from tinkerscript.wire.config import SessionConfig
 
-# Seconds in which a command must be answered or, if it is a long one, said to advance.
-START_S, STEP_S, WEIGHTS_S = 600.0, 3600.0, 1800.0
+# Seconds in which a command must be answered or, if it is a long one, said to advance. The last resort: the watchdog,
+# which knows the stacks, has shorter ones (deadlines.py).
+START_S, STEP_S, WEIGHTS_S = 900.0, 3600.0, 1800.0
 JOIN_S = 10.0
 ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
 

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from fake_control_plane import FakeControlPlane, eventually
 from runtime_harness import plane_assign, running, tiny_model
 
+from gpu_runtime import engine
 from gpu_runtime import watchdog as watchdog_module
 from gpu_runtime.agent import Status
 from gpu_runtime.deadlines import DEADLINES_S, Phase
 from gpu_runtime.errors import Stuck
+from gpu_runtime.gateway.calls import STALL_S
 from gpu_runtime.stacks import stacks_collect
+from gpu_runtime.training import ranks
 from gpu_runtime.watchdog import FROZEN
 
 STUCK_S, PATIENT_S = 0.4, 2.0
@@ -144,6 +148,16 @@ async def test_a_frozen_interpreter_is_reported_by_the_next_runtime(plane, runti
 def test_no_session_can_be_silent_for_longer_than_a_quarter_of_an_hour() -> None:
     assert set(DEADLINES_S) == set(Phase)
     assert max(DEADLINES_S.values()) + watchdog_module.EXIT_S + watchdog_module.REPORT_S <= LONGEST_S
+
+
+def test_a_runtime_names_its_own_place_before_anybody_else_gives_it_up() -> None:
+    """The control plane and the calls to ranks and engine have deadlines too, but none of them knows the stacks."""
+    others = {Phase.LOADING: [ranks.START_S, engine.START_S], Phase.HANDOVER: [engine.HANDOVER_S, ranks.WEIGHTS_S]}
+    others |= {Phase.TRAINING: [ranks.STEP_S], Phase.SAVING: [ranks.WEIGHTS_S], Phase.GENERATION: [STALL_S]}
+    for phase, deadline_s in DEADLINES_S.items():
+        state = "loading" if phase in (Phase.LOADING, Phase.RESTORING) else "ready"
+        limits = [*others.get(phase, []), settings.PROGRESS_DEADLINES_S[state]]
+        assert deadline_s + watchdog_module.EXIT_S <= min(limits), phase
 
 
 def test_a_new_phase_begins_with_a_fresh_clock(monkeypatch: pytest.MonkeyPatch) -> None:
