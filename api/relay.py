@@ -15,7 +15,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from api.relay_callers import caller_check
+from api.relay_callers import caller_check, caller_ended
 from api.relay_keys import claim_of
 from api.relay_refusals import PREFIX, Refusal, refusal_for_state, stream_error
 from api.relay_routes import routes
@@ -80,7 +80,11 @@ async def relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         with RELAY_IN_FLIGHT.track_inprogress():
             await _relay(scope, receive, counted)
     except Refusal as refusal:
-        await refusal.send(counted, scope["path"])
+        if counted.status:  # the key ended in mid-answer
+            error = stream_error(refusal.message, scope["path"])
+            await counted({"type": "http.response.body", "body": error})
+        else:
+            await refusal.send(counted, scope["path"])
     except ClientGone:
         pass
     except Exception:
@@ -105,14 +109,18 @@ async def _relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     RELAY_BYTES.labels("up").inc(len(body))
     work = asyncio.create_task(_carry(scope, claim, url_path, body, send))
     gone = asyncio.create_task(_client_gone(receive))
+    ended = asyncio.create_task(caller_ended(claim.key_id))
+    tasks = {work, gone, ended}
     try:
-        await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        gone.cancel()
-        work.cancel()  # does nothing to one that is done
-        await asyncio.wait({work, gone})
+        for task in tasks:
+            task.cancel()  # does nothing to one that is done
+        await asyncio.wait(tasks)
     if not work.cancelled():
         work.result()
+    elif not ended.cancelled():
+        ended.result()
 
 
 async def _carry(scope: dict[str, Any], claim: EpisodeClaim, url_path: str, body: bytes, send: Send) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import factories
 import pytest
+from aiohttp import web
 from asgi_calls import Call, FakeGateway, episode_key
 from asgiref.sync import sync_to_async
 from django.test import Client
@@ -197,6 +198,36 @@ async def test_within_a_second_of_its_end_a_key_does_nothing_on_rest_or_relay(
     reached = len(gateway.requests)
     assert await status(*relayed) == 401
     assert len(gateway.requests) == reached
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_an_answer_in_full_flow_breaks_off_within_a_second_of_the_keys_end(
+    gateway: FakeGateway, served: Session, project, alice
+) -> None:
+    key, _ = await sync_to_async(limited)(project, alice)
+    is_gone = asyncio.Event()
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b"data: more\n\n")
+                await asyncio.sleep(0.01)
+        finally:
+            is_gone.set()
+
+    gateway.answer = endless
+    token = episode_key(served.id, key_id=key.id)
+    call = Call(application, "POST", "/openai/v1/chat/completions", key=token, body=b"{}")
+    assert (await call.start())[0] == 200
+    await sync_to_async(revoke)(project, alice, key)
+    ended_at = time.monotonic()
+    body = await call.body()
+    assert time.monotonic() - ended_at < 1.0
+    assert b"revoked" in body[-500:]  # its clients raise it: they do not take half an answer for a whole one
+    async with asyncio.timeout(5):
+        await is_gone.wait()
 
 
 @pytest.mark.django_db(transaction=True)
