@@ -69,7 +69,8 @@ class VllmEngine:
             logprobs_mode="raw_logprobs",  # of the weights alone, as the trainer computes them: see interfaces.Delta
             max_logprobs=20,
             disable_log_stats=True,
-            **({"enable_sleep_mode": True, "gpu_memory_utilization": SHARED_MEMORY} if shares_device else {}),
+            enable_sleep_mode=shares_device,
+            gpu_memory_utilization=SHARED_MEMORY if shares_device else AsyncEngineArgs.gpu_memory_utilization,
         )
         try:
             with _visible(gpus):

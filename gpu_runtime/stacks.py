@@ -33,7 +33,7 @@ def stacks_on_signal(folder: Path | None, name: str) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     earlier, _file = _file, (folder / f"{name}.{os.getpid()}{SUFFIX}").open("w")
-    faulthandler.register(signal.SIGUSR1, file=_file)
+    faulthandler.register(signal.SIGUSR1, file=_file.fileno())
     if earlier is not None:
         earlier.close()
 

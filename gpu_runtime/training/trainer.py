@@ -19,6 +19,7 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.weights.ipc import handles_write
 
 from .lora import adapters_add, adapters_off, plain_weights
 from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
@@ -51,6 +52,7 @@ class RankTrainer:
         optimizer.most_norm = self.config.grad_norm_limit
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] | None = None  # called after each row of a batch
+        self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
         self.reference: Policy | None = None
         if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
             reference = Policy.load(spec.base_model_path, self.dtype, device=spec.device)
@@ -171,13 +173,31 @@ class RankTrainer:
         return float(self.engine.optimizer._global_grad_norm or 0.0)
 
     def publish(self, folder: Path) -> None:
-        """Rank 0 writes ``folder/weights.safetensors``, Hugging Face names, the engine's dtype."""
+        """Rank 0 writes ``folder/weights.safetensors``, Hugging Face names, the engine's dtype.
+
+        On a GPU it leaves handles there instead: see ``weights/ipc.py``.
+        """
+        if self.spec.device == "cuda":
+            self._publish_on_device(folder)
+            return
         weights = self._full_weights()
         if self.spec.rank == 0:
             folder.mkdir(parents=True, exist_ok=True)
             partial = folder / "weights.partial"
             save_file(weights, partial)
             partial.rename(folder / "weights.safetensors")
+        self._meet()
+
+    def _publish_on_device(self, folder: Path) -> None:
+        sharded = self.config.zero_stage == 3
+        weights: list[tuple[str, Tensor]] = []
+        for name, whole, weight in plain_weights(self.engine.module.model):
+            with deepspeed.zero.GatheredParameters(whole, enabled=sharded):
+                if self.spec.rank == 0:
+                    tensor = weight().detach().to(self.dtype)
+                    weights.append((name, tensor.clone() if sharded else tensor))
+        if self.spec.rank == 0:
+            self.exported = handles_write(weights, folder)
         self._meet()
 
     def export_model(self, folder: Path) -> None:

@@ -13,6 +13,8 @@ from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
 from gpu_runtime.stacks import stacks_on_signal
 
+from . import ipc
+
 
 class WeightReceiver:
     """Methods added to a vLLM worker; ``self.model_runner`` and ``self.vllm_config`` are the worker's own."""
@@ -23,6 +25,9 @@ class WeightReceiver:
 
     def take_weights(self, folder: str) -> None:
         """Load every tensor of ``folder``'s safetensors files, named as in the Hugging Face folder, in place."""
+        if (Path(folder) / ipc.NAME).exists():
+            self.model_runner.reload_weights(weights_iterator=ipc.handles_read(Path(folder)))
+            return
         self.model_runner.reload_weights(weights_iterator=_tensors(Path(folder)))
         model = self.model_runner.get_model()
         head = getattr(model, "lm_head", None)

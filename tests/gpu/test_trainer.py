@@ -72,10 +72,10 @@ async def test_the_same_batch_gives_the_same_bits_and_its_likelihood_follows_the
             for step in (1, 2, 3):
                 metrics = await trainer.forward_backward(group_samples(**SHAPE))
                 metrics |= await trainer.optim_step(step)
-            await trainer.publish(tmp_path / str(run))
+            await trainer.export_model(tmp_path / str(run))
         finally:
             await trainer.close()
-        finals.append(load_file(tmp_path / str(run) / "weights.safetensors"))
+        finals.append(load_file(tmp_path / str(run) / "model.safetensors"))
         assert metrics["grad_norm"] > 0
     difference = max((finals[0][name].float() - finals[1][name].float()).abs().max().item() for name in finals[0])
     assert difference == 0.0
