@@ -43,9 +43,15 @@ class Loop:
         return samples, sum(rewards) / len(rewards)
 
     async def train(self, samples: Sequence[Sample], step: int) -> dict[str, float]:
-        """One optimizer step; its metrics."""
-        metrics = await self.trainer.forward_backward(samples)
-        return metrics | await self.trainer.optim_step(step)
+        """One optimizer step; its metrics. An engine on the same device sleeps meanwhile."""
+        if self.engine.shares_device:
+            await self.engine.sleep()
+        try:
+            metrics = await self.trainer.forward_backward(samples)
+            return metrics | await self.trainer.optim_step(step)
+        finally:
+            if self.engine.shares_device:
+                await self.engine.wake()
 
     async def hand_over(self, step: int) -> None:
         """The engine serves the trainer's weights."""
@@ -62,11 +68,12 @@ class Loop:
 @asynccontextmanager
 async def loop_open(model: str, config: SessionConfig, device: str) -> AsyncIterator[Loop]:
     """Both loaded; all their processes end with the block."""
-    shared = Path("/dev/shm")
-    handover = Path(tempfile.mkdtemp(dir=shared if shared.is_dir() else None))
-    trainer = TrainerRanks(model, config, device)
+    memory = Path("/dev/shm")
+    handover = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+    shared = device == "cuda"
+    trainer = TrainerRanks(model, config, device, shares_device=shared)
     try:
-        engine = await VllmEngine.start(model, config, device)
+        engine = await VllmEngine.start(model, config, device, shares_device=shared)
         try:
             await trainer.ready()
             yield Loop(engine, trainer, config, handover)

@@ -13,13 +13,13 @@ from pathlib import Path
 import deepspeed
 import torch
 import torch.distributed as dist
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.weights.ipc import handles_write
+from gpu_runtime.weights.shared import WeightFile
 
 from .lora import adapters_add, adapters_off, plain_weights
 from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
@@ -52,8 +52,9 @@ class RankTrainer:
         optimizer.most_norm = self.config.grad_norm_limit
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] | None = None  # called after each row of a batch
-        self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
         self.reference: Policy | None = None
+        self.handover: WeightFile | None = None  # rank 0's
+        self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
         if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
             reference = Policy.load(spec.base_model_path, self.dtype, device=spec.device)
             self.reference = reference.to(self.device).eval().requires_grad_(False)
@@ -173,19 +174,21 @@ class RankTrainer:
         return float(self.engine.optimizer._global_grad_norm or 0.0)
 
     def publish(self, folder: Path) -> None:
-        """Rank 0 writes ``folder/weights.safetensors``, Hugging Face names, the engine's dtype.
+        """Rank 0 fills ``folder/weights.safetensors`` where it lies: Hugging Face names, the engine's dtype.
 
         On a GPU it leaves handles there instead: see ``weights/ipc.py``.
         """
         if self.spec.device == "cuda":
             self._publish_on_device(folder)
             return
-        weights = self._full_weights()
-        if self.spec.rank == 0:
-            folder.mkdir(parents=True, exist_ok=True)
-            partial = folder / "weights.partial"
-            save_file(weights, partial)
-            partial.rename(folder / "weights.safetensors")
+        weights = list(plain_weights(self.engine.module.model))
+        if self.spec.rank == 0 and (self.handover is None or self.handover.folder != folder):
+            shapes = {name: getattr(whole[0], "ds_shape", whole[0].shape) for name, whole, _ in weights}
+            self.handover = WeightFile(folder, shapes, self.dtype)
+        for name, whole, weight in weights:
+            with deepspeed.zero.GatheredParameters(whole, enabled=self.config.zero_stage == 3):
+                if self.handover is not None:
+                    self.handover.write(name, weight())
         self._meet()
 
     def _publish_on_device(self, folder: Path) -> None:
