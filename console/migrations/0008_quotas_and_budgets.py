@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Removal",
             fields=[
-                ("session_id", models.CharField(max_length=40, primary_key=True, serialize=False)),
+                ("prefix", models.CharField(max_length=200, primary_key=True, serialize=False)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
             ],
         ),
