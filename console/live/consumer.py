@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -15,6 +16,7 @@ from console.logs import logs_bind
 from console.metrics import WEBSOCKET_CLIENTS
 
 PAGE = 200
+ALLOWED_S = 5.0  # for so long a watcher is told more without being looked at again
 CLOSE_BROKEN = 1011
 CURSOR_DIGITS = 18
 CLOSE_CODES = {InvalidRequest: 4400, Unauthenticated: 4401, Forbidden: 4403, NotFound: 4404}
@@ -60,9 +62,16 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             with WEBSOCKET_CLIENTS.track_inprogress():
                 async with follow(session_id=session_id, after=after) as follower:
+                    allowed_at = time.monotonic()
                     while events := await follower.next(limit=PAGE):
+                        if time.monotonic() - allowed_at >= ALLOWED_S:
+                            await self.allow(self.scope, session_id)
+                            allowed_at = time.monotonic()
                         if not await self._sent(follower.feed.text(events)):
                             return
+        except DomainError as error:  # a key was revoked, a member removed, a browser signed out
+            with suppress(OSError):
+                await self.close(code=CLOSE_CODES.get(type(error), CLOSE_BROKEN), reason=error.message[:100])
         except Exception:  # a client that hears nothing more must know it: it comes back with its cursor
             logger.exception("The live channel broke")
             with suppress(OSError):

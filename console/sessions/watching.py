@@ -1,5 +1,7 @@
 """Who may watch a session live: the API key or the signed-in person behind a websocket."""
 
+import hashlib
+import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,9 +18,26 @@ from tinkerscript.wire.account import Scope
 HINT = f"Sign in at {settings.PUBLIC_URL}, or send `Authorization: Bearer <API key>` with the handshake."
 
 
+FRESH_S = 0.9  # a thousand watchers with one key ask the database once
+KNOWN_MAX = 10_000
+_allowed: dict[tuple[bytes, str], float] = {}
+
+
 async def watch_allow(scope: dict[str, Any], session_id: str) -> None:
-    """Raises Unauthenticated, Forbidden, NotFound when this websocket may not watch the session."""
+    """Raises Unauthenticated, Forbidden, NotFound when this websocket may not watch the session.
+
+    It may be asked again while the websocket lives; what was allowed less than a second ago is.
+    """
+    headers = dict(scope["headers"])
+    credential = headers.get(b"authorization") or headers.get(b"cookie", b"")
+    who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest(), session_id
+    now = time.monotonic()
+    if now - _allowed.get(who, -FRESH_S) < FRESH_S:
+        return
     await database_sync_to_async(_check)(scope, session_id)
+    if len(_allowed) >= KNOWN_MAX:
+        _allowed.clear()
+    _allowed[who] = now
 
 
 def _check(scope: dict[str, Any], session_id: str) -> None:
@@ -42,7 +61,8 @@ def _projects(scope: dict[str, Any]) -> list[Project]:
             raise Forbidden(f"This needs the scope {Scope.SESSIONS_READ}.")
         return [key.project]
     user = scope.get("user")
-    if user is None or not user.is_authenticated:
+    # The user is as of the handshake: whoever signed out since then has no session any more.
+    if user is None or not user.is_authenticated or not scope["session"].exists(scope["session"].session_key):
         raise Unauthenticated("This websocket carries no API key and no sign-in.", hint=HINT)
     if not _is_our_page(headers):
         raise Forbidden("A page of another origin may not watch with this sign-in.")

@@ -9,12 +9,14 @@ from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session as DjangoSession
+from django.utils import timezone
 
 from console.asgi import application
 from console.live.models import EventRecord
 from console.live.services import event_record
 from console.sessions.models import Session
-from console.users.models import Project, User
+from console.users.models import ApiKey, Membership, Project, User
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.events import EventKind, EventPage
 
@@ -65,6 +67,37 @@ async def test_the_backlog_then_live(session, api_key) -> None:
     assert [event.data for event in live.items] == [{"step": 1}]
     assert live.next_cursor == live.items[-1].cursor > backlog.next_cursor
     await client.disconnect(timeout=10)
+
+
+def revoke(session: Session, user: User) -> None:
+    ApiKey.objects.update(revoked_at=timezone.now())
+
+
+def remove(session: Session, user: User) -> None:
+    Membership.objects.filter(user=user, project=session.project).delete()
+
+
+def sign_out(session: Session, user: User) -> None:
+    DjangoSession.objects.all().delete()
+
+
+@pytest.mark.parametrize(
+    ("by_key", "end", "code"),
+    [(True, revoke, 4401), (True, remove, 4401), (False, remove, 4404), (False, sign_out, 4401)],
+)
+async def test_who_may_no_longer_watch_is_told_no_more(by_key, end, code, session, member, monkeypatch) -> None:
+    monkeypatch.setattr("console.live.consumer.ALLOWED_S", 0.0)
+    monkeypatch.setattr("console.sessions.watching.FRESH_S", 0.0)
+    if by_key:
+        client = socket(session.id, key=await sync_to_async(factories.key_make)(session.project, member))
+    else:
+        client = socket(session.id, headers=((b"cookie", await cookie_of(member)), (b"origin", b"http://testserver")))
+    await client.connect(timeout=10)
+    await page(client)
+    await sync_to_async(end)(session, member)
+    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.METRIC, data={"step": 1})
+    message = await client.receive_output(timeout=10)
+    assert (message["type"], message.get("code")) == ("websocket.close", code)
 
 
 async def test_a_client_resumes_after_the_last_entry_that_it_saw(session, api_key) -> None:
