@@ -1,0 +1,63 @@
+"""``python parity_probe.py FOLDER OPTIONS``: a real engine and trainer take turns; how far apart they were, as JSON.
+
+A process of its own: vLLM's imports warn, and in the suite a warning is an error. ``gaps``: before the first hand-over
+and after each, the largest difference between a log-probability that the engine recorded and that of transformers on
+the trainer's weights. ``kls``: the trainer's own measure of it. ``moved``: how far each step took the weights.
+"""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import torch
+from engine_loop import Loop, loop_open
+from safetensors.torch import load_file
+from tiny_model import tiny_model_make
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.interfaces import Sample, SamplingOptions
+from tinkerscript.wire.config import SessionConfig
+
+PROMPTS = [(5, 9, 30, 41), (60, 61, 62), tuple(range(3, 60))]
+STEPS = 3
+
+
+async def main(folder: Path, options: dict) -> dict[str, list[float]]:
+    base = str(tiny_model_make(folder / "model"))
+    config = SessionConfig(max_context_length=128, grpo_n=4, learning_rate=5e-3, **options)
+    found: dict[str, list[float]] = {"gaps": [], "kls": [], "moved": []}
+    async with loop_open(base, config, "cpu") as loop:
+        weights = load_file(folder / "model" / "model.safetensors")
+        for step in range(1, STEPS + 1):
+            samples, _ = await loop.rollout(PROMPTS, SamplingOptions(max_tokens=8), lambda text: len(set(text)))
+            found["gaps"].append(gap(base, weights, samples))
+            found["kls"].append((await loop.train(samples, step))["kl_engine"])
+            before, weights = weights, await handed_over(loop, step)
+            found["moved"].append(max((weights[name] - before[name]).abs().max().item() for name in before))
+        samples, _ = await loop.rollout(PROMPTS, SamplingOptions(max_tokens=8), lambda text: 0.0)
+        found["gaps"].append(gap(base, weights, samples))
+    return found
+
+
+async def handed_over(loop: Loop, step: int) -> dict[str, torch.Tensor]:
+    await loop.hand_over(step)
+    return {name: tensor.clone() for name, tensor in load_file(loop.handover / "weights.safetensors").items()}
+
+
+def gap(base: str, weights: dict[str, torch.Tensor], samples: list[Sample]) -> float:
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    missing, unexpected = model.load_state_dict(weights, strict=False)
+    assert not unexpected and missing == ["lm_head.weight"], "tied to the embeddings"
+    largest = 0.0
+    for sample in samples:
+        ids, mask = torch.tensor(sample.token_ids_T), torch.tensor(sample.mask_T[1:]) == 1
+        with torch.no_grad():
+            logprobs_TV = model(ids[None]).logits[0, :-1].log_softmax(-1)
+        own = logprobs_TV.gather(1, ids[1:, None])[:, 0][mask]
+        largest = max(largest, (own - torch.tensor(sample.logprobs_T[1:])[mask]).abs().max().item())
+    return largest
+
+
+if __name__ == "__main__":
+    print(json.dumps(asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))))
