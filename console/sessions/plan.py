@@ -49,15 +49,23 @@ def session_plan(*, body: SessionCreate, key: ApiKey | None = None) -> SessionPl
 def lengths_check(model: BaseModel, config: SessionConfig) -> None:
     """Raises InvalidRequest when an answer cannot be as long as asked, or a context longer than the model's."""
     if model.context_length and config.max_context_length > model.context_length:
-        raise InvalidRequest(
+        raise _refused(
+            "max_context_length",
             f"max_context_length is {config.max_context_length}, {model.name} reads at most {model.context_length}.",
             hint="Lower config.max_context_length.",
         )
     if config.max_tokens > config.max_context_length:
-        raise InvalidRequest(
+        raise _refused(
+            "max_tokens",
             f"max_tokens ({config.max_tokens}) is more than max_context_length ({config.max_context_length}).",
             hint="Lower config.max_tokens or raise config.max_context_length.",
         )
+
+
+def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
+    """Names the option as the parser's refusals do, so that a form can show it at its field."""
+    fields = [{"field": f"config.{option}", "problem": problem}]
+    return InvalidRequest(problem, hint=hint, details={"fields": fields})
 
 
 def memory_limit_bytes() -> int | None:

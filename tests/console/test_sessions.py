@@ -36,13 +36,15 @@ def test_an_unknown_base_model_is_refused_with_the_known_ones(project):
 
 
 def test_a_context_longer_than_the_model_reads_is_refused(project):
-    with pytest.raises(InvalidRequest, match="8192"):
+    with pytest.raises(InvalidRequest, match="8192") as refused:
         create(project, max_context_length=8193)
+    assert [one["field"] for one in refused.value.details["fields"]] == ["config.max_context_length"]
 
 
 def test_an_answer_longer_than_the_context_is_refused(project):
-    with pytest.raises(InvalidRequest, match="max_tokens"):
+    with pytest.raises(InvalidRequest, match="max_tokens") as refused:
         create(project, max_context_length=128, max_tokens=129)
+    assert [one["field"] for one in refused.value.details["fields"]] == ["config.max_tokens"]
 
 
 def test_a_model_whose_weights_are_missing_is_refused_with_the_way_to_get_them(project, settings, tmp_path):
