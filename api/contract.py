@@ -24,9 +24,9 @@ from api.errors import (
     validation_error,
 )
 from api.idempotency import idempotent
-from api.parsing import StrictParser
+from api.parsing import NUL, NUL_PROBLEM, StrictParser
 from api.rate_limit import allowance_show
-from console.errors import DomainError
+from console.errors import DomainError, NotFound
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 ID = re.compile(r"{(\w+)}")
@@ -121,8 +121,13 @@ def _answering(view: Callable[..., Any], path: str, status: int) -> Callable[...
     once = {name for name in known if get_origin(taken[name].annotation) is not list}
 
     def check(request: HttpRequest) -> None:
+        if NUL in request.path:
+            raise NotFound("There is nothing here.")
         problems = {name: UNKNOWN for name in sorted(set(request.GET) - known)}
         problems |= {name: "given more than once" for name in sorted(once) if len(request.GET.getlist(name)) > 1}
+        problems |= {
+            name: NUL_PROBLEM for name in known & set(request.GET) if NUL in "".join(request.GET.getlist(name))
+        }
         if problems:
             raise fields_error([{"field": name, "problem": problem} for name, problem in problems.items()])
 

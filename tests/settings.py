@@ -6,16 +6,20 @@ import shutil
 import tempfile
 from pathlib import Path
 
+# Set by tests/on_postgres.py; without them SQLite, and channels in memory.
+_database, _redis = (os.environ.get(name, "") for name in ("TEST_DATABASE_URL", "TEST_REDIS_URL"))
 _data = Path(tempfile.mkdtemp(prefix="tinkerscript-tests-"))
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
 for _name in [name for name in os.environ if name.startswith(("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL"))]:
     del os.environ[_name]
 os.environ["TINKERSCRIPT_DATA"] = str(_data)
+os.environ.update({name: url for name, url in (("DATABASE_URL", _database), ("REDIS_URL", _redis)) if url})
 
 from console.settings import *  # noqa: E402, F403
 from console.settings import DATABASES  # noqa: E402
 
-# A file, because threads that race need connections of their own; no fsync, because it goes when the tests end.
-DATABASES["default"]["TEST"] = {"NAME": str(_data / "test.sqlite3")}
-DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
+if not _database:
+    # A file, because threads that race need connections of their own; no fsync, because it goes when the tests end.
+    DATABASES["default"]["TEST"] = {"NAME": str(_data / "test.sqlite3")}
+    DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

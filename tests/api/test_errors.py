@@ -117,6 +117,15 @@ def test_an_odd_id_is_just_not_there(identifier, client) -> None:
     error_of(client.get(f"/v1/sessions/{identifier}"), 404, "not_found")
 
 
+def test_a_character_that_no_database_keeps_is_refused_where_it_stands(client) -> None:
+    error_of(client.post("/v1/sessions/%00/stop"), 404, "not_found")
+    error = error_of(client.get("/v1/sessions?name=a%00b"), 400, "invalid_request")
+    assert error.error.details["fields"][0]["field"] == "name"
+    body = {"base_model": "SmolLM2-135M-Instruct", "name": "a\0b"}
+    error = error_of(client.post("/v1/sessions", body, content_type="application/json"), 400, "invalid_request")
+    assert error.error.details["fields"][0]["field"] == "name"
+
+
 def test_our_own_bug_is_a_500_with_an_id_that_the_log_has(client, monkeypatch, caplog) -> None:
     def broken(**_):
         raise RuntimeError("secret detail")

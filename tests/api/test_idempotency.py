@@ -75,7 +75,7 @@ def test_keys_of_two_projects_do_not_meet(client, outsider_key, client_for) -> N
 
 def test_a_refusal_is_kept_and_undoes_what_was_begun(client, monkeypatch) -> None:
     first = create(client, body={"base_model": "nothing"})
-    monkeypatch.setattr("console.sessions.services.base_model_resolve", None)  # it is not asked again
+    monkeypatch.setattr("console.sessions.plan.base_model_resolve", None)  # it is not asked again
     second = create(client, body={"base_model": "nothing"})
     assert (first.status_code, second.status_code) == (400, 400)
     assert first.content == second.content

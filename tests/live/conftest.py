@@ -14,12 +14,18 @@ from django.db import connection
 START_S = 60.0
 
 
+def database_url() -> str:
+    """The test database, of whichever kind the tests run on (tests/on_postgres.py)."""
+    name, served = connection.settings_dict["NAME"], os.environ.get("TEST_DATABASE_URL")
+    return f"{served.rpartition('/')[0]}/{name}" if served else f"sqlite:///{name}"
+
+
 @pytest.fixture
 def origin(transactional_db: None) -> Iterator[str]:
     """The address of a server of the test database. Its listening socket is made here, so none is guessed."""
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
-        "DATABASE_URL": f"sqlite:///{connection.settings_dict['NAME']}",
+        "DATABASE_URL": database_url(),
         "TINKERSCRIPT_SECRET_KEY": settings.SECRET_KEY,
         "PYTHONPATH": os.pathsep.join([".", "sdk"]),
     }
