@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from launching.fake_kubernetes import VERSION, FakeKubernetes
-from launching.places import kubernetes_launcher
+from launching.places import WAIT, kubernetes_launcher
 
 from console.scheduling.launchers import docker as docker_launcher
 from console.scheduling.launchers import kubernetes_manifests, options
@@ -61,7 +61,7 @@ def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path:
         launcher = kubernetes_launcher(cluster.url)
         plan = launcher.plan(session_id="ses_0123456789abcdef", folder=tmp_path)
         for _ in range(2):
-            launcher.start(plan, environment={"PROGRAM": "trap '' TERM; echo up; while :; do sleep 0.1; done"})
+            launcher.start(plan, environment={"PROGRAM": f"trap '' TERM; echo up; {WAIT}"})
         assert wait_until(lambda: launcher.logs(plan, lines=1) == ["up"], timeout_s=20)
         launcher.inspect(plan)
         launcher.stop(plan, grace_s=0)

@@ -1,11 +1,11 @@
 """A real Docker Engine for tests: the one that is there, else a private one, started as root in its own network."""
 
 import io
+import json
 import os
 import secrets
 import shutil
 import socket
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -15,10 +15,11 @@ from pathlib import Path
 import docker
 import pytest
 from docker.errors import DockerException
+from launching.daemons import daemon, folder_remove
 
 from console.scheduling.processes import wait_until
 
-START_S, STOP_S = 60, 20
+START_S = 60
 # Whatever a test wants a runtime to be: a line of shell in its environment.
 ENTRYPOINT = ["/bin/sh", "-c", 'eval "$PROGRAM"']
 
@@ -39,7 +40,7 @@ def docker_engine() -> Iterator[docker.DockerClient]:
         with _dockerd(folder) as client:
             yield client
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder_remove(folder)
 
 
 @contextmanager
@@ -48,12 +49,8 @@ def _dockerd(folder: Path) -> Iterator[docker.DockerClient]:
     command = ["dockerd", "--data-root", folder / "data", "--exec-root", folder / "exec", "--pidfile", folder / "pid"]
     command += ["--host", address, "--userland-proxy=false"]
     line = "ip link set lo up && exec " + " ".join(str(word) for word in command)
-    with (folder / "dockerd.log").open("wb") as log:
-        # Bridges and their rules stay in a network namespace that ends with the engine.
-        engine = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", line], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
+    # Bridges and their rules stay in a network namespace that ends with the engine.
+    with daemon(["unshare", "--net", "sh", "-c", line], log=folder / "dockerd.log") as engine:
         path = folder / "docker.sock"
         wait_until(lambda: _listens(path) or engine.poll() is not None, timeout_s=START_S, poll_s=0.2)
         client = _client(address) if _listens(path) else None
@@ -66,13 +63,6 @@ def _dockerd(folder: Path) -> Iterator[docker.DockerClient]:
                 container.remove(force=True, v=True)
         finally:
             client.close()
-    finally:
-        engine.terminate()
-        try:
-            engine.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            engine.kill()
-            engine.wait(STOP_S)
 
 
 def _listens(path: Path) -> bool:
@@ -96,9 +86,7 @@ def stub_image(client: docker.DockerClient) -> Iterator[str]:
     if busybox is None or b"/ld-linux" in Path(busybox).read_bytes():
         pytest.skip("no static busybox to make a stub image of (apt: busybox-static)")
     name = f"tinkerscript-stub-{secrets.token_hex(4)}"
-    changes = [
-        f"ENTRYPOINT {str(ENTRYPOINT).replace(chr(39), chr(34))}".replace('eval "$PROGRAM"', r"eval \"$PROGRAM\"")
-    ]
+    changes = [f"ENTRYPOINT {json.dumps(ENTRYPOINT)}"]
     client.api.import_image_from_data(_rootfs(Path(busybox)), repository=name, tag="latest", changes=changes)
     try:
         yield f"{name}:latest"

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -56,6 +57,7 @@ class FakeKubernetes:
         self._server.server_close()
         for process in self.processes.values():
             _kill(process)
+        shutil.rmtree(self._logs, ignore_errors=True)
 
     def names(self, kind: str) -> list[str]:
         return [name for of, name in self.objects if of == kind]

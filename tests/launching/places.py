@@ -26,6 +26,8 @@ from console.scheduling.launchers.slurm import SlurmLauncher
 from console.scheduling.processes import wait_until
 
 SHELL = ["/bin/sh", "-c", 'eval "$PROGRAM"']
+# Two minutes at most: what a test run that was killed leaves behind ends by itself.
+WAIT = "n=0; while [ $((n+=1)) -lt 1200 ]; do sleep 0.1; done"
 SMALL = Resources(memory_bytes=256 << 20, cpus=1)
 WAIT_S = 30
 

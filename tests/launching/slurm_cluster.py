@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from launching.daemons import daemon, folder_remove
 
 from console.scheduling.processes import wait_until
 
@@ -67,7 +68,7 @@ def slurm_cluster() -> Iterator[Path]:
         os.environ.pop("SLURM_CONF", None)
         if before is not None:
             os.environ["SLURM_CONF"] = before
-        shutil.rmtree(folder, ignore_errors=True)
+        folder_remove(folder)
 
 
 def _configure(folder: Path) -> Path:
@@ -100,24 +101,15 @@ def _ports() -> list[int]:
 
 
 def _start(folder: Path, conf: Path, path: str, daemons: ExitStack) -> None:
-    def daemon(name: str, *command: object) -> subprocess.Popen[bytes]:
-        log = daemons.enter_context((folder / f"{name}.log").open("wb"))
-        program = subprocess.Popen(
-            [str(word) for word in command],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"PATH": path},
-        )
-        daemons.callback(_end, program)
-        return program
+    def start(name: str, *command: object) -> subprocess.Popen[bytes]:
+        return daemons.enter_context(daemon(command, log=folder / f"{name}.log", path=path))
 
     munge = folder / "munge"
     files = [f"--{name}-file={munge / name}" for name in ("key", "pid", "log", "seed")]
-    started = [daemon("munged", "munged", "--foreground", "--force", f"--socket={munge / 'socket'}", *files)]
+    started = [start("munged", "munged", "--foreground", "--force", f"--socket={munge / 'socket'}", *files)]
     wait_until((munge / "socket").exists, timeout_s=START_S)
-    started.append(daemon("slurmctld", "slurmctld", "-D", "-f", conf))
-    started += [daemon(f"slurmd-{node}", "slurmd", "-D", "-N", node, "-f", conf) for node in ("n1", "n2")]
+    started.append(start("slurmctld", "slurmctld", "-D", "-f", conf))
+    started += [start(f"slurmd-{node}", "slurmd", "-D", "-N", node, "-f", conf) for node in ("n1", "n2")]
 
     def is_over() -> bool:
         return _says("sinfo", "--noheader", "--Node", "--format=%T").split() == ["idle", "idle"] or any(
@@ -133,12 +125,3 @@ def _start(folder: Path, conf: Path, path: str, daemons: ExitStack) -> None:
 
 def _says(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout.strip()
-
-
-def _end(program: subprocess.Popen[bytes]) -> None:
-    program.terminate()
-    try:
-        program.wait(STOP_S)
-    except subprocess.TimeoutExpired:
-        program.kill()
-        program.wait(STOP_S)

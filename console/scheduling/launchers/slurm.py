@@ -26,7 +26,7 @@ from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
 
 COMMAND_TIMEOUT_S = 10.0
-END_WAIT_S = 3.0  # a tick must end before the reconciler's own lease does
+END_WAIT_S = 6.0  # slurmd looks every few seconds whether what it killed is gone
 POLL_S = 0.2
 # Every state of squeue(1) in which the job has ended; in all others it runs or will.
 ENDED = {

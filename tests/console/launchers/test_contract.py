@@ -4,14 +4,14 @@ import secrets
 import time
 
 import pytest
-from launching.places import Place
+from launching.places import WAIT, Place
 
 from console.scheduling.launchers.protocol import Sight
 from console.scheduling.processes import wait_until
 
 WAIT_S = 30
-POLITE = "trap 'echo bye >bye; exit 0' TERM; echo up; while :; do sleep 0.1; done"
-STUBBORN = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+POLITE = f"trap 'echo bye >bye; exit 0' TERM; echo up; {WAIT}"
+STUBBORN = f"trap '' TERM; echo up; {WAIT}"
 
 
 def is_seen(launcher, handle, state: str) -> bool:
@@ -23,7 +23,7 @@ def is_alive(launcher, handle) -> bool:
 
 
 def test_what_was_started_is_seen_running_in_its_folder_with_its_environment(place: Place) -> None:
-    launcher, handle = place.start("pwd; echo $TINKERSCRIPT_LEASE; touch mine; while :; do sleep 0.1; done")
+    launcher, handle = place.start(f"pwd; echo $TINKERSCRIPT_LEASE; touch mine; {WAIT}")
     assert is_seen(launcher, handle, "running")
     assert wait_until(lambda: launcher.logs(handle, lines=9) == [handle["folder"], "tml-ls-x"], timeout_s=WAIT_S)
     assert launcher.logs(handle, lines=1) == ["tml-ls-x"]
@@ -66,8 +66,7 @@ def test_what_ends_when_asked_is_not_killed(place: Place) -> None:
 
 @pytest.mark.parametrize("grace_s", [0, 1.5])
 def test_what_does_not_end_when_asked_is_killed_after_its_grace(place: Place, grace_s: float) -> None:
-    program = f"{STUBBORN[:-5]} echo beat >beat; done"
-    launcher, handle = place.start(program)
+    launcher, handle = place.start(STUBBORN.replace("sleep 0.1", "echo beat >beat; sleep 0.1"))
     assert is_seen(launcher, handle, "running")
     began = time.monotonic()
     launcher.stop(handle, grace_s=grace_s)
@@ -124,7 +123,7 @@ def test_a_runtime_knows_nothing_of_the_servers_secrets(place: Place, monkeypatc
     secret_names = ("S3_SECRET_KEY", "DATABASE_URL", "TINKERSCRIPT_SECRET_KEY", "AWS_SECRET_ACCESS_KEY", "REDIS_URL")
     for name in secret_names:
         monkeypatch.setenv(name, "secret-value")
-    launcher, handle = place.start("env; echo end; while :; do sleep 0.1; done")
+    launcher, handle = place.start(f"env; echo end; {WAIT}")
     assert wait_until(lambda: "end" in launcher.logs(handle, lines=99), timeout_s=WAIT_S)
     environment = "\n".join(launcher.logs(handle, lines=99))
     assert "tml-ls-x" in environment and "secret-value" not in environment

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import docker
 import pytest
-from launching.places import SMALL, Place
+from launching.places import SMALL, WAIT, Place
 
 from console.scheduling.launchers.docker import DockerLauncher
 from console.scheduling.launchers.protocol import LauncherAway, Resources, Sight
 from console.scheduling.processes import wait_until
 
 WAIT_S = 30
-FOREVER = "while :; do sleep 0.1; done"
 
 
 def client_of(place: Place) -> docker.DockerClient:
@@ -32,7 +31,7 @@ def lines_of(launcher, handle, last: str) -> list[str]:
 
 
 def test_a_container_has_no_rights_and_none_to_gain(docker_place: Place) -> None:
-    program = f"id -u; grep -E '^(Cap|NoNewPrivs)' /proc/self/status; touch /x; echo end; {FOREVER}"
+    program = f"id -u; grep -E '^(Cap|NoNewPrivs)' /proc/self/status; touch /x; echo end; {WAIT}"
     launcher, handle = docker_place.start(program)
     said = lines_of(launcher, handle, "end")
     assert "10001" in said
@@ -50,7 +49,7 @@ def test_a_container_sees_its_folder_the_models_unchangeable_and_nothing_else_of
     (models / "weights").write_text("w")
     launcher = launcher_like(docker_place, read_only=[models])
     program = f"cat {models}/weights; echo; touch {models}/mine; touch mine && echo written; ls {tmp_path}; ls /; "
-    program += f"ls /var/run/docker.sock; grep -c . /proc/mounts; echo end; {FOREVER}"
+    program += f"ls /var/run/docker.sock; grep -c . /proc/mounts; echo end; {WAIT}"
     launcher, handle = docker_place.start(program, launcher)
     said = lines_of(launcher, handle, "end")
     assert "w" in said and "written" in said
@@ -73,7 +72,7 @@ def test_memory_processes_and_logs_are_bounded(docker_place: Place) -> None:
 
 
 def test_runtimes_do_not_reach_one_another(docker_place: Place) -> None:
-    serve = f"nc -ll -p 7000 -e echo hello & echo up; {FOREVER}"
+    serve = f"nc -ll -p 7000 -e echo hello & echo up; {WAIT}"
     launcher, first = docker_place.start(serve)
     containers = client_of(docker_place).containers
     (network,) = containers.get(first["launch"]).attrs["NetworkSettings"]["Networks"].values()
@@ -81,7 +80,7 @@ def test_runtimes_do_not_reach_one_another(docker_place: Place) -> None:
     assert wait_until(
         lambda: b"hello" in containers.get(first["launch"]).exec_run(call).output, timeout_s=WAIT_S, poll_s=0.2
     )
-    _, second = docker_place.start(f"echo up; {FOREVER}", launcher)
+    _, second = docker_place.start(f"echo up; {WAIT}", launcher)
     assert b"hello" not in containers.get(second["launch"]).exec_run(call).output
 
 
@@ -106,14 +105,14 @@ def test_a_container_that_was_made_and_not_started_is_gone_and_can_be_started(do
     launcher = docker_place.launcher()
     plan = docker_place.plan(launcher)
     launcher._make_network()
-    launcher._create(plan, {"PROGRAM": f"echo up; {FOREVER}"})
+    launcher._create(plan, {"PROGRAM": f"echo up; {WAIT}"})
     assert launcher.inspect(plan) == Sight("gone")
     docker_place.start("", launcher, plan)
     assert launcher.inspect(plan) == Sight("running")
 
 
 def test_an_engine_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_gone(docker_place: Place) -> None:
-    launcher, handle = docker_place.start(f"echo up; {FOREVER}")
+    launcher, handle = docker_place.start(f"echo up; {WAIT}")
     broken = launcher_like(docker_place)
     broken._client = docker.DockerClient("tcp://127.0.0.1:9", version="1.41", timeout=2)
     for ask in (
@@ -129,7 +128,7 @@ def test_an_engine_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_gon
 
 
 def test_many_looks_cost_one_question(docker_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    launcher, handle = docker_place.start(f"echo up; {FOREVER}")
+    launcher, handle = docker_place.start(f"echo up; {WAIT}")
     asked, listing = [], launcher._client.api.containers
     monkeypatch.setattr(launcher._client.api, "containers", lambda **options: asked.append(1) or listing(**options))
     unknown = [{"launch": f"ses_{secrets.token_hex(8)}-1"} for _ in range(50)]

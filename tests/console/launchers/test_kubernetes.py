@@ -8,7 +8,7 @@ import kubernetes_validate
 import pytest
 from kubernetes import client, config
 from launching.fake_kubernetes import FakeKubernetes
-from launching.places import SMALL, kubernetes_launcher
+from launching.places import SMALL, WAIT, kubernetes_launcher
 
 from console.scheduling.launchers import kubernetes_manifests as manifests
 from console.scheduling.launchers.kubernetes_manifests import GPU, Wanted
@@ -18,7 +18,7 @@ from console.scheduling.processes import wait_until
 WAIT_S = 20
 OWNER = {"name": "ts-x", "uid": "1"}
 LEASE = "tml-ls-ses_1.secret"
-FOREVER = "echo up; while :; do sleep 0.1; done"
+FOREVER = f"echo up; {WAIT}"
 # The oldest and the newest that is promised.
 VERSIONS = ["1.30", "1.36"]
 

@@ -1,16 +1,19 @@
 """The Slurm launcher against a real cluster of two nodes: its queue, its GPUs, its refusals, its absence."""
 
+import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
-from launching.places import SHELL, SMALL, Place
+from launching.places import SHELL, SMALL, WAIT, Place
 
 from console.scheduling.launchers.protocol import LauncherAway, Resources, Sight
 from console.scheduling.launchers.slurm import SlurmLauncher
 from console.scheduling.processes import wait_until
 
 WAIT_S = 30
-FOREVER = "echo up; while :; do sleep 0.1; done"
+FOREVER = f"echo up; {WAIT}"
 
 
 def slurm(*command: str) -> str:
@@ -67,7 +70,11 @@ def test_a_controller_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_
     slurm_place: Place, tmp_path, monkeypatch
 ) -> None:
     launcher, handle = slurm_place.start(FOREVER)
-    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "none.conf"))
+    nobody = re.sub(
+        r"SlurmctldPort=\d+", "SlurmctldPort=9\nMessageTimeout=1", Path(os.environ["SLURM_CONF"]).read_text()
+    )
+    (tmp_path / "slurm.conf").write_text(nobody)
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     broken = slurm_place.launcher()
     for ask in (
         lambda: broken.inspect(handle),

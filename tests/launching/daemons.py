@@ -1,0 +1,47 @@
+"""Daemons that a test run starts for itself, and that end with it, also when it is killed."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+STOP_S = 20
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def daemon(command: Sequence[object], *, log: Path, path: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon in the foreground, with its output in ``log``; asked to end with the block, killed when it does not."""
+    environment = os.environ | ({"PATH": path} if path else {})
+    with log.open("wb") as output:
+        program = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for the test run, which ends its daemons in their order
+            preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+        )
+    try:
+        yield program
+    finally:
+        program.terminate()
+        try:
+            program.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait(STOP_S)
+
+
+def folder_remove(folder: Path) -> None:
+    """Remove a daemon's folder, and first whatever it left mounted in there."""
+    mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for path in reversed([path for path in mounted if path.startswith(f"{folder}/")]):
+        subprocess.run(["umount", "--lazy", path], check=False, timeout=20)
+    shutil.rmtree(folder, ignore_errors=True)
