@@ -14,6 +14,13 @@ def refusal(**options) -> tuple[str, str]:
     return problem["loc"][0], problem["msg"]
 
 
+def test_a_clip_above_the_limit_is_refused_at_once_and_not_when_the_stored_configuration_is_read():
+    field, why = refusal(grad_clip=2000.0)
+    assert field == "grad_norm_limit" and "below grad_clip" in why
+    accepted = SessionConfig(grad_clip=2000.0, grad_norm_limit=3000.0)
+    assert SessionConfig(**accepted.model_dump()) == accepted
+
+
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
     field, why = refusal(lr_schedule=schedule)

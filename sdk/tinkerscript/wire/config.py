@@ -55,7 +55,10 @@ class SessionConfig(Request):
     grad_clip: float = Field(1.0, gt=0, description="Maximum global gradient norm.")
     # A thousand times the clip: what is left of such a gradient is a direction that a few tokens dictate.
     grad_norm_limit: float = Field(
-        1000.0, gt=0, description="A step whose gradient norm, before the clip, is above this is refused."
+        1000.0,
+        gt=0,
+        validate_default=True,  # beside a large grad_clip the default is refused too, now and not when it is read again
+        description="A step whose gradient norm, before the clip, is above this is refused.",
     )
 
     loss: LossName = Field("grpo", description="Policy loss. cross_entropy: log-probabilities weighted by advantage.")
