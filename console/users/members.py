@@ -6,13 +6,15 @@ one, and nobody is put into a project without wanting it.
 
 from allauth.account.models import EmailAddress
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.core.mail import send_mail
+from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
 from console.audit.services import audit_record
-from console.errors import Conflict, Forbidden, NotFound
+from console.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from console.users.models import ApiKey, Membership, Project, User
 from console.users.selectors import role_get
 from console.users.services import project_create_default
@@ -35,8 +37,13 @@ def member_get(*, project: Project, member_id: str) -> Membership:
 
 
 def member_invite(*, project: Project, email: str, role: Role, by: str) -> Membership:
-    """Invite an address. Raises Conflict when it is a member or invited already, or too many are."""
+    """Invite an address. Raises InvalidRequest for what is none, Conflict when it is a member or invited already,
+    or too many are."""
     address = email.lower()
+    try:
+        validate_email(address)
+    except ValidationError:
+        raise InvalidRequest("This is no e-mail address.", hint="It reads somebody@example.com.") from None
     with transaction.atomic():
         if Membership.objects.filter(project=project, user__email=address).exists():
             raise Conflict(f"{address} is a member already.", hint="Change their role instead.")

@@ -59,6 +59,12 @@ def test_a_malformed_project_is_refused_with_the_field(body, alice) -> None:
 # -- Invitations ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("address", ["\xff\x145@x", "a@\x99.example", "a@b@example.com", "a b@example.com", "a@b"])
+def test_an_address_that_no_mail_reaches_is_not_invited(address, project, alice) -> None:
+    assert invite(alice, project, address).status_code == 400
+    assert Membership.objects.filter(project=project, user=None).count() == 0
+
+
 def test_an_invited_person_gets_in_by_accepting_and_not_before(project, alice, bob) -> None:
     confirmed(bob)
     made = invite(alice, project, "Bob@Example.com").json()
