@@ -99,7 +99,10 @@ class Call:
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         status, headers = await self.start()
-        return status, headers, await self.body()
+        body = await self.body()
+        async with asyncio.timeout(WAIT_S):
+            await asyncio.wait({self.task})  # it closes its files after its last message
+        return status, headers, body
 
 
 def episode_key(session_id: str, *, lives_s: float = 600, secret: str | None = None, key_id: str = "") -> str:
