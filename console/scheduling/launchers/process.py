@@ -65,9 +65,9 @@ class ProcessLauncher:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=self._limit,
             )
         self._children[handle["launch"]] = child
+        self._limit(child.pid)
         stat = processes.stat_read(child.pid)  # there for certain: even an ended child stays until we collect it
         return handle | {"pid": child.pid, "start_time": stat.start_time}
 
@@ -124,17 +124,21 @@ class ProcessLauncher:
             if launch not in (None, mine):
                 processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
 
-    def _limit(self) -> None:
-        """In the child, before the program: no core dumps (they would hold weights and a lease), and bounds."""
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        files = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
-        if self._memory_bytes is not None:
-            # Not RLIMIT_AS: CUDA and torch reserve far more addresses than they ever fill.
-            resource.setrlimit(resource.RLIMIT_DATA, (self._memory_bytes, self._memory_bytes))
-        with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-            file.write(str(OOM_SCORE_ADJ))
+    def _limit(self, pid: int) -> None:
+        """No core dumps (they would hold weights and a lease), and bounds; what it starts inherits them.
+
+        From here and not in the child before its program: the server has threads, whose locks a fork leaves locked.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+            hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+            files = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (files, hard))
+            if self._memory_bytes is not None:
+                # Not RLIMIT_AS: CUDA and torch reserve far more addresses than they ever fill.
+                resource.prlimit(pid, resource.RLIMIT_DATA, (self._memory_bytes, self._memory_bytes))
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{pid}/oom_score_adj").write_text(str(OOM_SCORE_ADJ))
 
 
 def code_path() -> str:
