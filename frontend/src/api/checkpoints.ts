@@ -1,6 +1,6 @@
 // Checkpoints of a session and the presigned URLs of their files.
 import { queryOptions } from "@tanstack/react-query";
-import { get, post } from "./client";
+import { get, patch, post, remove } from "./client";
 import type { Checkpoint, CheckpointDownload, CheckpointKind, Items } from "./types";
 
 export function isPending(checkpoint: Checkpoint): boolean {
@@ -30,4 +30,13 @@ export function downloadQuery(sessionId: string, checkpointId: string) {
 
 export function createCheckpoint(sessionId: string, kind: CheckpointKind): Promise<Checkpoint> {
   return post(`/v1/sessions/${sessionId}/checkpoints`, { kind });
+}
+
+/** A pinned checkpoint is kept until it is deleted, whatever its age. */
+export function pinCheckpoint(checkpoint: Checkpoint, pinned: boolean): Promise<Checkpoint> {
+  return patch(`/v1/sessions/${checkpoint.session_id}/checkpoints/${checkpoint.id}`, { pinned });
+}
+
+export function deleteCheckpoint(checkpoint: Checkpoint): Promise<void> {
+  return remove(`/v1/sessions/${checkpoint.session_id}/checkpoints/${checkpoint.id}`);
 }

@@ -3,6 +3,7 @@ import { chosenProject } from "./project";
 import type { ErrorBody } from "./types";
 
 const DEADLINE_MS = 30_000;
+const DOWNLOAD_DEADLINE_MS = 600_000;
 
 /** What the API, or the way to it, answered instead of a result. `fields` maps a field's path to what is wrong with it. */
 export class ApiError extends Error {
@@ -13,6 +14,7 @@ export class ApiError extends Error {
     readonly hint = "",
     readonly fields: Record<string, string> = {},
     readonly requestId = "",
+    readonly details: Record<string, unknown> = {},
   ) {
     super(message);
   }
@@ -34,6 +36,17 @@ export function remove<T>(path: string): Promise<T> {
   return send("DELETE", path);
 }
 
+/** A file that the API itself sends, for the browser to keep: asked for here because a plain link names no project. */
+export async function download(path: string, fileName: string): Promise<void> {
+  const response = await request("GET", path, undefined, DOWNLOAD_DEADLINE_MS);
+  if (!response.ok) throw apiError(response.status, await response.json().catch(() => null));
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = fileName;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 async function send<T>(method: string, path: string, body?: unknown): Promise<T> {
   const response = await request(method, path, body);
   if (!response.ok) throw apiError(response.status, await response.json().catch(() => null));
@@ -41,7 +54,7 @@ async function send<T>(method: string, path: string, body?: unknown): Promise<T>
 }
 
 /** A request as this browser's user. Raises ApiError only when no answer came at all. */
-export async function request(method: string, path: string, body?: unknown): Promise<Response> {
+export async function request(method: string, path: string, body?: unknown, deadlineMs = DEADLINE_MS): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRFToken"] = await csrfToken();
   // Whose account it is does not depend on the project: so a choice that is no longer theirs can be found out.
@@ -53,7 +66,7 @@ export async function request(method: string, path: string, body?: unknown): Pro
       headers,
       body: body === undefined ? null : JSON.stringify(body),
       credentials: "same-origin",
-      signal: AbortSignal.timeout(DEADLINE_MS),
+      signal: AbortSignal.timeout(deadlineMs),
     });
   } catch {
     throw new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
@@ -64,7 +77,8 @@ export async function request(method: string, path: string, body?: unknown): Pro
 export function apiError(status: number, body: unknown): ApiError {
   const error = (body as ErrorBody | null)?.error;
   if (!error) return new ApiError(status, "unexpected", `The server answered ${String(status)}.`, "Try again in a moment.");
-  return new ApiError(status, error.code, error.message, error.hint, fieldErrors(error.details.fields), (body as ErrorBody).request_id);
+  const { code, message, hint, details } = error;
+  return new ApiError(status, code, message, hint, fieldErrors(details.fields), (body as ErrorBody).request_id, details);
 }
 
 /** `details.fields` is a list of {field, problem}. */

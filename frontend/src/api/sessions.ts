@@ -1,22 +1,46 @@
 // Training sessions.
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
-import { get, post } from "./client";
-import type { Page, Session, SessionCreate, SessionState } from "./types";
+import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { download, get, post, remove } from "./client";
+import type { Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionState } from "./types";
 
-const ENDED: ReadonlySet<SessionState> = new Set<SessionState>(["stopped", "failed", "cancelled"]);
+const PAGE = 50;
+const LOG_LINES = 200;
+
+export const ENDED_STATES: readonly SessionState[] = ["stopped", "failed", "cancelled"];
 
 /** Nothing more will happen in this session. */
 export function hasEnded(session: Session): boolean {
-  return ENDED.has(session.state);
+  return ENDED_STATES.includes(session.state);
 }
 
-export const sessionsQuery = infiniteQueryOptions({
-  queryKey: ["sessions"],
-  queryFn: ({ pageParam }) => get<Page<Session>>(`/v1/sessions?limit=50${pageParam ? `&cursor=${encodeURIComponent(pageParam)}` : ""}`),
-  initialPageParam: "",
-  getNextPageParam: (page) => page.next_cursor ?? undefined,
-  refetchInterval: 5_000,
-});
+export interface SessionFilter {
+  /** None of them: every state. */
+  states: readonly SessionState[];
+  /** Part of the name, in any case. */
+  name: string;
+}
+
+/** What every list of sessions is kept under, whatever its filter. */
+export const sessionsKey = ["sessions"];
+
+export function sessionsPath({ states, name }: SessionFilter, cursor: string): string {
+  const asked = new URLSearchParams({ limit: String(PAGE) });
+  for (const state of states) asked.append("state", state);
+  if (name) asked.set("name", name);
+  if (cursor) asked.set("cursor", cursor);
+  return `/v1/sessions?${asked.toString()}`;
+}
+
+export function sessionsQuery(filter: SessionFilter) {
+  return infiniteQueryOptions({
+    queryKey: [...sessionsKey, filter],
+    queryFn: ({ pageParam }) => get<Page<Session>>(sessionsPath(filter, pageParam)),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
+    placeholderData: keepPreviousData,
+    refetchInterval: 5_000,
+  });
+}
 
 /** Phase, queue position and episode counts come with heartbeats and are no entries of the record: so it is asked again. */
 export function sessionQuery(id: string) {
@@ -27,10 +51,40 @@ export function sessionQuery(id: string) {
   });
 }
 
+/** What the session's runtime wrote last: asked for when shown, and again when the user wants it. */
+export function logsQuery(id: string) {
+  return queryOptions({
+    queryKey: ["session", id, "logs"],
+    queryFn: () => get<SessionLogs>(`/v1/sessions/${id}/logs?lines=${String(LOG_LINES)}`),
+  });
+}
+
 export function createSession(body: SessionCreate): Promise<Session> {
   return post("/v1/sessions", body);
 }
 
+/** What creating it would start; nothing is started. */
+export function planSession(body: SessionCreate): Promise<SessionPlan> {
+  return post("/v1/sessions/dry-run", body);
+}
+
 export function stopSession(id: string): Promise<Session> {
   return post(`/v1/sessions/${id}/stop`);
+}
+
+export function suspendSession(id: string): Promise<Session> {
+  return post(`/v1/sessions/${id}/suspend`);
+}
+
+export function resumeSession(id: string): Promise<Session> {
+  return post(`/v1/sessions/${id}/resume`);
+}
+
+export function deleteSession(id: string): Promise<void> {
+  return remove(`/v1/sessions/${id}`);
+}
+
+/** A batch as a file of JSON lines, by its step or by the name that its refusal gave it. */
+export function downloadBatch(id: string, batch: string): Promise<void> {
+  return download(`/v1/sessions/${id}/batches/${encodeURIComponent(batch)}`, `${id}-batch-${batch}.jsonl`);
 }

@@ -56,9 +56,17 @@ test("a new phase within a state is told by its words", () => {
   expect(record.timeline).toMatchObject([{ kind: "phase", title: "loading weights" }]);
 });
 
-test("memory is bounded however long the log", () => {
-  const items = Array.from({ length: 3000 }, (_, index) => entry(index + 1, "log", { line: String(index) }));
+test("memory is bounded however long the record", () => {
+  const items = Array.from({ length: 3000 }, (_, index) => entry(index + 1, "event", { name: String(index) }));
   const record = applyPage(emptyRecord, page(...items));
-  expect(record.logs).toHaveLength(1000);
-  expect(record.logs.at(-1)?.line).toBe("2999");
+  expect(record.timeline).toHaveLength(500);
+  expect(record.timeline.at(-1)?.title).toBe("2999");
+});
+
+test("the budget that ended a session is remembered after its entry has left the list", () => {
+  const data = { name: "budget_exhausted", limit: "steps", allowed: 2, used: 3 };
+  let record = applyPage(emptyRecord, page(entry(1, "event", data)));
+  record = applyPage(record, page(...Array.from({ length: 600 }, (_, index) => entry(index + 2, "event", { name: "other" }))));
+  expect(record.timeline.some((item) => item.title === "budget exhausted")).toBe(false);
+  expect(record.budgetEnd).toEqual({ limit: "steps", allowed: 2, used: 3 });
 });

@@ -4,7 +4,6 @@ import type { Event, EventPage, StepMetrics } from "../api/types";
 import { bytes } from "../ui/format";
 
 const KEPT_ENTRIES = 500;
-const KEPT_LINES = 1000;
 
 export interface TimelineEntry {
   cursor: number;
@@ -14,10 +13,11 @@ export interface TimelineEntry {
   detail: string;
 }
 
-export interface LogLine {
-  cursor: number;
-  at: string;
-  line: string;
+/** The limit that ended the session: what it allowed and what had been used. */
+export interface BudgetEnd {
+  limit: string;
+  allowed: number;
+  used: number;
 }
 
 export interface SessionRecord {
@@ -27,29 +27,30 @@ export interface SessionRecord {
   steps: readonly StepMetrics[];
   /** State changes and events, oldest first, the last 500. */
   timeline: readonly TimelineEntry[];
-  /** The last 1000 lines. */
-  logs: readonly LogLine[];
+  budgetEnd: BudgetEnd | null;
 }
 
-export const emptyRecord: SessionRecord = { cursor: 0, steps: [], timeline: [], logs: [] };
+export const emptyRecord: SessionRecord = { cursor: 0, steps: [], timeline: [], budgetEnd: null };
 
 export function applyPage(record: SessionRecord, page: EventPage): SessionRecord {
   const fresh = page.items.filter((item) => item.cursor > record.cursor);
   if (fresh.length === 0) return page.next_cursor > record.cursor ? { ...record, cursor: page.next_cursor } : record;
   const steps = [...record.steps];
   const timeline = [...record.timeline];
-  const logs = [...record.logs];
+  let budgetEnd = record.budgetEnd;
   for (const item of fresh) {
     if (item.kind === "metric") putStep(steps, item.data as unknown as StepMetrics);
-    else if (item.kind === "log") logs.push({ cursor: item.cursor, at: item.at, line: text(item.data.line) });
-    else timeline.push(timelineEntry(item));
+    else if (item.kind !== "log") timeline.push(timelineEntry(item));
+    if (item.data.name === "budget_exhausted") {
+      budgetEnd ??= { limit: text(item.data.limit), allowed: Number(item.data.allowed), used: Number(item.data.used) };
+    }
   }
   const last = fresh[fresh.length - 1]?.cursor ?? record.cursor;
   return {
     cursor: Math.max(last, page.next_cursor),
     steps,
     timeline: timeline.slice(-KEPT_ENTRIES),
-    logs: logs.slice(-KEPT_LINES),
+    budgetEnd,
   };
 }
 

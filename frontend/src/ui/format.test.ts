@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, bytes, number, seconds } from "./format";
+import { ago, bytes, number, seconds, span } from "./format";
 
 test("numbers keep what matters and nothing that was not measured", () => {
   expect([0, 12, 0.123456, 0.00002, 12345.6, null, NaN].map(number)).toEqual(["0", "12", "0.1235", "2e-5", "12,346", "–", "–"]);
@@ -15,4 +15,8 @@ test("durations and ages read as people say them", () => {
   const now = Date.parse("2030-01-02T00:00:00Z");
   expect(ago("2030-01-01T23:59:50Z", now)).toBe("just now");
   expect(ago("2030-01-01T21:00:00Z", now)).toBe("3 h ago");
+});
+
+test("lengths of time keep their two largest units", () => {
+  expect([0, 45, 60, 90, 5400, 86_399, 97_200].map(span)).toEqual(["0 s", "45 s", "1 min", "1 min 30 s", "1 h 30 min", "23 h 59 min", "1 d 3 h"]);
 });

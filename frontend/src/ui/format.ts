@@ -32,6 +32,23 @@ export function seconds(value: number): string {
   return `${String(Math.floor(value / 60))} min ${String(Math.round(value % 60))} s`;
 }
 
+/** A length of time in its two largest units: "45 s", "1 h 30 min", "2 d 3 h". */
+export function span(lengthS: number): string {
+  const whole = Math.round(lengthS);
+  if (whole < 60) return `${String(whole)} s`;
+  const units = [
+    { name: "d", s: 86_400 },
+    { name: "h", s: 3600 },
+    { name: "min", s: 60 },
+    { name: "s", s: 1 },
+  ];
+  const at = units.findIndex((unit) => whole >= unit.s);
+  const [large, small] = units.slice(at, at + 2);
+  if (!large || !small) return "";
+  const rest = Math.floor((whole % large.s) / small.s);
+  return `${String(Math.floor(whole / large.s))} ${large.name}${rest ? ` ${String(rest)} ${small.name}` : ""}`;
+}
+
 export function dateTime(at: string): string {
   return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 }

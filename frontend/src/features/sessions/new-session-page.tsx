@@ -4,29 +4,25 @@ import { Collapsible } from "radix-ui";
 import { useEffect, useRef, useState, type SyntheticEvent } from "react";
 import { useNavigate } from "react-router";
 import { baseModelsQuery } from "../../api/base-models";
-import { ApiError } from "../../api/client";
 import schema from "../../api/session-config.json";
-import { createSession, sessionsQuery } from "../../api/sessions";
+import { createSession, planSession, sessionsKey } from "../../api/sessions";
 import type { SessionCreate } from "../../api/types";
 import { Button, ButtonLink } from "../../ui/button";
 import { SelectField, TextField } from "../../ui/field";
 import { count } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { PageHeader } from "../../ui/panel";
+import { readTurn } from "./budget";
+import { BudgetInputs } from "./budget-inputs";
 import { configFields, defaultText, readForm, type OptionSchema } from "./config-fields";
 import { ConfigInputs } from "./config-inputs";
 import { advancedGroups, MAIN_GROUPS } from "./config-layout";
+import { serverErrors } from "./form-errors";
+import { refusedPlan } from "./plan";
+import { PlanPanel } from "./plan-panel";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
 const ADVANCED = advancedGroups(FIELDS);
-
-/** The server names a field by its path in the body, the form by its own name. */
-export function serverErrors(error: Error | null): Record<string, string> {
-  if (!(error instanceof ApiError)) return {};
-  const named = Object.entries(error.fields).map(([path, message]) => [path.replace(/^config\./, ""), message]);
-  if (error.code === "unknown_base_model") named.push(["base_model", error.message]);
-  return Object.fromEntries(named) as Record<string, string>;
-}
 
 export function NewSessionPage() {
   const models = useQuery(baseModelsQuery);
@@ -41,11 +37,14 @@ export function NewSessionPage() {
   const create = useMutation({
     mutationFn: createSession,
     onSuccess: async (session) => {
-      await client.invalidateQueries({ queryKey: sessionsQuery.queryKey });
+      await client.invalidateQueries({ queryKey: sessionsKey });
       await navigate(`/sessions/${session.id}`);
     },
   });
-  const errors = { ...serverErrors(create.error), ...checked };
+  const check = useMutation({ mutationFn: planSession });
+  const refusal = create.error ?? check.error;
+  const refused = refusedPlan(refusal);
+  const errors = { ...serverErrors(refusal), ...checked };
   const wrongInAdvanced = ADVANCED.some((group) => group.names.some((field) => errors[field]));
   const wrong = Object.keys(errors).join();
 
@@ -55,26 +54,39 @@ export function NewSessionPage() {
 
   const baseModel = chosen || (models.data?.items[0]?.name ?? "");
 
+  /** Sends what was typed, to be checked or created, unless it can be seen here that it is wrong. */
+  function send(to: typeof check | typeof create) {
+    const options = readForm(FIELDS, texts);
+    const turn = readTurn(texts);
+    forget();
+    setChecked({ ...options.errors, ...turn.errors });
+    if (Object.keys({ ...options.errors, ...turn.errors }).length > 0) return;
+    to.mutate({ base_model: baseModel, name: name.trim(), config: options.values, ...turn.values } as SessionCreate);
+  }
+
+  /** An answer is about what was sent: it goes when that changes. */
+  function forget() {
+    create.reset();
+    check.reset();
+  }
+
   function submit(event: SyntheticEvent) {
     event.preventDefault();
-    const read = readForm(FIELDS, texts);
-    setChecked(read.errors);
-    create.reset();
-    if (Object.keys(read.errors).length > 0) return;
-    create.mutate({ base_model: baseModel, name: name.trim(), config: read.values } as SessionCreate);
+    send(create);
   }
 
   function change(field: string, text: string) {
+    forget();
     setTexts((before) => ({ ...before, [field]: text }));
     setChecked((before) => Object.fromEntries(Object.entries(before).filter(([key]) => key !== field)));
   }
 
-  const inputs = { fields: FIELDS, texts, errors, onChange: change };
+  const inputs = { texts, errors, onChange: change };
   return (
     <form ref={form} onSubmit={submit} noValidate aria-label="New session">
       <PageHeader title="New session" />
       <div className="space-y-4">
-        <ErrorNotice error={models.error ?? create.error} />
+        <ErrorNotice error={models.error ?? refusal} />
         <div className="divide-y divide-line rounded-lg border border-line bg-surface">
           <div className="grid grid-cols-2 gap-x-5 gap-y-4 p-4">
             <SelectField
@@ -83,6 +95,7 @@ export function NewSessionPage() {
               error={errors.base_model}
               value={baseModel}
               onChange={(event) => {
+                forget();
                 setChosen(event.target.value);
               }}
             >
@@ -100,7 +113,8 @@ export function NewSessionPage() {
               }}
             />
           </div>
-          <ConfigInputs groups={MAIN_GROUPS} {...inputs} />
+          <ConfigInputs groups={MAIN_GROUPS} fields={FIELDS} {...inputs} />
+          <BudgetInputs {...inputs} />
           <Collapsible.Root open={advanced || wrongInAdvanced} onOpenChange={setAdvanced}>
             <Collapsible.Trigger className="flex w-full items-center gap-2 px-4 py-3 text-left font-medium hover:bg-sunken">
               <span aria-hidden className="w-3 text-muted">
@@ -109,13 +123,23 @@ export function NewSessionPage() {
               Advanced options
             </Collapsible.Trigger>
             <Collapsible.Content className="divide-y divide-line border-t border-line">
-              <ConfigInputs groups={ADVANCED} {...inputs} />
+              <ConfigInputs groups={ADVANCED} fields={FIELDS} {...inputs} />
             </Collapsible.Content>
           </Collapsible.Root>
         </div>
+        {check.data && <PlanPanel plan={check.data} queuePosition={check.data.queue_position} />}
+        {refused && <PlanPanel plan={refused} queuePosition={null} />}
         <div className="flex items-center justify-end gap-3">
           <BatchSize texts={texts} />
           <ButtonLink to="/sessions">Cancel</ButtonLink>
+          <Button
+            onClick={() => {
+              send(check);
+            }}
+            disabled={check.isPending || !baseModel}
+          >
+            Check
+          </Button>
           <Button type="submit" look="primary" disabled={create.isPending || !baseModel}>
             Start session
           </Button>

@@ -1,14 +1,15 @@
-// The session's record in words: state changes and events, and the log beside them. Newest first.
+// The session's record in words, newest first: state changes and events. Its runtime's log stands beside it.
 import { Tabs } from "radix-ui";
 import type { SessionRecord } from "../../live/record";
 import { dateTime, timeOfDay } from "../../ui/format";
+import { RuntimeLog } from "./runtime-log";
 
 const LOOKS = { state: "font-medium", phase: "text-muted", event: "" };
 
 const tab =
   "h-10 border-b-2 border-transparent px-1 font-semibold text-muted hover:text-ink data-[state=active]:border-accent data-[state=active]:text-ink";
 
-export function RecordPanel({ record }: { record: SessionRecord }) {
+export function RecordPanel({ sessionId, record }: { sessionId: string; record: SessionRecord }) {
   return (
     <Tabs.Root defaultValue="events" className="rounded-lg border border-line bg-surface">
       <Tabs.List aria-label="Record" className="flex gap-5 border-b border-line px-4">
@@ -16,7 +17,7 @@ export function RecordPanel({ record }: { record: SessionRecord }) {
           Events
         </Tabs.Trigger>
         <Tabs.Trigger value="log" className={tab}>
-          Log
+          Runtime log
         </Tabs.Trigger>
       </Tabs.List>
       <Tabs.Content value="events" className="max-h-80 overflow-y-auto">
@@ -35,14 +36,8 @@ export function RecordPanel({ record }: { record: SessionRecord }) {
           ))}
         </ol>
       </Tabs.Content>
-      <Tabs.Content value="log" className="max-h-80 overflow-auto">
-        {record.logs.length === 0 && <p className="p-4 text-muted">No line yet.</p>}
-        <pre className="p-4 font-mono text-xs leading-relaxed empty:hidden">
-          {record.logs
-            .toReversed()
-            .map((line) => `${timeOfDay(line.at)}  ${line.line}`)
-            .join("\n")}
-        </pre>
+      <Tabs.Content value="log">
+        <RuntimeLog sessionId={sessionId} />
       </Tabs.Content>
     </Tabs.Root>
   );

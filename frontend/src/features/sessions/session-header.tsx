@@ -1,22 +1,19 @@
 // The session's name and state, the live channel's state, and what can be done with it.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { createCheckpoint, checkpointsQuery } from "../../api/checkpoints";
-import { hasEnded, sessionQuery, stopSession } from "../../api/sessions";
+import { hasEnded } from "../../api/sessions";
 import type { Session } from "../../api/types";
 import type { Link } from "../../live/link";
 import { Button } from "../../ui/button";
-import { Confirm } from "../../ui/dialog";
 import { ErrorNotice } from "../../ui/notice";
+import { SessionMovesBar, useSessionMoves } from "./session-moves-bar";
 import { StateBadge } from "./state-badge";
+import { useMayWrite } from "./use-may-write";
 
 export function SessionHeader({ session, link }: { session: Session; link: Link }) {
+  const moves = useSessionMoves(session);
+  const mayWrite = useMayWrite();
   const client = useQueryClient();
-  const stop = useMutation({
-    mutationFn: () => stopSession(session.id),
-    onSuccess: (stopped) => {
-      client.setQueryData(sessionQuery(session.id).queryKey, stopped);
-    },
-  });
   const save = useMutation({
     mutationFn: () => createCheckpoint(session.id, "model"),
     onSuccess: () => client.invalidateQueries({ queryKey: checkpointsQuery(session.id).queryKey }),
@@ -24,38 +21,26 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
-        <h1 className="text-xl font-semibold tracking-tight">{session.name || session.id}</h1>
+        <h1 className="min-w-0 text-xl font-semibold tracking-tight break-words">{session.name || session.id}</h1>
         <StateBadge state={session.state} />
         {session.phase && !hasEnded(session) && <span className="text-muted">{session.phase}</span>}
-        <div className="ml-auto flex items-center gap-2">
+        <div className="ml-auto flex flex-wrap items-center gap-2">
           <LinkState link={link} ended={hasEnded(session)} />
-          <Button
-            onClick={() => {
-              save.mutate();
-            }}
-            disabled={save.isPending || session.state !== "ready"}
-            title={session.state === "ready" ? undefined : "A model can be exported while the session is ready"}
-          >
-            Export model
-          </Button>
-          {!hasEnded(session) && (
-            <Confirm
-              trigger={
-                <Button look="danger" disabled={stop.isPending || session.state === "stopping"}>
-                  Stop
-                </Button>
-              }
-              title="Stop this session?"
-              description="It ends once its state is safe and cannot be started again. Committed checkpoints stay downloadable; export the model first if you want its latest weights."
-              action="Stop session"
-              onConfirm={() => {
-                stop.mutate();
+          {mayWrite && !hasEnded(session) && (
+            <Button
+              onClick={() => {
+                save.mutate();
               }}
-            />
+              disabled={save.isPending || session.state !== "ready"}
+              title={session.state === "ready" ? undefined : "A model can be exported while the session is ready"}
+            >
+              Export model
+            </Button>
           )}
+          {mayWrite && <SessionMovesBar session={session} moves={moves} />}
         </div>
       </div>
-      <ErrorNotice error={stop.error ?? save.error} />
+      <ErrorNotice error={moves.error ?? save.error} />
     </>
   );
 }

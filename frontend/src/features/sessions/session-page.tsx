@@ -3,13 +3,17 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback } from "react";
 import { useParams } from "react-router";
 import { checkpointsQuery } from "../../api/checkpoints";
-import { sessionQuery } from "../../api/sessions";
+import { hasEnded, sessionQuery } from "../../api/sessions";
 import type { EventPage, Session } from "../../api/types";
+import type { BudgetEnd } from "../../live/record";
 import { useSessionRecord } from "../../live/use-session-record";
 import { LoopSnippet } from "../../ui/loop-snippet";
 import { ErrorNotice, Notice } from "../../ui/notice";
 import { Panel } from "../../ui/panel";
 import { AccountingPanel } from "./accounting-panel";
+import { BatchDownload } from "./batch-download";
+import { budgetEndText } from "./budget";
+import { BudgetPanel } from "./budget-panel";
 import { ChartsPanel } from "./charts-panel";
 import { CheckpointsPanel } from "./checkpoints-panel";
 import { RecordPanel } from "./record-panel";
@@ -48,17 +52,19 @@ function LiveSession({ session }: { session: Session }) {
   return (
     <div className="space-y-4">
       <SessionHeader session={session} link={link} />
-      <Attention session={session} />
+      <Attention session={session} budgetEnd={record.budgetEnd} />
       <SessionFacts session={session} last={last} />
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
           {session.state === "ready" && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
           <ChartsPanel steps={record.steps} />
-          <RecordPanel record={record} />
+          <RecordPanel sessionId={id} record={record} />
         </div>
         <div className="min-w-0 space-y-4">
           <AccountingPanel session={session} />
+          <BudgetPanel session={session} />
           <CheckpointsPanel session={session} />
+          <BatchDownload session={session} lastStep={last?.step} />
         </div>
       </div>
     </div>
@@ -66,7 +72,7 @@ function LiveSession({ session }: { session: Session }) {
 }
 
 /** What the user should know first, when anything is. */
-function Attention({ session }: { session: Session }) {
+function Attention({ session, budgetEnd }: { session: Session; budgetEnd: BudgetEnd | null }) {
   if (session.failure) {
     return (
       <Notice tone="bad" title={`Failed: ${session.failure.code.replaceAll("_", " ")}`}>
@@ -77,14 +83,23 @@ function Attention({ session }: { session: Session }) {
       </Notice>
     );
   }
-  if (session.state === "queued" && session.queue_position !== null) {
+  if (budgetEnd) {
     return (
-      <Notice title={`Queued, position ${String(session.queue_position)}`}>
-        It starts by itself when a runtime is free. {session.restarts > 0 && "It goes on from its last committed state."}
+      <Notice tone={hasEnded(session) ? "info" : "warn"} title={hasEnded(session) ? "Ended by its budget" : "Its budget is used up: it is ending"}>
+        {budgetEndText(budgetEnd)}
       </Notice>
     );
   }
-  if (session.state === "suspended") return <Notice title="Suspended while idle">The next episode wakes it where it left off.</Notice>;
+  if (session.state === "queued" && session.queue_position !== null) {
+    return (
+      <Notice title={`Queued, position ${String(session.queue_position)}`}>
+        It starts by itself when a runtime is free.{" "}
+        {session.priority !== 0 && `Its priority among the project’s queued sessions is ${String(session.priority)}. `}
+        {session.restarts > 0 && "It goes on from its last committed state."}
+      </Notice>
+    );
+  }
+  if (session.state === "suspended") return <Notice title="Suspended">The next episode wakes it where it left off, or “Resume”.</Notice>;
   return null;
 }
 

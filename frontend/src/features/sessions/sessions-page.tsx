@@ -1,6 +1,6 @@
 // All sessions of the project, newest first.
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { Link } from "react-router";
+import { Link, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../api/sessions";
 import type { Session } from "../../api/types";
 import { Button, ButtonLink } from "../../ui/button";
@@ -8,7 +8,10 @@ import { ago, dateTime, number } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
 import { cell, headCell, Table } from "../../ui/table";
+import { filterOf } from "./session-filter";
+import { SessionsFilterBar } from "./sessions-filter-bar";
 import { StateBadge } from "./state-badge";
+import { useMayWrite } from "./use-may-write";
 
 const HEAD = [
   { name: "Session" },
@@ -21,19 +24,26 @@ const HEAD = [
 ];
 
 export function SessionsPage() {
-  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(sessionsQuery);
+  const [address] = useSearchParams();
+  const filter = filterOf(address);
+  const isFiltered = filter.name !== "" || filter.states.length > 0;
+  const mayWrite = useMayWrite();
+  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage, isPlaceholderData } = useInfiniteQuery(sessionsQuery(filter));
   const sessions = data?.pages.flatMap((page) => page.items);
   return (
     <>
       <PageHeader title="Sessions">
-        <ButtonLink to="/sessions/new" look="primary">
-          New session
-        </ButtonLink>
+        {mayWrite && (
+          <ButtonLink to="/sessions/new" look="primary">
+            New session
+          </ButtonLink>
+        )}
       </PageHeader>
+      {(isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar />}
       <ErrorNotice error={error} />
-      <div className="rounded-lg border border-line bg-surface">
+      <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
         {isPending && <p className="p-4 text-muted">Loading…</p>}
-        {sessions?.length === 0 && <NoSessions />}
+        {sessions?.length === 0 && (isFiltered ? <NoMatch /> : <NoSessions />)}
         {sessions && sessions.length > 0 && (
           <Table head={HEAD}>
             {sessions.map((session) => (
@@ -50,6 +60,14 @@ export function SessionsPage() {
         </div>
       )}
     </>
+  );
+}
+
+function NoMatch() {
+  return (
+    <Empty title="No session matches">
+      <ButtonLink to="/sessions">Show all sessions</ButtonLink>
+    </Empty>
   );
 }
 

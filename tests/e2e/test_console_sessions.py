@@ -1,0 +1,194 @@
+"""A session's pages in a real browser: check, create, watch, suspend, resume, keep and remove, and the end by a budget.
+
+``SCREENSHOTS=/folder`` keeps a picture of each page that is visited, in light and in dark.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from e2e.loop_server import BASE_MODEL, LoopServer
+from e2e.playing import play
+from e2e.test_console import BUILT_PAGE, CHROMIUM, Server, browser, charted_steps, make_key, page, sign_up
+from playwright.sync_api import Page, expect
+
+from tinkerscript import TinkerScript
+
+__all__ = ["browser", "page"]
+
+pytestmark = pytest.mark.browser
+
+RUNTIME_MS = 60_000  # until a runtime is up, or has ended
+
+
+@pytest.fixture(scope="module")
+def server(loop_server: LoopServer) -> Iterator[Server]:
+    """The server of the loop's tests: one runtime at a time, with a real gateway. Skips where no page can be shown."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
+    if not BUILT_PAGE.exists():
+        pytest.skip("frontend/dist is missing: run `npm ci && npm run build` in frontend/")
+    yield Server(loop_server.url, loop_server.data)
+
+
+def shot(page: Page, name: str) -> None:
+    folder = os.environ.get("SCREENSHOTS")
+    for scheme in ("light", "dark") if folder else ():
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.screenshot(path=Path(folder) / f"{name}-{scheme}.png", full_page=True)
+    if folder:
+        page.emulate_media(color_scheme="null", reduced_motion="null")
+
+
+def confirm(page: Page, button: str, action: str) -> None:
+    page.get_by_role("button", name=button, exact=True).click()
+    page.get_by_role("alertdialog").get_by_role("button", name=action).click()
+
+
+def fill_form(page: Page, name: str, **fields: str) -> None:
+    page.goto("/sessions/new")
+    small = {"GRPO n": "2", "Tasks per batch": "2", "Max context length": "512", "Max tokens": "16"}
+    for label, text in ({"Name": name} | small | fields).items():
+        page.get_by_label(label, exact=True).fill(text)
+
+
+def start_session(page: Page) -> str:
+    page.get_by_role("button", name="Start session").click()
+    page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
+    return page.url.rsplit("/", 1)[1]
+
+
+def play_batches(server: Server, secret: str, session_id: str, batches: int) -> None:
+    """In a thread: the browser's own loop runs in this one."""
+
+    def run() -> None:
+        remote = TinkerScript(session_id=session_id, base_url=server.url, api_key=secret, begin_timeout_s=90)
+        for _ in range(batches):
+            play(remote, "mist", 4)
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(run).result(120)
+
+
+def test_a_session_is_checked_before_it_is_made_and_refused_at_its_fields(page: Page) -> None:
+    sign_up(page, "ada@example.org")
+    fill_form(page, "too much", **{"Max tokens": "513", "Priority": "7", "Wall time budget (h)": "0.001"})
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_text("Must be at least 0.02.")).to_be_visible()
+    expect(page.get_by_label("Wall time budget (h)")).to_be_focused()
+    page.get_by_label("Wall time budget (h)").fill("2")
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_label("Max tokens", exact=True)).to_be_focused()  # only the server knows that they do not match
+    expect(page.get_by_label("Max tokens", exact=True)).to_have_attribute("aria-invalid", "true")
+    shot(page, "refused")
+
+    page.get_by_label("Max tokens", exact=True).fill("16")
+    page.get_by_role("button", name="Check").click()
+    plan = page.get_by_role("region", name="Check")
+    meter = plan.get_by_role("meter", name="Predicted memory")
+    expect(meter).to_have_attribute("aria-valuetext", re.compile(r"^[\d.]+ GiB of [\d.]+ GiB$"))
+    expect(plan.get_by_text("Place in the queue: 1")).to_be_visible()
+    shot(page, "checked")
+    page.get_by_label("Priority").fill("8")
+    expect(plan).to_have_count(0)  # an answer is about what was sent
+
+    page.goto("/sessions")
+    expect(page.get_by_text("No session yet")).to_be_visible()
+
+
+def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Page, server: Server) -> None:
+    sign_up(page, "grace@example.org")
+    secret = make_key(page)
+    fill_form(page, "walk", **{"Step budget": "2", "Priority": "3"})
+    session_id = start_session(page)
+    state = lambda name: page.locator("main").get_by_text(name, exact=True).first  # noqa: E731
+    expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
+    expect(state("ready")).to_be_visible(timeout=RUNTIME_MS)
+    expect(page.get_by_role("region", name="Budget")).to_contain_text("0 of 2")
+    expect(page.get_by_text("strictly on-policy")).to_be_visible()
+
+    play_batches(server, secret, session_id, 1)
+    expect(charted_steps(page)).to_have_attribute("data-steps", "1")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download batch").click()
+    header = json.loads(saved.value.path().read_text().splitlines()[0])
+    assert (header["kind"], header["session_id"], header["step"]) == ("batch", session_id, 1)
+    assert saved.value.suggested_filename == f"{session_id}-batch-1.jsonl"
+    page.get_by_label("Step, or the name of a refused batch").fill("99")
+    page.get_by_role("button", name="Download batch").click()
+    expect(page.get_by_role("region", name="Batches").get_by_role("alert")).to_contain_text("no batch 99")
+
+    page.get_by_role("tab", name="Runtime log").click()
+    expect(page.get_by_label("Runtime log", exact=True).last).to_contain_text(re.compile(r"\w"))
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.get_by_text(re.compile(r"^Last \d+ lines"))).to_be_visible()
+    shot(page, "ready")
+
+    confirm(page, "Suspend", "Suspend session")
+    expect(state("suspended")).to_be_visible(timeout=RUNTIME_MS)
+    expect(page.get_by_role("button", name="Suspend", exact=True)).to_have_count(0)
+    keep_and_remove_checkpoints(page)
+    shot(page, "suspended")
+    confirm(page, "Resume", "Resume session")
+    expect(state("ready")).to_be_visible(timeout=RUNTIME_MS)
+
+    play_batches(server, secret, session_id, 1)
+    expect(page.get_by_text("Ended by its budget")).to_be_visible(timeout=RUNTIME_MS)
+    expect(page.get_by_text("Limit on steps: 2 steps used of 2 steps.")).to_be_visible()
+    expect(state("stopped")).to_be_visible(timeout=RUNTIME_MS)
+    expect(page.get_by_role("button", name=re.compile("^Files of the model checkpoint of step 2"))).to_be_visible()
+    shot(page, "ended")
+    confirm(page, "Delete", "Delete session")
+    page.wait_for_url("**/sessions")
+    expect(page.get_by_text("No session yet")).to_be_visible()
+
+
+def keep_and_remove_checkpoints(page: Page) -> None:
+    """The state that a suspended session goes on from can be pinned, and cannot be deleted."""
+    panel = page.get_by_role("region", name="Checkpoints")
+    panel.get_by_role("button", name="Pin the state checkpoint of step 1").first.click()
+    unpin = panel.get_by_role("button", name="Unpin the state checkpoint of step 1")
+    expect(unpin).to_have_attribute("aria-pressed", "true")
+    expect(panel.get_by_text(re.compile(r"[\d.]+ (B|KiB) in all"))).to_be_visible()
+    panel.get_by_role("button", name="Delete the state checkpoint of step 1").first.click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Delete checkpoint").click()
+    expect(panel.get_by_role("alert")).to_contain_text("would resume from this checkpoint")
+    unpin.click()
+    expect(panel.get_by_role("button", name="Pin the state checkpoint of step 1").first).to_be_visible()
+
+
+def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(page: Page, server: Server) -> None:
+    sign_up(page, "alan@example.org")
+    make = """async ([model, names]) => {
+        const token = document.cookie.match(/csrftoken=([^;]+)/)[1];
+        const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
+        for (const name of names) {
+            const body = JSON.stringify({ base_model: model, name, priority: -100 });
+            const answer = await fetch("/v1/sessions", { method: "POST", headers, body });
+            const { id } = await answer.json();
+            await fetch(`/v1/sessions/${id}/stop`, { method: "POST", headers, body: "{}" });
+        }
+    }"""
+    page.evaluate(make, [BASE_MODEL, [f"run {index}" for index in range(51)]])
+    page.goto("/sessions")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    page.get_by_role("button", name="Show older").click()
+    expect(rows).to_have_count(51)
+    expect(page.get_by_role("button", name="Show older")).to_have_count(0)
+
+    page.get_by_label("Name contains").fill("RUN 5")
+    expect(rows).to_have_count(2)
+    assert page.url.endswith("?name=RUN+5")
+    page.get_by_label("State").select_option("ended")  # a runtime that was just started for one of them ends first
+    expect(rows).to_have_count(2, timeout=RUNTIME_MS)
+    page.get_by_label("State").select_option("failed")
+    expect(page.get_by_text("No session matches")).to_be_visible()
+    page.get_by_role("link", name="Show all sessions").click()
+    expect(page.get_by_label("Name contains")).to_have_value("")
+    expect(rows).to_have_count(51)
+    shot(page, "list")
