@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,6 +65,10 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_answers_as_the_sessio
             if number == 3 and len(acknowledged) % GRPO_N == GRPO_N - 1:
                 kill_runtime(data, remote.id)  # the batch is full with this episode, whose end finds nobody there
             acknowledged.append(remote.end_episode(WorkflowOutput(reward=reward), episode=episode).episode_id)
+            if (number, len(acknowledged) % GRPO_N) == (4, 1):
+                kill_part(data, remote, "engine")
+            elif (number, len(acknowledged) % GRPO_N) == (4, 2):
+                kill_part(data, remote, "trainer-rank-0")
     tuned = remote.download_tuned_model(tmp_path / "tuned", progress=False)
     accounting = remote.accounting()
     assert accounting.balances
@@ -73,7 +78,9 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_answers_as_the_sessio
     assert [m["step"] for m in metrics] == [1, 2, 3]
     assert max(abs(m["kl_engine"]) for m in metrics) < 1e-4  # the engine's log-probabilities are the trainer's
     moves = [(event.data["from"], event.data["to"]) for event in remote.events(kinds=["state"])]
-    assert moves.count(("ready", "queued")) == 1  # it was killed, and started again
+    assert moves.count(("ready", "queued")) == 3  # it was killed, lost its engine and then its trainer
+    causes = [event.data["code"] for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
+    assert causes == ["engine_dead", "trainer_failed"]
     own_answers = []
     for prompt in PROMPTS:
         with remote.begin_episode(eval=True) as episode:
@@ -96,6 +103,20 @@ def kill_runtime(data: Path, session_id: str) -> None:
     """SIGKILL the runtime itself, not its children: they must go by themselves or be cleaned up."""
     (pid,) = [pid for pid, command in processes_naming(str(data / "runtimes" / session_id)) if "gpu_runtime" in command]
     os.kill(pid, signal.SIGKILL)
+
+
+def kill_part(data: Path, remote: TinkerScript, part: str) -> None:
+    """SIGKILL one process of the runtime while nobody needs it, and wait until the session has noticed."""
+
+    def restarts() -> int:
+        return sum(event.data["from"] == "ready" != event.data["to"] for event in remote.events(kinds=["state"]))
+
+    before, deadline = restarts(), time.monotonic() + 60
+    (file,) = (data / "runtimes" / remote.id / "stacks").glob(f"{part}.*.stack")
+    os.kill(int(file.name.split(".")[-2]), signal.SIGKILL)
+    while restarts() == before:
+        assert time.monotonic() < deadline, f"nobody missed the {part}"
+        time.sleep(0.1)
 
 
 def transformers_answers(folder: Path) -> list[str]:
