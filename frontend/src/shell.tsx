@@ -33,17 +33,17 @@ export function Shell() {
         Skip to content
       </a>
       <header className="border-b border-line bg-surface">
-        <div className="mx-auto flex h-12 max-w-7xl items-center gap-6 px-6">
+        <div className="mx-auto flex min-h-12 max-w-7xl flex-wrap items-center gap-x-6 px-6">
           <Link to="/sessions" aria-label="TinkerScript, all sessions" className="flex rounded">
             <Wordmark />
           </Link>
           <ProjectSwitcher account={account} />
-          <nav aria-label="Main" className="flex h-full gap-1">
+          <nav aria-label="Main" className="flex h-12 gap-1">
             {PLACES.filter((place) => !place.forOwners || currentProject(account)?.role === "owner").map((place) => (
               <NavLink
                 key={place.to}
                 to={place.to}
-                className="flex items-center border-b-2 border-transparent px-3 font-medium text-muted hover:text-ink aria-[current=page]:border-accent aria-[current=page]:text-ink"
+                className="flex items-center border-b-2 border-transparent px-3 font-medium whitespace-nowrap text-muted hover:text-ink aria-[current=page]:border-accent aria-[current=page]:text-ink"
               >
                 {place.label}
               </NavLink>
