@@ -1,6 +1,6 @@
 """A session's pages in a real browser: check, create, watch, suspend, resume, keep and remove, and the end by a budget.
 
-``SCREENSHOTS=/folder`` keeps a picture of each page that is visited, in light and in dark.
+``SCREENSHOTS=/folder`` keeps pictures of each page that is visited: light and dark, wide and narrow.
 """
 
 import json
@@ -17,6 +17,7 @@ from e2e.test_console import BUILT_PAGE, CHROMIUM, Server, browser, charted_step
 from playwright.sync_api import Page, expect
 
 from tinkerscript import TinkerScript
+from tinkerscript.wire.sessions import MemoryEstimate
 
 __all__ = ["browser", "page"]
 
@@ -37,11 +38,13 @@ def server(loop_server: LoopServer) -> Iterator[Server]:
 
 def shot(page: Page, name: str) -> None:
     folder = os.environ.get("SCREENSHOTS")
-    for scheme in ("light", "dark") if folder else ():
+    for scheme, width in (("light", 1280), ("dark", 1280), ("light", 680)) if folder else ():
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-        page.screenshot(path=Path(folder) / f"{name}-{scheme}.png", full_page=True)
+        page.set_viewport_size({"width": width, "height": 860})
+        page.screenshot(path=Path(folder) / f"{name}-{scheme}-{width}.png", full_page=True)
     if folder:
         page.emulate_media(color_scheme="null", reduced_motion="null")
+        page.set_viewport_size({"width": 1280, "height": 860})
 
 
 def confirm(page: Page, button: str, action: str) -> None:
@@ -96,8 +99,25 @@ def test_a_session_is_checked_before_it_is_made_and_refused_at_its_fields(page: 
     page.get_by_label("Priority").fill("8")
     expect(plan).to_have_count(0)  # an answer is about what was sent
 
+    page.route("**/v1/sessions/dry-run", lambda route: route.fulfill(status=422, json=does_not_fit()))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_label("Base model")).to_be_focused()
+    expect(meter).to_have_attribute("aria-valuetext", "64.0 GiB of 16.0 GiB")
+    expect(plan.get_by_text("One runtime has no room for it.")).to_be_visible()
+    shot(page, "no-room")
+
     page.goto("/sessions")
     expect(page.get_by_text("No session yet")).to_be_visible()
+
+
+def does_not_fit() -> dict:
+    """The API's answer about a model that is larger than any this machine refuses."""
+    parts = dict.fromkeys(("engine", "trainer", "optimizer", "reference", "handover", "activation", "process"), 0)
+    sizes = parts | {"total": 64 << 30, "trainer": 48 << 30, "engine": 16 << 30}
+    memory = MemoryEstimate(**{f"{part}_bytes": size for part, size in sizes.items()}).model_dump()
+    details = {"memory": memory, "memory_limit_bytes": 16 << 30}
+    error = {"code": "does_not_fit", "message": "It needs 64 GiB.", "hint": "Choose a smaller one.", "details": details}
+    return {"error": error, "request_id": "req_1"}
 
 
 def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Page, server: Server) -> None:
@@ -192,3 +212,13 @@ def test_the_list_is_narrowed_by_state_and_name_and_read_page_by_page(page: Page
     expect(page.get_by_label("Name contains")).to_have_value("")
     expect(rows).to_have_count(51)
     shot(page, "list")
+
+    account = page.request.get("/v1/account").json()
+    account["projects"][0]["role"] = "viewer"
+    page.route("**/v1/account", lambda route: route.fulfill(json=account))
+    page.goto("/sessions")
+    expect(rows).to_have_count(50)
+    expect(page.get_by_role("link", name="New session")).to_have_count(0)  # who may only look is offered no more
+    page.get_by_role("link", name="run 50").click()
+    expect(page.get_by_role("region", name="Episodes")).to_be_visible()
+    expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
