@@ -1,0 +1,94 @@
+"""The real vLLM on a CPU: tokens under the version that sampled them, sleep and wake, stacks, a death with a name."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+from tiny_model import tiny_model_make
+
+from gpu_runtime.engine import VllmEngine
+from gpu_runtime.errors import EngineDead
+from gpu_runtime.interfaces import SamplingOptions
+from gpu_runtime.stacks import stacks_collect
+from tinkerscript.wire.config import SessionConfig
+
+# What vLLM imports warns of its own future.
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+PROMPT = [0, 40, 41, 42, 2]
+
+
+@pytest.fixture
+async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VllmEngine]:
+    monkeypatch.setenv("TINKERSCRIPT_RUNTIME_DIR", str(tmp_path))
+    model = tiny_model_make(tmp_path / "model")
+    engine = await VllmEngine.start(str(model), SessionConfig(max_context_length=256), "cpu")
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+async def sample(engine: VllmEngine, name: str, tokens: int = 4) -> tuple[list[float], set[int]]:
+    """Log-probabilities of greedy tokens, which tell weights apart, and the versions that they were recorded under."""
+    logprobs: list[float] = []
+    versions = set()
+    async for delta in engine.generate(name, PROMPT, SamplingOptions(max_tokens=tokens, temperature=0.0)):
+        logprobs += delta.logprobs_T
+        versions.add(delta.version)
+    return logprobs, versions
+
+
+def other_weights(folder: Path, target: Path) -> Path:
+    """The model's weights, turned round: another model of the same shape."""
+    weights = load_file(folder / "model.safetensors")
+    target.mkdir()
+    save_file({name: tensor.flip(0).contiguous() for name, tensor in weights.items()}, target / "weights.safetensors")
+    return target
+
+
+async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
+    before, versions = await sample(engine, "first")
+    assert versions == {0}
+
+    await engine.sleep()
+    waiting = asyncio.create_task(sample(engine, "while it sleeps"))
+    assert not (await asyncio.wait({waiting}, timeout=0.5))[0], "calls wait while the device is lent"
+    await engine.wake()
+    assert await waiting == (pytest.approx(before, abs=1e-4), {0}), "it woke with the weights as they were"
+
+    during = asyncio.create_task(sample(engine, "in flight", tokens=200))
+    await asyncio.sleep(0)
+    while not engine._calls:
+        await asyncio.sleep(0.001)
+    handover = asyncio.create_task(engine.load_weights(other_weights(tmp_path / "model", tmp_path / "other"), 1))
+    while engine._open.is_set():
+        await asyncio.sleep(0.001)
+    late = asyncio.create_task(sample(engine, "came during the hand-over"))
+    await handover
+    logprobs, versions = await during
+    assert versions == {0}, "what began under version 0 ended under version 0"
+    assert logprobs[:4] == pytest.approx(before, abs=1e-4)
+    logprobs, versions = await late
+    assert versions == {1}, "what came meanwhile was sampled by the new weights, and says so"
+    assert logprobs != pytest.approx(before, abs=1e-2)
+
+    stacks = await asyncio.to_thread(stacks_collect, tmp_path / "stacks")
+    assert stacks.startswith("== engine.") and "vllm" in stacks
+    (file,) = (tmp_path / "stacks").glob("engine.*.stack")
+    core = int(file.name.split(".")[1])
+    assert core != os.getpid()
+
+    doomed = asyncio.create_task(sample(engine, "doomed", tokens=240))
+    while not engine._calls:
+        await asyncio.sleep(0.001)
+    os.kill(core, signal.SIGKILL)
+    with pytest.raises(EngineDead, match="failed while generating"):
+        await asyncio.wait_for(doomed, 60)
+    while not engine.dead:
+        await asyncio.sleep(0.05)
+    shutil.rmtree(tmp_path / "other")
