@@ -153,6 +153,15 @@ install_benchmarks() {
   [ -x .venv-litellm/bin/python ] || rm -f "$stamps/litellm"
   step litellm "LiteLLM's proxy for tests/benchmarks/relay.py, in .venv-litellm (750 MB)" \
     "$(hash_of "$stamps/venv" requirements/litellm.txt requirements/litellm.lock)" make_litellm
+  [ -x .venv-trl/bin/python ] || rm -f "$stamps/trl"
+  step trl "TRL for tests/benchmarks/grpo_step.py, in .venv-trl (250 MB)" \
+    "$(hash_of "$stamps/venv" requirements/trl.txt requirements/constraints.txt)" make_trl
+}
+make_trl() {
+  # It sees the packages of .venv and adds its own few.
+  "$venv/bin/python" -m venv --clear --without-pip .venv-trl &&
+    (cd .venv-trl/lib/python*/site-packages && echo "../../../../$venv/lib/$(basename "$(dirname "$PWD")")/site-packages" >runtime.pth) &&
+    "$venv/bin/python" -m pip --python .venv-trl/bin/python install --quiet -c requirements/constraints.txt -r requirements/trl.txt
 }
 make_litellm() {
   "$venv/bin/python" -m venv --clear .venv-litellm &&
