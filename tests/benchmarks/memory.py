@@ -35,11 +35,13 @@ def peak_measure(kind: str, model: str, tokens: int) -> None:
     sample = Sample(ids, (0,) + (1,) * tokens, (0.0,) * len(ids), advantage=1.0)
     before = _status_mib("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+    row = RowTensors.of(pack_row([sample], [0]), torch.device("cpu"))
     if kind == "chunked":
-        logprobs = policy(RowTensors.of(pack_row([sample], [0]), torch.device("cpu")))
+        logprobs = policy(row)
     else:
-        logits = policy.model(torch.tensor([ids[:-1]]), use_cache=False).logits[0]
-        logprobs = logits.log_softmax(-1).gather(1, torch.tensor(ids[1:])[:, None])[:, 0]
+        nodes = {"input_ids": row.tokens_N[None], "position_ids": row.depth_N[None], "tree": row.visible}
+        logits = policy.model(**nodes, use_cache=False).logits[0]
+        logprobs = logits[row.source_K].log_softmax(-1).gather(1, row.target_K[:, None])[:, 0]
     logprobs.sum().backward()
     print(_status_mib("VmHWM") - before)
 
