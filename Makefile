@@ -4,7 +4,7 @@ export PYTHON
 SETUP := requirements/install.sh
 RUN := .venv/bin/python
 
-.PHONY: help quickstart up test frontend check clean
+.PHONY: help quickstart up test test-postgres frontend check clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,11 @@ test:
 	@$(RUN) -m pytest -m "not engine"
 	@$(RUN) -m pytest -m engine
 
+## make test-postgres   the control plane's tests once more, on PostgreSQL and Redis
+test-postgres:
+	@$(SETUP) runtime dev launchers engines
+	@$(RUN) tests/on_postgres.py
+
 ## make frontend     build the console's pages
 frontend:
 	@$(SETUP) frontend
@@ -39,5 +44,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-clients .venv-litellm frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
