@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -73,7 +73,7 @@ class VllmEngine:
             gpu_memory_utilization=SHARED_MEMORY if shares_device else AsyncEngineArgs.gpu_memory_utilization,
         )
         try:
-            with _visible(gpus):
+            with _started_with(_variables(device, gpus)):
                 llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
         except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
@@ -162,20 +162,26 @@ class VllmEngine:
 
 
 @contextmanager
-def _visible(gpus: Sequence[str]) -> Iterator[None]:
-    """What vLLM's processes, which are started meanwhile, see as their GPUs."""
-    if not gpus:
-        yield
-        return
-    before = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+def _started_with(variables: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables of vLLM's processes, which are started meanwhile, and of nobody else."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["CUDA_VISIBLE_DEVICES"]
-        else:
-            os.environ["CUDA_VISIBLE_DEVICES"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
+    if device == "cpu":
+        # Memory is kept and used again: each hand-over packs every weight anew, and much of its time was page faults
+        # (SmolLM2-135M in float32, 538 MB: 0.29 s with fresh memory, 0.22 s with kept memory).
+        return {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
 
 
 def _environment(device: str) -> None:
