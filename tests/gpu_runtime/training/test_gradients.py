@@ -15,7 +15,7 @@ from gpu_runtime.interfaces import Sample
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
-NO_CLIP = {"grad_clip": 1e9}
+NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
 CONFIGS = {
     "grpo": {},
     "grpo with KL": {"kl_coef": 0.3},
