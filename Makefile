@@ -20,11 +20,10 @@ up:
 	@$(SETUP) runtime model frontend
 	@$(RUN) manage.py up
 
-## make test         set-up, then the whole suite: the quick tests, then those with the real engine, one process at a time
+## make test         set-up, then the whole suite: the quick tests and, beside them, those with the real engine, one at a time
 test:
 	@$(SETUP) runtime dev launchers frontend browser engines clients
-	@$(RUN) -m pytest -m "not engine"
-	@$(RUN) -m pytest -m engine
+	@$(RUN) tests/both_halves.py
 
 ## make test-postgres   the control plane's tests once more, on PostgreSQL and Redis
 test-postgres:
