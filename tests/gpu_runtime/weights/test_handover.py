@@ -12,9 +12,8 @@ pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize(
-    ("kind", "way"), [("llama", "repacked"), ("qwen2", "repacked"), ("qwen3", "repacked"), ("mistral", "reloaded")]
-)
+# Llama's shape is held by training/test_parity_of_engine.py, before and after three hand-overs.
+@pytest.mark.parametrize(("kind", "way"), [("qwen2", "repacked"), ("qwen3", "repacked"), ("mistral", "reloaded")])
 def test_every_hand_over_changes_every_weight_and_no_log_probability_is_off(tmp_path, kind, way):
     done = subprocess.run(
         [sys.executable, ROOT / "tests" / "handover_probe.py", kind, str(tmp_path)],
