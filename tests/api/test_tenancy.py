@@ -43,7 +43,8 @@ OF_THE_GATEWAY = {"episode_id", "batch"}
 NAMES_ROWS = {"cursor", "supersedes"}
 NAMES_NOTHING = {
     "after", "before", "limit", "kind", "wait_s",
-    "base_model", "config", "priority", "budget", "state", "lines", "pinned", "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
+    "base_model", "config", "priority", "budget", "state", "lines", "pinned",
+    "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",
     "task", "eval", "timeout_s", "output", "reason",
 }  # fmt: skip

@@ -1617,7 +1617,7 @@ export interface components {
         };
         /**
          * MemoryEstimate
-         * @description Predicted memory of all processes of a session, host and devices together; console/sessions/memory.py says how.
+         * @description Predicted memory of all processes of a session, host and devices together (console/sessions/memory.py).
          */
         MemoryEstimate: {
             /**

@@ -32,10 +32,15 @@ class Budget(Request):
     """What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and stops."""
 
     device_s: int | None = Field(
-        None, ge=60, le=10**12, description="Seconds of its runtimes times their GPUs; a runtime without one counts as one."
+        None,
+        ge=60,
+        le=10**12,
+        description="Seconds of its runtimes times their GPUs; a runtime without one counts as one.",
     )
     wall_s: int | None = Field(None, ge=60, le=10**12, description="Seconds since it was made, waiting included.")
-    steps: int | None = Field(None, ge=1, le=10**9, description="Completed steps. (config.max_steps ends training alone.)")
+    steps: int | None = Field(
+        None, ge=1, le=10**9, description="Completed steps. (config.max_steps ends training alone.)"
+    )
 
 
 class SessionCreate(Request):
@@ -49,7 +54,7 @@ class SessionCreate(Request):
 
 
 class MemoryEstimate(Response):
-    """Predicted memory of all processes of a session, host and devices together; console/sessions/memory.py says how."""
+    """Predicted memory of all processes of a session, host and devices together (console/sessions/memory.py)."""
 
     total_bytes: int
     engine_bytes: int
@@ -57,7 +62,9 @@ class MemoryEstimate(Response):
     optimizer_bytes: int
     reference_bytes: int
     handover_bytes: int
-    activation_bytes: int = Field(description="Of one micro-batch on every rank; 0 where the model's shape is not known.")
+    activation_bytes: int = Field(
+        description="Of one micro-batch on every rank; 0 where the model's shape is not known."
+    )
     process_bytes: int = Field(description="Libraries and buffers, measured.")
 
 
