@@ -58,6 +58,7 @@ class Tool(_Cached):
     input_schema: dict[str, Any]
     description: str | None = None
     type: Literal["custom"] = "custom"
+    strict: bool | None = None
 
 
 class ToolChoice(Strict):
@@ -159,4 +160,5 @@ def _call(block: ToolUseBlock) -> dict[str, Any]:
 
 def _tool(tool: Tool) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+    function |= {"strict": tool.strict}
     return {"type": "function", "function": {name: value for name, value in function.items() if value is not None}}

@@ -1,10 +1,11 @@
-"""What an answer must look like where a request leaves no choice: a call of a tool, or a call or a JSON answer.
+"""What an answer must look like where a request leaves no choice: a call of a tool, a call or JSON, a strict call.
 
 The engine takes it as a structural tag, xgrammar's JSON form of a grammar (its documentation, "Structural Tag"). Each
 schema stands alone in it, so that its ``$ref``s mean what their author meant.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,11 +21,30 @@ def forced_call(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, man
 
 def call_or_answer(call_format: ToolFormat, tools: Sequence[dict[str, Any]], schema: str, *, many: bool) -> str:
     """The structural tag of an answer that is JSON of ``schema``, or a call of one of ``tools``, or several."""
-    call = _row(call_format.prefill or "", _framed_calls(call_format, tools, many=many), call_format.closing)
-    if many and call_format.between is not None:
-        call = _repeated(call, call_format.between)
     answer = {"type": "object"} if schema == "{}" else json.loads(schema)
-    return _tag(_one_of([{"type": "json_schema", "json_schema": answer}, call]))
+    return _tag(_one_of([{"type": "json_schema", "json_schema": answer}, _calls(call_format, tools, many=many)]))
+
+
+def text_then_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> str:
+    """The structural tag of free text, of calls, or of both where the format has both: what begins as a call is one."""
+    calls = _calls(call_format, tools, many=many)
+    if call_format.at_start:
+        begins_otherwise = r"\s*([^\s" + re.escape(call_format.marker) + r"][\s\S]*)?"
+        return _tag(_one_of([{"type": "regex", "pattern": begins_otherwise}, calls]))
+    if call_format.marker_id is not None:
+        free = {"type": "any_tokens", "exclude_tokens": [call_format.marker_id]}
+    else:
+        free = {"type": "any_text", "excludes": [call_format.marker]}
+    return _tag(_row(free, {"type": "optional", "content": calls}))
+
+
+def _calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> Grammar:
+    """With their marker, as a model writes them by itself."""
+    framed = _framed_calls(call_format, tools, many=many)
+    if call_format.marker_id is not None:
+        return _row({"type": "token", "token": call_format.marker_id}, framed)
+    calls = _row(call_format.prefill, framed, call_format.closing)
+    return _repeated(calls, call_format.between) if many and call_format.between is not None else calls
 
 
 def _framed_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> Grammar:

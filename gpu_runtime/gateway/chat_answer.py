@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from gpu_runtime.gateway.answer_reader import CallPiece
 from gpu_runtime.gateway.call_ids import CHAT, spelled
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.plan import ChatPlan
@@ -31,15 +32,20 @@ async def chat_chunks(plan: ChatPlan, live: LiveCall, created: float) -> AsyncIt
     head = _head(live.id, created, plan, "chat.completion.chunk")
     if plan.request.wants_usage:
         head["usage"] = None
-    texts = [PlainText(plan) for _ in range(plan.choices)]
+    readers = [plan.reader() for _ in range(plan.choices)]
     opened: set[int] = set()
+    called: set[int] = set()
     async for choice, delta in live.read():
         if choice not in opened:
             opened.add(choice)
             first = {"delta": {"role": "assistant", "content": ""}}
             ids = {"prompt_token_ids": list(live.prompt_ids)} if plan.request.wants_ids and len(opened) == 1 else {}
             yield _chunk(head | ids, choice, first)
-        body: dict[str, Any] = {"delta": {"content": text} if (text := texts[choice].more(delta.text)) else {}}
+        text, calls = readers[choice].more(delta.text, delta.token_ids_T)
+        body: dict[str, Any] = {"delta": {"content": text} if text else {}}
+        if calls:
+            body["delta"]["tool_calls"] = [_call_delta(plan, live.id, choice, piece) for piece in calls]
+            called.add(choice)
         if plan.request.wants_logprobs:
             body["logprobs"] = token_logprobs(plan.renderer, delta)
         if plan.request.wants_ids:
@@ -47,7 +53,9 @@ async def chat_chunks(plan: ChatPlan, live: LiveCall, created: float) -> AsyncIt
         yield _chunk(head | {"policy_version": delta.version}, choice, body)
     assert live.record is not None, "read() ends with a record or raises"
     for completion in live.record.completions:
-        for body in _last(plan, completion, texts[completion.choice]):
+        calls = [] if completion.choice in called else completion.message.get("tool_calls", [])
+        rest = readers[completion.choice].rest(completion.message["content"] or "")
+        for body in _last(plan, completion, rest, calls):
             yield _chunk(head | {"policy_version": policy_version(live.record)}, completion.choice, body)
     if "usage" in head:
         yield sse(head | {"choices": [], "usage": usage(live.record)})
@@ -84,31 +92,15 @@ def token_logprobs(renderer: Renderer, sampled: Delta | Completion) -> dict[str,
     return {"content": content, "refusal": None}
 
 
-class PlainText:
-    """What of an answer so far is plain text: where tools may be called, the start of a call is held back."""
-
-    def __init__(self, plan: ChatPlan) -> None:
-        self._plan, self.text, self.sent = plan, "", 0
-
-    def more(self, text: str) -> str:
-        """What may be sent now that ``text`` has come."""
-        self.text += text
-        safe = len(self.text)
-        if self._plan.tool_format is not None:
-            safe = 0 if self._plan.forced else self._plan.tool_format.plain_length(self.text)
-        more, self.sent = self.text[self.sent : safe], max(self.sent, safe)
-        return more
-
-    def rest(self, content: str) -> str:
-        """What was not sent of ``content``, the plain text of the whole answer."""
-        return content[self.sent :]
+def _call_delta(plan: ChatPlan, call_id: str, choice: int, piece: CallPiece) -> dict[str, Any]:
+    head = plan.call_head(call_id, choice, piece.index, piece.name) if piece.name is not None else {"function": {}}
+    return {"index": piece.index, **head, "function": head["function"] | {"arguments": piece.arguments}}
 
 
-def _last(plan: ChatPlan, completion: Completion, text: PlainText) -> list[dict[str, Any]]:
-    rest = text.rest(completion.message["content"] or "")
+def _last(plan: ChatPlan, completion: Completion, rest: str, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is known at the end only: the ``rest`` of the text, ``calls`` that were not streamed, and why it ends."""
     bodies: list[dict[str, Any]] = [{"delta": {"content": rest}}] if rest else []
-    for index, call in enumerate(completion.message.get("tool_calls", [])):
-        bodies.append({"delta": {"tool_calls": [{"index": index, **call}]}})
+    bodies += [{"delta": {"tool_calls": [{"index": index, **call}]}} for index, call in enumerate(calls)]
     reason = {"finish_reason": finish_reason(plan, completion), "stop_reason": completion.stop_reason}
     return [*bodies, {"delta": {}, **reason}]
 

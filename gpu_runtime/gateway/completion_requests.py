@@ -164,6 +164,11 @@ class ChatRequest(SampledRequest):
         return [tool.function.name for tool in self.tools or []]
 
     @property
+    def strict_tools(self) -> set[str]:
+        """The names of those that are called as their schema says, or not at all."""
+        return {tool.function.name for tool in self.tools or [] if tool.function.strict}
+
+    @property
     def json_schema(self) -> str | None:
         """The schema that the answer must satisfy; "{}" means any object."""
         if isinstance(self.response_format, JsonObjectFormat):

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call
+from gpu_runtime.gateway.answer_reader import AnswerReader
+from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call, text_then_calls
 from gpu_runtime.gateway.completion_requests import ChatRequest, NamedTool, SampledRequest
 from gpu_runtime.gateway.errors import BadRequest
 from gpu_runtime.gateway.messages import extended, normal, normal_answer
 from gpu_runtime.gateway.render import Renderer
 from gpu_runtime.gateway.splicing import Conversation, Prompt, compose
-from gpu_runtime.gateway.tool_calls import ToolFormat
+from gpu_runtime.gateway.tool_calls import ParsedCall, ToolFormat
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal_records import Completion
 from tinkerscript.wire.config import SessionConfig
@@ -53,6 +54,21 @@ class ChatPlan:
         """Set when the answer must be a call."""
         return self.tool_format if self.request.tool_choice not in (None, "auto", "none") else None
 
+    def reader(self) -> AnswerReader:
+        """What tells text and calls of one answer apart as it comes."""
+        return AnswerReader(
+            self.tool_format,
+            is_forced=self.forced is not None,
+            is_guaranteed=self._is_guaranteed,
+            decode=self.renderer.decode,
+        )
+
+    def call_head(self, call_id: str, choice: int, index: int, name: str) -> dict[str, Any]:
+        """Call number ``index`` of answer number ``choice``, without its arguments yet."""
+        assert self.tool_format is not None, "there are no calls without tools"
+        number = self.tool_format.call_id(f"{call_id}|{choice}|{index}")
+        return {"id": number, "type": "function", "function": {"name": name, "arguments": ""}}
+
     def check(self) -> None:
         """Raises BadRequest for what this model cannot do."""
         if self.tools and self.renderer.tool_format is None:
@@ -61,7 +77,7 @@ class ChatPlan:
                 param="tools",
                 openai_code="unsupported_parameter",
             )
-        if self._may_call_or_answer and not self.tool_format.in_text:
+        if self._may_call_or_answer and self.tool_format.marker_id is not None:
             raise BadRequest(
                 f"response_format together with tools is not possible in this model's format ({self.tool_format.name}),"
                 " which begins a call with a special token",
@@ -105,6 +121,12 @@ class ChatPlan:
         """Whether the answer is one of two: a call, or JSON as response_format wants it."""
         return self.tool_format is not None and self.forced is None and self.request.json_schema is not None
 
+    @property
+    def _is_guaranteed(self) -> bool:
+        """Whether a grammar sees to it that what begins as a call is one."""
+        free = self.tool_format is not None and not self._may_call_or_answer
+        return self.forced is not None or (free and bool(self.request.strict_tools))
+
     def _grammar(self) -> str | None:
         """What the answer must look like beyond a plain schema; a forced call is no answer that has a format."""
         many, choice = self.request.parallel_tool_calls is not False, self.request.tool_choice
@@ -114,35 +136,44 @@ class ChatPlan:
             return forced_call(self.forced, allowed, many=many and named is None)
         if self._may_call_or_answer:
             return call_or_answer(self.tool_format, self.tools, self.request.json_schema, many=many)
+        if self._is_guaranteed:
+            strict = self.request.strict_tools
+            tools = [tool if tool["function"]["name"] in strict else _any_arguments(tool) for tool in self.tools]
+            return text_then_calls(self.tool_format, tools, many=many)
         return None
 
     def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text}
         if self.tool_format is None:
             return message
-        written = text
-        if self.tool_format.marker not in written:
-            # Some models mark a call with a special token, which is no part of the text.
-            body = ids[:-1] if ids and self.renderer.is_special(ids[-1]) else ids
-            marked = self.renderer.decode(body, special=True)
-            written = marked if self.tool_format.marker in marked else written
-        if self.forced:
-            written = f"{self.forced.prefill}{text}{self.forced.closing}"
-        content, calls = self.tool_format.parse(written)
+        content, calls = (
+            self._read(text, ids) if self._is_guaranteed else self.tool_format.parse(self._marked(text, ids))
+        )
         if not calls:
             return message
         if self.request.parallel_tool_calls is False:
             calls = calls[:1]
         message["content"] = content or None
-        message["tool_calls"] = [
-            {
-                "id": self.tool_format.call_id(f"{call_id}|{choice}|{index}"),
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for index, call in enumerate(calls)
-        ]
+        message["tool_calls"] = heads = [self.call_head(call_id, choice, i, call.name) for i, call in enumerate(calls)]
+        for head, call in zip(heads, calls, strict=True):
+            head["function"]["arguments"] = call.arguments
         return message
+
+    def _read(self, text: str, ids: Sequence[int]) -> tuple[str, list[ParsedCall]]:
+        """Plain text and calls, as a stream of the same answer hands them out."""
+        content, pieces = self.reader().more(text, ids)
+        return content, [ParsedCall(piece.name or "", piece.arguments) for piece in pieces]
+
+    def _marked(self, text: str, ids: Sequence[int]) -> str:
+        """``text`` with the special token that marks a call, where there is one."""
+        if self.tool_format.marker_id not in ids:
+            return text
+        body = ids[:-1] if ids and self.renderer.is_special(ids[-1]) else ids
+        return self.renderer.decode(body, special=True)
+
+
+def _any_arguments(tool: dict[str, Any]) -> dict[str, Any]:
+    return tool | {"function": tool["function"] | {"parameters": {"type": "object"}}}
 
 
 def sampling_options(

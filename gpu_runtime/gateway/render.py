@@ -98,7 +98,7 @@ class Renderer:
         before = self._probe(_user(), tools=[_tool()]) or ""
         after = self._probe([*_user(), turn], tools=[_tool()]) or ""
         found = detect(after.removeprefix(before), PROBE_TOOL)
-        return found and replace(found, in_text=not any(map(self.is_special, self.encode(found.marker))))
+        return found and replace(found, marker_id=next(filter(self.is_special, self.encode(found.marker)), None))
 
 
 def _user() -> list[dict[str, Any]]:

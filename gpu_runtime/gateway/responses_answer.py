@@ -1,13 +1,14 @@
 """A call as the Responses dialect answers it: one object of output items, or the events in which they come to be."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+from gpu_runtime.gateway.answer_reader import CallPiece
 from gpu_runtime.gateway.call_ids import MESSAGE, RESPONSE, spelled
-from gpu_runtime.gateway.chat_answer import PlainText, policy_version, usage
+from gpu_runtime.gateway.chat_answer import policy_version, usage
 from gpu_runtime.gateway.live_call import LiveCall
 from gpu_runtime.gateway.plan import ChatPlan
+from gpu_runtime.gateway.response_events import ResponseEvents
 from gpu_runtime.gateway.responses_requests import ResponsesRequest
 from gpu_runtime.journal_records import CallRecord
 
@@ -20,7 +21,9 @@ def response(asked: ResponsesRequest, plan: ChatPlan, record: CallRecord) -> dic
     calls = answer.message.get("tool_calls", [])
     items = [_call_item(record.id, index, call) for index, call in enumerate(calls)]
     if (content := answer.message["content"] or "") or not calls:
-        items.insert(0, _message_item(record.id, content, cut=cut and not calls))
+        items.insert(0, _message_item(record.id, content))
+    if cut:
+        items[-1]["status"] = "incomplete"
     return head | {
         "status": "incomplete" if cut else "completed",
         "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
@@ -34,75 +37,32 @@ async def response_events(
     asked: ResponsesRequest, plan: ChatPlan, live: LiveCall, created: float
 ) -> AsyncIterator[bytes]:
     """The answer in events; the last one is sent once the call is on disk. Raises the call's error."""
-    events = _Events(live.id)
+    events = ResponseEvents(live.id)
     head = _head(asked, plan, live.id, created)
     yield events.event("response.created", response=head)
     yield events.event("response.in_progress", response=head)
-    text = PlainText(plan)
+    reader = plan.reader()
     async for _, delta in live.read():
-        for event in events.text(text.more(delta.text)):
+        text, calls = reader.more(delta.text, delta.token_ids_T)
+        for event in events.text(text):
             yield event
+        for piece in calls:
+            if piece.name is not None:
+                for event in events.begin(_call_item(live.id, piece.index, _call(plan, live.id, piece))):
+                    yield event
+            yield events.arguments(piece.arguments)
     assert live.record is not None, "read() ends with a record or raises"
     answer = live.record.completions[0]
-    for event in events.text(text.rest(answer.message["content"] or "")):
+    for event in events.text(reader.rest(answer.message["content"] or "")):
         yield event
     end = response(asked, plan, live.record) | {"created_at": head["created_at"]}
-    for index, item in enumerate(end["output"]):
-        for event in events.item_done(index, item):
-            yield event
+    for event in events.rest(end["output"]):
+        yield event
     yield events.event(f"response.{end['status']}", response=end)
 
 
-class _Events:
-    """Numbers the events of one stream, and knows whether its message has begun."""
-
-    def __init__(self, call_id: str) -> None:
-        self._call_id, self._number, self._begun = call_id, 0, False
-
-    def event(self, kind: str, **fields: Any) -> bytes:
-        body = {"type": kind, "sequence_number": self._number, **fields}
-        self._number += 1
-        return f"event: {kind}\ndata: {json.dumps(body, separators=(',', ':'))}\n\n".encode()
-
-    def text(self, more: str) -> list[bytes]:
-        if not more:
-            return []
-        place = {"item_id": spelled(MESSAGE, self._call_id), "output_index": 0, "content_index": 0}
-        return [*self._message_begun(), self.event("response.output_text.delta", **place, delta=more, logprobs=[])]
-
-    def item_done(self, index: int, item: dict[str, Any]) -> list[bytes]:
-        place = {"item_id": item["id"], "output_index": index}
-        if item["type"] == "message":
-            (part,) = item["content"]
-            inside = place | {"content_index": 0}
-            events = [
-                *self._message_begun(),
-                self.event("response.output_text.done", **inside, text=part["text"], logprobs=[]),
-                self.event("response.content_part.done", **inside, part=part),
-            ]
-        else:
-            empty = item | {"arguments": "", "status": "in_progress"}
-            events = [
-                self.event("response.output_item.added", output_index=index, item=empty),
-                self.event("response.function_call_arguments.delta", **place, delta=item["arguments"]),
-                self.event(
-                    "response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"]
-                ),
-            ]
-        return [*events, self.event("response.output_item.done", output_index=index, item=item)]
-
-    def _message_begun(self) -> list[bytes]:
-        if self._begun:
-            return []
-        self._begun = True
-        item = _message_item(self._call_id, "", cut=False)
-        place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
-        (part,) = item["content"]
-        empty = item | {"content": [], "status": "in_progress"}
-        return [
-            self.event("response.output_item.added", output_index=0, item=empty),
-            self.event("response.content_part.added", **place, part=part),
-        ]
+def _call(plan: ChatPlan, call_id: str, piece: CallPiece) -> dict[str, Any]:
+    return plan.call_head(call_id, 0, piece.index, piece.name or "")
 
 
 def _head(asked: ResponsesRequest, plan: ChatPlan, call_id: str, created: float) -> dict[str, Any]:
@@ -133,11 +93,11 @@ def _head(asked: ResponsesRequest, plan: ChatPlan, call_id: str, created: float)
     }
 
 
-def _message_item(call_id: str, text: str, *, cut: bool) -> dict[str, Any]:
+def _message_item(call_id: str, text: str) -> dict[str, Any]:
     return {
         "id": spelled(MESSAGE, call_id),
         "type": "message",
-        "status": "incomplete" if cut else "completed",
+        "status": "completed",
         "role": "assistant",
         "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
     }

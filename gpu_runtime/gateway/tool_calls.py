@@ -39,7 +39,7 @@ class ToolFormat:
     between: str | None = None
     at_start: bool = False  # a call can only begin an answer
     short_ids: bool = False  # the template takes call ids of nine letters and digits only
-    in_text: bool = True  # the marker is text; where it is a special token no grammar over text can ask for it
+    marker_id: int | None = None  # set where the marker is a special token, which is no part of an answer's text
 
     def plain_length(self, text: str) -> int:
         """How many characters of ``text``, the answer so far, are plain text whatever comes next."""

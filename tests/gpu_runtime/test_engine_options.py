@@ -1,5 +1,6 @@
 """The real engine keeps to what a call's options ask, and says of each token what its weights said."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from tiny_model import tiny_model_make
 from transformers import AutoModelForCausalLM
 from vllm_sample import PROMPT_IDS
 
-from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call
+from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call, text_then_calls
 from gpu_runtime.gateway.tool_calls import HERMES
 
 pytestmark = pytest.mark.engine
@@ -21,6 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 CITY = {"$defs": {"City": {"enum": ["Oslo", "Rome"]}}, "type": "object", "required": ["city"]}
 CITY |= {"properties": {"city": {"$ref": "#/$defs/City"}}, "additionalProperties": False}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
+# A marker that a model with random weights soon writes.
+SOON = dataclasses.replace(HERMES, marker="e", prefill="e", closing="!")
+MARKED = dataclasses.replace(SOON, marker_id=7)
 YES = json.dumps({"enum": ["yes", "no"]})
 REQUESTS: dict[str, dict[str, Any]] = {
     "cold": {"max_tokens": 24, "temperature": 0.3, "seed": 1},
@@ -32,6 +36,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
         f"either {n}": {"max_tokens": 300, "structural_tag": call_or_answer(HERMES, [TOOL], YES, many=False), "seed": n}
         for n in range(8)
     },
+    **{
+        f"strict {n}": {"max_tokens": 300, "structural_tag": text_then_calls(SOON, [TOOL], many=False), "seed": n}
+        for n in range(8)
+    },
+    "marked": {"max_tokens": 24, "structural_tag": text_then_calls(MARKED, [TOOL], many=False), "seed": 6},
     "no schema": {"max_tokens": 8, "json_schema": '{"type": "banana"}'},
 }
 
@@ -69,6 +78,15 @@ def test_a_forced_call_is_one_of_the_tools_schema_with_its_references(answers) -
     call = json.loads(found["forced"]["text"])
     assert call["name"] == "get_weather"
     assert call["arguments"]["city"] in ("Oslo", "Rome")
+
+
+def test_what_begins_as_a_call_of_a_strict_tool_is_one(answers) -> None:
+    _, found = answers
+    texts = [found[f"strict {n}"]["text"].partition("e") for n in range(8)]
+    calls = [json.loads(call.removesuffix("!")) for _, begun, call in texts if begun]
+    assert calls, texts
+    assert all(call["arguments"]["city"] in ("Oslo", "Rome") for call in calls)
+    assert found["marked"]["token_ids"], "a special token as the marker is understood too"
 
 
 def test_an_answer_with_a_format_and_tools_is_one_or_the_other(answers) -> None:

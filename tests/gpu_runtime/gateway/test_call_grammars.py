@@ -4,31 +4,13 @@ import json
 from typing import Any
 
 import pytest
-import xgrammar
 from gateway_harness import Gateway, running_gateway
+from tool_answers import TOOLS, accepts, weather
 
 from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call
 from gpu_runtime.gateway.tool_calls import HERMES, LLAMA3, MISTRAL, ToolFormat
 
-CITIES = {"type": "object", "properties": {"city": {"$ref": "#/$defs/City"}}, "required": ["city"]}
-CITIES |= {"$defs": {"City": {"enum": ["Oslo", "Rome"]}}}
-TOOLS = [
-    {"type": "function", "function": {"name": "get_weather", "parameters": CITIES}},
-    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
-]
 YES = json.dumps({"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "required": ["answer"]})
-LISTED = xgrammar.TokenizerInfo([*map(chr, range(32, 127)), "\n", "</s>"], stop_token_ids=[96])
-
-
-def accepts(tag: str, text: str) -> bool:
-    """Whether the whole of ``text`` is an answer under the structural tag."""
-    compiled = xgrammar.GrammarCompiler(LISTED).compile_structural_tag(tag)
-    matcher = xgrammar.GrammarMatcher(compiled)
-    return matcher.accept_string(text) and matcher.accept_token(96)
-
-
-def weather(city: str, key: str = "arguments") -> str:
-    return f'{{"name": "get_weather", "{key}": {{"city": "{city}"}}}}'
 
 
 @pytest.mark.parametrize(

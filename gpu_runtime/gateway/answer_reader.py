@@ -1,0 +1,117 @@
+"""An answer as it comes, told apart: plain text, and calls of tools piece by piece.
+
+A call streams while it is written only where a grammar holds the model to a whole one (a forced call, a strict tool).
+Elsewhere the answer is known to be calls at its end alone: one slip makes all of it plain text.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpu_runtime.gateway.tool_calls import ToolFormat
+
+Decode = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True)
+class CallPiece:
+    """More of call number ``index``: its name, in the first piece only, and a piece of its arguments' JSON text."""
+
+    index: int
+    name: str | None
+    arguments: str
+
+
+class CallScanner:
+    """Finds calls in text that a grammar of `call_grammars` allows. A call that is cut short counts with what it has.
+
+    Example: ``CallScanner("arguments").feed('[{"name": "f", "arguments": {"a"')`` is ``[CallPiece(0, "f", '{"a"')]``.
+    """
+
+    def __init__(self, arguments_key: str) -> None:
+        self._head = re.compile(r'\{"name": ("(?:[^"\\]|\\.)*"), ' + re.escape(json.dumps(arguments_key)) + ": ")
+        self._between = ""  # text since the last call in which the next one may have begun
+        self._index, self._is_inside = -1, False
+        self._depth, self._in_string, self._escaped = 0, False, False
+
+    def feed(self, text: str) -> list[CallPiece]:
+        """At most one piece of each call."""
+        pieces: list[CallPiece] = []
+        while text:
+            name = None
+            if not self._is_inside:
+                self._between += text
+                head = self._head.search(self._between)
+                if head is None:
+                    break
+                name, text = json.loads(head[1]), self._between[head.end() :]
+                self._index, self._is_inside, self._between = self._index + 1, True, ""
+            end = self._value_end(text)
+            if name is not None or end:
+                pieces.append(CallPiece(self._index, name, text[:end]))
+            text = text[end + 1 :]  # without the brace that closes the call
+        return pieces
+
+    def _value_end(self, text: str) -> int:
+        """How much of ``text`` belongs to the arguments; leaves the call if it ends there."""
+        for place, letter in enumerate(text):
+            if self._in_string:
+                self._in_string = self._escaped or letter != '"'
+                self._escaped = letter == "\\" and not self._escaped
+            elif letter == '"':
+                self._in_string = True
+            elif letter in "{[":
+                self._depth += 1
+            elif letter in "}]":
+                if self._depth == 0:
+                    self._is_inside = False
+                    return place
+                self._depth -= 1
+        return len(text)
+
+
+class AnswerReader:
+    """``call_format`` is set where tools may be called, ``is_forced`` where the answer must be a call, and
+    ``is_guaranteed`` where a grammar sees to it that what begins as a call is one."""
+
+    def __init__(self, call_format: ToolFormat | None, *, is_forced: bool, is_guaranteed: bool, decode: Decode) -> None:
+        self._format, self._is_forced, self._decode = call_format, is_forced, decode
+        self._scanner = CallScanner(call_format.arguments_key) if call_format and is_guaranteed else None
+        self._text, self._ids, self._sent, self._scanned = "", [], 0, 0
+        self._calls_from = 0 if is_forced else None  # where plain text ends for good
+
+    def more(self, text: str, token_ids: Sequence[int]) -> tuple[str, list[CallPiece]]:
+        """The plain text and the pieces of calls that are certain now that ``text`` has come, as ``token_ids``."""
+        self._text += text
+        self._ids += token_ids
+        safe = self._plain_length()
+        plain, self._sent = self._text[self._sent : safe], max(self._sent, safe)
+        if self._scanner is None or self._calls_from is None:
+            return plain, []
+        start = max(self._scanned, self._calls_from)
+        self._scanned = len(self._text)
+        return plain, self._scanner.feed(self._text[start:])
+
+    def rest(self, content: str) -> str:
+        """What was not handed out of ``content``, the plain text of the whole answer."""
+        return content[self._sent :]
+
+    def _plain_length(self) -> int:
+        if self._format is None:
+            return len(self._text)
+        if self._calls_from is None:
+            self._calls_from = self._find_calls()
+        if self._calls_from is not None:
+            return len(self._text[: self._calls_from].rstrip())
+        return self._format.plain_length(self._text)
+
+    def _find_calls(self) -> int | None:
+        mark = self._format.marker_id
+        if mark is not None:  # no part of the text: it stands where the text of the ids before it ends
+            return len(self._decode(self._ids[: self._ids.index(mark)])) if mark in self._ids else None
+        if self._format.at_start:
+            begun = self._text.lstrip()
+            return 0 if begun.startswith(self._format.marker) else None
+        found = self._text.find(self._format.marker)
+        return None if found < 0 else found
