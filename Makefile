@@ -1,4 +1,4 @@
-# The commands that people type. Set-up is in requirements/install.sh: each of its steps runs once.
+# The commands that people type. Set-up is in requirements/install.sh: each of its steps runs once, chains side by side.
 PYTHON ?= python3
 export PYTHON
 SETUP := requirements/install.sh
@@ -12,17 +12,17 @@ help:
 
 ## make quickstart   set-up, then a small model learns a task on this machine
 quickstart:
-	@$(SETUP) runtime model frontend
+	@$(SETUP) runtime model + frontend
 	@$(RUN) sdk/examples/quickstart.py
 
 ## make up           set-up, then a server to keep; Ctrl-C ends it
 up:
-	@$(SETUP) runtime model frontend
+	@$(SETUP) runtime model + frontend
 	@$(RUN) manage.py up
 
 ## make test         set-up, then the whole suite: the quick tests and, beside them, those with the real engine, one at a time
 test:
-	@$(SETUP) runtime dev launchers frontend browser engines clients
+	@$(SETUP) runtime dev launchers + frontend + browser engines + clients
 	@$(RUN) tests/both_halves.py
 
 ## make test-postgres   the control plane's tests once more, on PostgreSQL and Redis

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines clients benchmarks)
+# A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-venv=.venv log=.venv/setup.log stamps=.venv/stamps child=
+venv=.venv log=.venv/setup.log stamps=.venv/stamps children=()
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1 DEBIAN_FRONTEND=noninteractive
 unset PYTHONPATH PYTHONHOME
 
@@ -12,17 +13,35 @@ say() { printf '%s\n' "$*" >&2; }
 
 # Commands run in a process group of their own, so that Ctrl-C at any moment ends them with all of their children.
 set -m
-end() { trap - INT TERM; [ -z "$child" ] || kill -TERM -- "-$child" 2>/dev/null || true; { wait; } 2>/dev/null; say "interrupted"; exit 130; }
+end() {
+  trap - INT TERM
+  for child in "${children[@]}"; do kill -TERM -- "-$child" 2>/dev/null || true; done
+  { wait; } 2>/dev/null
+  say "interrupted"
+  exit 130
+}
 trap end INT TERM
 
 run() {
   printf '\n$ %s\n' "$*" >>"$log"
   "$@" >>"$log" 2>&1 </dev/null &
-  child=$!
   local code=0
-  wait "$child" || code=$?
-  child=
+  children=($!)
+  wait "$!" || code=$?
+  children=()
   return "$code"
+}
+
+# side_by_side STEP... + STEP...: each chain in a process of its own, to the end of all of them.
+side_by_side() {
+  local chain=() code=0
+  for word in "$@" +; do
+    if [ "$word" != + ]; then chain+=("$word"); continue; fi
+    requirements/install.sh "${chain[@]}" &
+    children+=($!) chain=()
+  done
+  for child in "${children[@]}"; do wait "$child" || code=$?; done
+  exit "$code"
 }
 
 # step NAME WHAT HASH COMMAND...: do it and remember, unless it was done for this hash.
@@ -105,6 +124,14 @@ install_clients() {
   fi
 }
 
+install_node() {
+  if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
+    pip_step node "Node (the system has none of version 20.19 or newer)" node
+    export PATH="$PWD/$venv/bin:$PATH"
+  fi
+}
+node_is_new='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
+
 install_frontend() {
   local built
   built=$(find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -print0 | LC_ALL=C sort -z |
@@ -112,15 +139,11 @@ install_frontend() {
   if [ "$(cat "$stamps/frontend" 2>/dev/null)" = "$built" ] && [ -e frontend/dist/index.html ]; then return 0; fi
   rm -f "$stamps/frontend"
   [ -d frontend/node_modules ] || rm -f "$stamps/frontend-packages"
-  if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
-    pip_step node "Node (the system has none of version 20.19 or newer)" node
-    export PATH="$PWD/$venv/bin:$PATH"
-  fi
+  install_node
   step frontend-packages "packages of the console" "$(hash_of frontend/package-lock.json)" \
     npm --prefix frontend ci --no-audit --no-fund --no-update-notifier
   step frontend "the console's pages" "$built" npm --prefix frontend run build
 }
-node_is_new='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
 
 install_browser() {
   # For the browser test, which skips without it; so no failure here stops anything.
@@ -169,6 +192,12 @@ make_litellm() {
 }
 
 make_venv
+case " $* " in
+  *" + "*)
+    case " $* " in *" frontend "*) install_node ;; esac # into .venv, before another chain's pip writes there
+    side_by_side "$@"
+    ;;
+esac
 for wanted in "$@"; do
   case $wanted in
     runtime | dev | launchers | model | frontend | browser | engines | clients | benchmarks) "install_$wanted" ;;
