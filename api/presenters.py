@@ -11,7 +11,7 @@ from console.webhooks.models import Delivery, Webhook
 from tinkerscript.wire.account import AccountView, InvitationView, KeyCreated, KeyList, KeyView, ProjectView
 from tinkerscript.wire.audit import AuditEntry
 from tinkerscript.wire.checkpoints import CheckpointView
-from tinkerscript.wire.projects import MemberView, SessionUsage, Usage, UsageList
+from tinkerscript.wire.projects import MemberView, Quotas, SessionUsage, Usage, UsageList
 from tinkerscript.wire.sessions import Accounting, Failure, SessionList, SessionState, SessionView
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
@@ -77,8 +77,10 @@ def key_created(key: ApiKey, secret: str) -> KeyCreated:
     return KeyCreated(**key_view(key).model_dump(), secret=secret)
 
 
-def usage_list_view(items: list[tuple[Session, Usage]], total: Usage, next_cursor: str | None) -> UsageList:
-    """What sessions used."""
+def usage_list_view(
+    items: list[tuple[Session, Usage]], total: Usage, next_cursor: str | None, *, quotas: Quotas
+) -> UsageList:
+    """What sessions used, and what the project has now."""
     return UsageList(
         items=[
             SessionUsage(
@@ -91,6 +93,7 @@ def usage_list_view(items: list[tuple[Session, Usage]], total: Usage, next_curso
             for session, usage in items
         ],
         total=total,
+        quotas=quotas,
         next_cursor=next_cursor,
     )
 

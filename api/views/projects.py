@@ -5,6 +5,7 @@ from ninja import Query
 
 from api.presenters import member_view, project_view, usage_list_view
 from console.errors import NotFound
+from console.sessions.quotas import quotas_get
 from console.sessions.usage import usage_list as used
 from console.users import members, services
 from console.users.selectors import project_list as projects_of
@@ -78,5 +79,6 @@ def invitation_decline(request: HttpRequest, member_id: str) -> None:
 
 
 def usage_list(request: HttpRequest, cursor: str | None = None, limit: int = Query(50, ge=1, le=200)) -> UsageList:
-    """What each session of the project used, newest first, and all of them together."""
-    return usage_list_view(*used(project=request.auth.project, cursor=cursor, limit=limit))
+    """What each session of the project used, newest first, all of them together, and what the project has now."""
+    project = request.auth.project
+    return usage_list_view(*used(project=project, cursor=cursor, limit=limit), quotas=quotas_get(project=project))

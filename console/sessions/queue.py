@@ -83,8 +83,13 @@ def queue_position(*, session: Session) -> int | None:
     return queue_positions().get(session.id) if session.state == SessionState.QUEUED else None
 
 
+def devices_each() -> int:
+    """The devices of a runtime, the same for each of them. One without a GPU counts as one."""
+    return max(1, settings.LAUNCHER.resources.gpus)
+
+
 def _limits() -> dict[str, int]:
     """How many runtimes each project with a quota may have: the quota counts devices, each runtime uses the same."""
-    devices = max(1, settings.LAUNCHER.resources.gpus)
+    devices = devices_each()
     quotas = Project.objects.filter(device_quota__isnull=False).values_list("id", "device_quota")
     return {project_id: quota // devices for project_id, quota in quotas}

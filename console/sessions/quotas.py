@@ -1,14 +1,27 @@
-"""What a project may have at once, as set by who runs the server (manage.py set_quota). Devices: queue.py."""
+"""What a project may have at once, as set by who runs the server (manage.py set_quota); queue.py keeps the devices."""
 
 from django.db.models import Sum
 
 from console.errors import QuotaExceeded
 from console.sessions.models import Checkpoint, Session
+from console.sessions.moves import WITH_RUNTIME
+from console.sessions.queue import devices_each
 from console.sessions.states import ENDED
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.projects import Held, Quotas
 
 GIB = 1 << 30
+
+
+def quotas_get(*, project: Project) -> Quotas:
+    """What the project has now of what can be limited, and its limits."""
+    runtimes = Session.objects.filter(project=project, state__in=WITH_RUNTIME).count()
+    return Quotas(
+        devices=Held(used=runtimes * devices_each(), limit=project.device_quota),
+        sessions=Held(used=_sessions_used(project), limit=project.session_quota),
+        storage_bytes=Held(used=_storage_used(project), limit=project.storage_quota_bytes),
+    )
 
 
 def session_quota_check(*, project: Project) -> None:
@@ -16,7 +29,7 @@ def session_quota_check(*, project: Project) -> None:
     row = Project.objects.select_for_update().get(id=project.id)  # two at once must not both take the last place
     if row.session_quota is None:
         return
-    used = Session.objects.filter(project=row).exclude(state__in=ENDED).count()
+    used = _sessions_used(row)
     if used >= row.session_quota:
         raise QuotaExceeded(
             f"This project may have {row.session_quota} sessions that have not ended, and has {used}.",
@@ -32,8 +45,7 @@ def storage_quota_check(*, project: Project) -> None:
     """
     if project.storage_quota_bytes is None:
         return
-    committed = Checkpoint.objects.filter(session__project=project, state=CheckpointState.COMMITTED)
-    used = committed.aggregate(total=Sum("size_bytes"))["total"] or 0
+    used = _storage_used(project)
     if used >= project.storage_quota_bytes:
         raise QuotaExceeded(
             f"This project stores {used / GIB:.2f} GiB of checkpoints and may store "
@@ -41,3 +53,12 @@ def storage_quota_check(*, project: Project) -> None:
             hint="Delete checkpoints that you no longer need.",
             details={"limit": project.storage_quota_bytes, "used": used},
         )
+
+
+def _sessions_used(project: Project) -> int:
+    return Session.objects.filter(project=project).exclude(state__in=ENDED).count()
+
+
+def _storage_used(project: Project) -> int:
+    committed = Checkpoint.objects.filter(session__project=project, state=CheckpointState.COMMITTED)
+    return committed.aggregate(total=Sum("size_bytes"))["total"] or 0

@@ -1,15 +1,21 @@
 """Usage: what runtimes were seen to use, by session and by project, and nothing that was not measured."""
 
 from datetime import timedelta
+from io import StringIO
 
 import factories
 import pytest
+from django.conf import settings
+from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
 from console.live.services import events_record
+from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.protocol import Resources
 from console.sessions.leases import lease_check, lease_issue, runtime_heartbeat
-from console.sessions.models import RuntimeSpan, Session
+from console.sessions.models import Checkpoint, RuntimeSpan, Session
+from console.sessions.removal import session_delete
 from console.users.models import Project
 from tinkerscript.wire.account import Role
 from tinkerscript.wire.runtime import ReportEntry, RuntimeState
@@ -81,6 +87,33 @@ def test_the_total_is_of_all_sessions_whatever_the_page(project, client) -> None
     assert first["total"] == second["total"]
     assert first["total"]["runtime_s"] == pytest.approx(60, abs=1)
     assert (first["total"]["steps"], first["total"]["tokens_trained"]) == (3, 30)
+
+
+def test_time_of_a_deleted_session_stays_in_the_total(project, client) -> None:
+    session, token = factories.runtime_make(project)
+    seen_later(session, 60)
+    runtime_heartbeat(session=lease_check(token=token), body=READY)
+    Session.objects.filter(id=session.id).update(state=SessionState.STOPPED, launch_handle=None)
+    session_delete(project=project, session_id=session.id)
+    assert usage(client)["items"] == []
+    assert usage(client)["total"]["runtime_s"] == pytest.approx(60, abs=5)
+
+
+def test_what_the_project_has_now_stands_beside_its_limits(project, bob, client, monkeypatch) -> None:
+    other = Project.objects.exclude(id=project.id).get(memberships__user=bob)
+    gpus = LauncherOptions(name="process", resources=Resources(gpus=2))
+    monkeypatch.setattr(settings, "LAUNCHER", gpus)
+    for owner in (project, other):  # what another project has is not counted
+        ready, _ = factories.runtime_make(owner)
+        factories.session_make(owner)
+        factories.session_make(owner, state=SessionState.STOPPED)
+        for state, size in (("committed", 700), ("committed", 300), ("uploading", 5000)):
+            Checkpoint.objects.create(session=ready, kind="model", state=state, size_bytes=size)
+    free = {"devices": 2, "sessions": 2, "storage_bytes": 1000}
+    assert usage(client)["quotas"] == {name: {"used": used, "limit": None} for name, used in free.items()}
+    call_command("set_quota", project.id, "--devices", "4", "--sessions", "3", "--storage-gib", "1", stdout=StringIO())
+    limits = {name: held["limit"] for name, held in usage(client)["quotas"].items()}
+    assert limits == {"devices": 4, "sessions": 3, "storage_bytes": 1 << 30}
 
 
 def test_every_member_sees_it_and_an_outsider_sees_their_own(project, alice, member, bob) -> None:

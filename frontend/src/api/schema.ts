@@ -648,8 +648,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What each session of the project used, newest first, and all of them together.
-         * @description What each session of the project used, newest first, and all of them together.
+         * What each session of the project used, newest first, all of them together, and what the project has now.
+         * @description What each session of the project used, newest first, all of them together, and what the project has now.
          */
         get: operations["usage_list"];
         put?: never;
@@ -1430,6 +1430,16 @@ export interface components {
             hint: string;
         };
         /**
+         * Held
+         * @description How much of something the project has now, and how much it may have at once; none: as much as there is.
+         */
+        Held: {
+            /** Limit */
+            limit: number | null;
+            /** Used */
+            used: number;
+        };
+        /**
          * InvitationView
          * @description A project that the caller is invited to.
          */
@@ -1680,6 +1690,18 @@ export interface components {
             /** Name */
             name: string;
             role: components["schemas"]["Role"];
+        };
+        /**
+         * Quotas
+         * @description What the project has now. Limits are set by who runs the server, with ``manage.py set_quota``.
+         */
+        Quotas: {
+            /** @description GPUs of its runtimes; a runtime without one counts as one. */
+            devices: components["schemas"]["Held"];
+            /** @description Sessions that have not ended. */
+            sessions: components["schemas"]["Held"];
+            /** @description Committed checkpoints. */
+            storage_bytes: components["schemas"]["Held"];
         };
         /**
          * Role
@@ -2289,12 +2311,15 @@ export interface components {
         /**
          * UsageList
          * @description ``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the project.
+         *
+         *     The time of sessions that were deleted stays in the sum; their steps and tokens went with their record.
          */
         UsageList: {
             /** Items */
             items: components["schemas"]["SessionUsage"][];
             /** Next Cursor */
             next_cursor: string | null;
+            quotas: components["schemas"]["Quotas"];
             total: components["schemas"]["Usage"];
         };
         /**

@@ -73,9 +73,28 @@ class SessionUsage(Usage):
     created_at: datetime
 
 
+class Held(Response):
+    """How much of something the project has now, and how much it may have at once; none: as much as there is."""
+
+    used: int
+    limit: int | None = None
+
+
+class Quotas(Response):
+    """What the project has now. Limits are set by who runs the server, with ``manage.py set_quota``."""
+
+    devices: Held = Field(description="GPUs of its runtimes; a runtime without one counts as one.")
+    sessions: Held = Field(description="Sessions that have not ended.")
+    storage_bytes: Held = Field(description="Committed checkpoints.")
+
+
 class UsageList(Response):
-    """``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the project."""
+    """``GET /v1/usage``: one page of sessions, newest first, and the sum over all sessions of the project.
+
+    The time of sessions that were deleted stays in the sum; their steps and tokens went with their record.
+    """
 
     items: list[SessionUsage]
     total: Usage
+    quotas: Quotas
     next_cursor: str | None = None
