@@ -22,6 +22,7 @@ from gpu_runtime.weights.ipc import handles_write
 from gpu_runtime.weights.shared import WeightFile
 
 from .lora import adapters_add, adapters_off, plain_weights
+from .linear import linear_layers_use_onednn
 from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, pack, pack_row
@@ -45,6 +46,8 @@ class RankTrainer:
         ).to(self.device)
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
+        if spec.device == "cpu":
+            linear_layers_use_onednn(policy)
         trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
         optimizer = GuardedAdamW(trained, self.config, self.device)
         self.engine, *_ = deepspeed.initialize(model=policy, optimizer=optimizer, config=self._deepspeed_config())
@@ -58,6 +61,8 @@ class RankTrainer:
         if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
             reference = Policy.load(spec.base_model_path, self.dtype, device=spec.device)
             self.reference = reference.to(self.device).eval().requires_grad_(False)
+            if spec.device == "cpu":
+                linear_layers_use_onednn(self.reference)
 
     def _deepspeed_config(self) -> dict[str, object]:
         # managed_gradient_accumulation off: the caller says when to step, as the primitives need it. The batch
