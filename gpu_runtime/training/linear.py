@@ -1,8 +1,8 @@
 """Linear layers of a trainer on a CPU: y = x W^T + b and its derivatives through oneDNN's matrix products.
 
-torch multiplies float32 matrices with MKL, which uses half of what an AVX-512 processor of another maker can do; oneDNN,
-which comes with torch, asks the processor. On an AMD EPYC the products of a small model's layers take 0.4 to 0.5 of the
-time, forward and backward. Sums run in another order, so results differ by float32's rounding.
+torch multiplies float32 matrices with MKL, which uses half of what an AVX-512 processor of another maker can do;
+oneDNN, which comes with torch, asks the processor. On an AMD EPYC the products of a small model's layers take 0.4 to
+0.5 of the time, forward and backward. Sums run in another order, so results differ by float32's rounding.
 
 Shapes: x ``[..., K]``, W ``[N, K]``, y and its gradient g ``[..., N]``:  dx = g W,  dW = g^T x,  db = sum of g.
 """

@@ -21,8 +21,8 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.weights.ipc import handles_write
 from gpu_runtime.weights.shared import WeightFile
 
-from .lora import adapters_add, adapters_off, plain_weights
 from .linear import linear_layers_use_onednn
+from .lora import adapters_add, adapters_off, plain_weights
 from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, pack, pack_row
