@@ -10,7 +10,7 @@ from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectV
 from tinkerscript.wire.audit import AuditPage
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
-from tinkerscript.wire.episodes import EpisodeBegun, EpisodeList, EpisodeView
+from tinkerscript.wire.episodes import EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
 from tinkerscript.wire.events import EventPage
 from tinkerscript.wire.projects import MemberList, MemberView, ProjectList, UsageList
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadPlan
@@ -86,6 +86,7 @@ route("GET", CHECKPOINT + "/download", checkpoints.checkpoint_download, fetch, C
 # Checked here, answered by the session's gateway, which also keeps them from happening twice.
 route("POST", SESSION + "/episodes", episodes.episode_begin, play, EpisodeBegun, status=201)
 route("GET", SESSION + "/episodes", episodes.episode_list, read, EpisodeList)
+route("GET", SESSION + "/episodes/export", episodes.episode_export, read, EpisodeExport, audit=True)
 route("GET", EPISODE, episodes.episode_get, read, EpisodeView)
 route("GET", EPISODE + "/calls", episodes.episode_calls, read, EpisodeCalls)
 route("POST", EPISODE + "/end", episodes.episode_end, play, EpisodeView)

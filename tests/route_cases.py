@@ -37,6 +37,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", C + "/download"): None,
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,
+    ("GET", S + "/episodes/export"): None,
     ("GET", E): None,
     ("GET", E + "/calls"): None,
     ("POST", E + "/end"): {"output": {"reward": 1.0}},

@@ -1,10 +1,11 @@
-"""Episodes: checked here, answered by the session's gateway."""
+"""Episodes: checked here, answered by the session's gateway; but those that are archived come from the store."""
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query
 
 from api.forward import forward
-from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd
+from console.sessions import archive
+from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodeExport
 
 
 async def episode_begin(request: HttpRequest, session_id: str, body: EpisodeBegin) -> HttpResponse:
@@ -17,6 +18,11 @@ async def episode_list(
 ) -> HttpResponse:
     """The session's episodes, newest first."""
     return await forward(request, session_id, "episodes")
+
+
+def episode_export(request: HttpRequest, session_id: str) -> EpisodeExport:
+    """Presigned URLs of the archive: every episode that has ended, as Parquet."""
+    return archive.archive_export(project=request.auth.project, session_id=session_id)
 
 
 async def episode_get(request: HttpRequest, session_id: str, episode_id: str) -> HttpResponse:

@@ -82,6 +82,21 @@ class Checkpoint(models.Model):
     committed_at = models.DateTimeField(null=True)
 
 
+class ArchivePart(models.Model):
+    """One Parquet file of ended episodes. ``number`` begins at 1; an episode is in one part alone."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="archive_parts")
+    number = models.PositiveIntegerField()
+    episodes = models.PositiveIntegerField()
+    path = models.CharField(max_length=40)  # its name for those who download it
+    size_bytes = models.PositiveBigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    committed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "number"], name="archive_part_once")]
+
+
 class Removal(models.Model):
     """Objects of the store that were deleted and are still to go: all whose key begins with ``prefix``."""
 
@@ -95,6 +110,7 @@ class Upload(models.Model):
     id = models.CharField(primary_key=True, max_length=40, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="uploads")
     checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, null=True)
+    archive = models.JSONField(null=True)  # {"part", "episodes"}; with neither it is a copy of the journal
     files = models.JSONField()  # [{"path", "size_bytes", "sha256", "key", "upload_id"}]
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -3,7 +3,7 @@
 from django.db.models import Sum
 
 from console.errors import QuotaExceeded
-from console.sessions.models import Checkpoint, Session
+from console.sessions.models import ArchivePart, Checkpoint, Session
 from console.sessions.moves import WITH_RUNTIME
 from console.sessions.queue import devices_each
 from console.sessions.states import ENDED
@@ -39,7 +39,7 @@ def session_quota_check(*, project: Project) -> None:
 
 
 def storage_quota_check(*, project: Project) -> None:
-    """Raises QuotaExceeded when the project's checkpoints fill what it may store.
+    """Raises QuotaExceeded when the project's checkpoints and archived episodes fill what it may store.
 
     Automatic ones are written all the same: without them a session could lose what it learned.
     """
@@ -48,9 +48,9 @@ def storage_quota_check(*, project: Project) -> None:
     used = _storage_used(project)
     if used >= project.storage_quota_bytes:
         raise QuotaExceeded(
-            f"This project stores {used / GIB:.2f} GiB of checkpoints and may store "
+            f"This project stores {used / GIB:.2f} GiB of checkpoints and episodes and may store "
             f"{project.storage_quota_bytes / GIB:.2f} GiB.",
-            hint="Delete checkpoints that you no longer need.",
+            hint="Delete checkpoints, or sessions that have ended, that you no longer need.",
             details={"limit": project.storage_quota_bytes, "used": used},
         )
 
@@ -61,4 +61,5 @@ def _sessions_used(project: Project) -> int:
 
 def _storage_used(project: Project) -> int:
     committed = Checkpoint.objects.filter(session__project=project, state=CheckpointState.COMMITTED)
-    return committed.aggregate(total=Sum("size_bytes"))["total"] or 0
+    archived = ArchivePart.objects.filter(session__project=project)
+    return sum(rows.aggregate(total=Sum("size_bytes"))["total"] or 0 for rows in (committed, archived))

@@ -9,6 +9,7 @@ from django.utils import timezone
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.live.services import event_record
 from console.sessions import storage
+from console.sessions.archive import part_commit, part_key
 from console.sessions.checkpoints import checkpoint_key
 from console.sessions.leases import lease_lock
 from console.sessions.models import Checkpoint, Session, Upload
@@ -35,17 +36,16 @@ def upload_open(*, session: Session, body: UploadOpen) -> UploadPlan:
     checkpoint = _checkpoint_for(session, body)
     files = []
     for file in body.files:
-        key = (
-            checkpoint_key(checkpoint, file.path)
-            if checkpoint
-            else f"sessions/{session.id}/journal/{file.sha256}.sqlite3"
-        )
+        key = _key(session, checkpoint, body, file)
         files.append(file.model_dump() | {"key": key, "upload_id": storage.multipart_open(key)})
     with transaction.atomic():
         lease_lock(session)
         if checkpoint is not None:
             _checkpoint_uploading(checkpoint, body)
-        upload = Upload.objects.create(id=new_id("upl"), session=session, checkpoint=checkpoint, files=files)
+        archive = {"part": body.part, "episodes": body.episodes} if body.kind == "archive" else None
+        upload = Upload.objects.create(
+            id=new_id("upl"), session=session, checkpoint=checkpoint, archive=archive, files=files
+        )
     return UploadPlan(
         upload_id=upload.id, checkpoint_id=checkpoint.id if checkpoint else None, files=[_plan(file) for file in files]
     )
@@ -63,7 +63,10 @@ def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> Up
     checkpoint = upload.checkpoint
     if checkpoint is None:
         _complete(upload, body)
-        _journal_commit(session, upload)
+        if upload.archive is not None:
+            part_commit(session=session, upload=upload)
+        else:
+            _journal_commit(session, upload)
         return UploadCommitted(checkpoint_id=None)
     if checkpoint.state != CheckpointState.COMMITTED:
         _complete(upload, body)
@@ -83,13 +86,25 @@ def _check_paths(body: UploadOpen) -> None:
             raise InvalidRequest(f"{MANIFEST} is written by the server, last.")
     if len(set(paths)) != len(paths):
         raise InvalidRequest("A path stands twice in this upload.")
-    if body.kind == "journal" and (len(paths) != 1 or body.checkpoint_id):
-        raise InvalidRequest("A journal is one file and belongs to no checkpoint.")
+    if body.kind in {"journal", "archive"} and (len(paths) != 1 or body.checkpoint_id):
+        raise InvalidRequest(f"A {body.kind} is one file and belongs to no checkpoint.")
+    if (body.kind == "archive") != (body.part is not None):
+        raise InvalidRequest("An archive has a part, and nothing else does.")
+    if body.part is not None and paths != [f"part-{body.part:06d}.parquet"]:
+        raise InvalidRequest("A part of an archive is named for its number.")
+
+
+def _key(session: Session, checkpoint: Checkpoint | None, body: UploadOpen, file: ManifestFile) -> str:
+    if checkpoint is not None:
+        return checkpoint_key(checkpoint, file.path)
+    if body.kind == "archive":
+        return part_key(session, file.sha256)
+    return f"sessions/{session.id}/journal/{file.sha256}.sqlite3"
 
 
 def _checkpoint_for(session: Session, body: UploadOpen) -> Checkpoint | None:
     """The row to write to; an automatic checkpoint's is made in memory and saved with the plan."""
-    if body.kind == "journal":
+    if body.kind in {"journal", "archive"}:
         return None
     if body.checkpoint_id is None:
         return Checkpoint(session=session, kind=body.kind)
@@ -203,7 +218,7 @@ def _journal_commit(session: Session, upload: Upload) -> None:
         previous = lease_lock(session).journal
         journal = {name: file[name] for name in ("path", "size_bytes", "sha256", "key")}
         Session.objects.filter(id=session.id).update(journal=journal)
-        Upload.objects.filter(session=session, checkpoint=None).exclude(id=upload.id).delete()
+        Upload.objects.filter(session=session, checkpoint=None, archive__isnull=True).exclude(id=upload.id).delete()
     if previous and previous["key"] != file["key"]:
         storage.delete([previous["key"]])
 

@@ -3,19 +3,19 @@
 import hashlib
 import json
 import urllib.error
-import urllib.request
 
 import factories
 import pytest
 from django.utils import timezone
+from store_calls import fetch, opening, put, write
 
 from console.errors import Conflict, InvalidRequest, NotFound, StaleLease, StorageUnavailable
 from console.live.models import EventRecord
 from console.scheduling.processes import wait_until
 from console.sessions import checkpoints, embedded_s3, leases, storage, uploads
 from console.sessions.models import Session
-from tinkerscript.wire.checkpoints import Manifest, ManifestFile
-from tinkerscript.wire.runtime import UploadCommit, UploadedFile, UploadOpen, UploadPlan
+from tinkerscript.wire.checkpoints import Manifest
+from tinkerscript.wire.runtime import UploadCommit, UploadedFile
 
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": b"weights" * 1000, "tokenizer/vocab.txt": b"", "x": b"1"}
 
@@ -25,35 +25,6 @@ def running(project, embedded_s3):
     """A session with a runtime: the row as the runtime's lease opens it."""
     _session, token = factories.runtime_make(project)
     return leases.lease_check(token=token)
-
-
-def opening(files: dict[str, bytes], **fields) -> UploadOpen:
-    listed = [
-        ManifestFile(path=path, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-        for path, data in files.items()
-    ]
-    return UploadOpen(**({"kind": "model", "step": 7, "files": listed} | fields))
-
-
-def put(url: str, data: bytes) -> str:
-    request = urllib.request.Request(url, data=data, method="PUT")
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        return answer.headers["ETag"]
-
-
-def write(plan: UploadPlan, files: dict[str, bytes]) -> UploadCommit:
-    """What a runtime does with a plan."""
-    done = []
-    for file in plan.files:
-        data, size = files[file.path], file.part_size_bytes
-        etags = [put(url, data[i * size : (i + 1) * size]) for i, url in enumerate(file.part_urls)]
-        done.append(UploadedFile(path=file.path, etags=etags))
-    return UploadCommit(files=done)
-
-
-def fetch(url: str, headers: dict[str, str] | None = None) -> bytes:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=20) as answer:
-        return answer.read()
 
 
 def test_an_ordered_checkpoint_is_written_committed_and_read_back(project, running):

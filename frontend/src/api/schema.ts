@@ -440,6 +440,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/episodes/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Presigned URLs of the archive: every episode that has ended, as Parquet.
+         * @description Presigned URLs of the archive: every episode that has ended, as Parquet.
+         */
+        get: operations["episode_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/episodes/{episode_id}": {
         parameters: {
             query?: never;
@@ -1203,6 +1223,50 @@ export interface components {
             output: components["schemas"]["WorkflowOutput"];
         };
         /**
+         * EpisodeExport
+         * @description ``GET .../episodes/export``: what has been archived; ask again when ``expires_at`` has passed.
+         *
+         *     An episode is archived once nothing about it can change: with the next checkpoint, or when the session is suspended
+         *     or stopped.
+         */
+        EpisodeExport: {
+            /**
+             * Episodes
+             * @description In all files.
+             */
+            episodes: number;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Files */
+            files: components["schemas"]["EpisodeFile"][];
+            /** Session Id */
+            session_id: string;
+        };
+        /**
+         * EpisodeFile
+         * @description One Parquet file of the archive, a row for each episode; what its columns are is written in the file.
+         */
+        EpisodeFile: {
+            /** Episodes */
+            episodes: number;
+            /**
+             * Part
+             * @description Its number, from 1 without a gap. An episode is in one part alone.
+             */
+            part: number;
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
+            /** Url */
+            url: string;
+        };
+        /**
          * EpisodeList
          * @description One page, newest first.
          */
@@ -1700,7 +1764,7 @@ export interface components {
             devices: components["schemas"]["Held"];
             /** @description Sessions that have not ended. */
             sessions: components["schemas"]["Held"];
-            /** @description Committed checkpoints. */
+            /** @description Committed checkpoints and archived episodes. */
             storage_bytes: components["schemas"]["Held"];
         };
         /**
@@ -3403,6 +3467,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeBegun"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_export: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeExport"];
                 };
             };
             /** @description Refused or failed */

@@ -1,11 +1,13 @@
 """Episodes: begin, end, abandon, and what became of them."""
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from pydantic import Field, FiniteFloat
 
 from .base import Request, Response
+from .checkpoints import DownloadFile
 
 
 class EpisodeState(StrEnum):
@@ -113,3 +115,23 @@ class EpisodeList(Response):
 
     items: list[EpisodeView]
     next_cursor: str | None = None
+
+
+class EpisodeFile(DownloadFile):
+    """One Parquet file of the archive, a row for each episode; what its columns are is written in the file."""
+
+    part: int = Field(description="Its number, from 1 without a gap. An episode is in one part alone.")
+    episodes: int
+
+
+class EpisodeExport(Response):
+    """``GET .../episodes/export``: what has been archived; ask again when ``expires_at`` has passed.
+
+    An episode is archived once nothing about it can change: with the next checkpoint, or when the session is suspended
+    or stopped.
+    """
+
+    session_id: str
+    episodes: int = Field(description="In all files.")
+    files: list[EpisodeFile]
+    expires_at: datetime

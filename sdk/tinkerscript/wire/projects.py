@@ -85,7 +85,7 @@ class Quotas(Response):
 
     devices: Held = Field(description="GPUs of its runtimes; a runtime without one counts as one.")
     sessions: Held = Field(description="Sessions that have not ended.")
-    storage_bytes: Held = Field(description="Committed checkpoints.")
+    storage_bytes: Held = Field(description="Committed checkpoints and archived episodes.")
 
 
 class UsageList(Response):

@@ -33,7 +33,7 @@ class ResumePoint(Response):
 
 
 class Assignment(Response):
-    """``POST /v1/runtime/register``: everything a runtime needs to know, and no credential but these two keys.
+    """``POST /v1/runtime/register``: everything a runtime needs to know, and no credential but these keys.
 
     ``episode_signing_key`` (hex) signs this session's episode keys and no other's.
     """
@@ -44,6 +44,9 @@ class Assignment(Response):
     config: SessionConfig
     public_url: str = Field(description="The origin that clients see; base_url is this plus /openai/v1.")
     episode_signing_key: str
+    previous_episode_signing_keys: list[str] = Field(
+        [], description="What signed keys before the server's secret was rotated: they are taken, none is made."
+    )
     relay_key: str = Field(description="What the control plane sends in X-Relay-Key on internal calls.")
     lease_seconds: float
     resume_from: ResumePoint | None = None
@@ -112,12 +115,15 @@ class FailureReport(Request):
 class UploadOpen(Request):
     """``POST /v1/runtime/uploads``: say what will be written; be given presigned URLs.
 
-    ``kind`` is a checkpoint's, or ``journal``. ``checkpoint_id`` answers an order; without it a new row is made.
+    ``kind`` is a checkpoint's, ``journal`` or ``archive``. ``checkpoint_id`` answers an order; without it a new row is
+    made. A journal and a part of the archive are one file each and belong to no checkpoint.
     """
 
-    kind: str = Field(pattern="^(state|model|journal)$")
+    kind: str = Field(pattern="^(state|model|journal|archive)$")
     checkpoint_id: str | None = None
     step: int = Field(0, ge=0)
+    part: int | None = Field(None, ge=1, le=999_999, description="Of an archive: its number; they begin at 1.")
+    episodes: int = Field(0, ge=0, description="Of an archive: the episodes in it.")
     files: list[ManifestFile] = Field(min_length=1, max_length=10_000)
 
 
@@ -152,6 +158,6 @@ class UploadCommit(Request):
 
 
 class UploadCommitted(Response):
-    """The checkpoint can be read from now on."""
+    """What was uploaded can be read from now on."""
 
     checkpoint_id: str | None

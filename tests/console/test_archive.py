@@ -1,0 +1,134 @@
+"""The archive of episodes on the server: parts are written under the lease, read by their project, and go with it."""
+
+import json
+
+import factories
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+from store_calls import fetch, opening, write
+
+from console.audit.models import AuditRecord
+from console.errors import Conflict, InvalidRequest, NotFound, QuotaExceeded, StaleLease
+from console.sessions import archive, checkpoints, leases, quotas, removal, storage, uploads
+from console.sessions.models import ArchivePart, Session
+from console.users.models import Project
+from tinkerscript.wire.runtime import UploadOpen
+from tinkerscript.wire.sessions import SessionState
+
+
+@pytest.fixture
+def running(project, embedded_s3):
+    """A session with a runtime: the row as the runtime's lease opens it."""
+    _session, token = factories.runtime_make(project)
+    return leases.lease_check(token=token)
+
+
+def part(number: int, data: bytes, episodes: int = 2) -> UploadOpen:
+    name = f"part-{number:06d}.parquet"
+    return opening({name: data}, kind="archive", step=0, part=number, episodes=episodes)
+
+
+def store(session: Session, number: int, data: bytes) -> None:
+    plan = uploads.upload_open(session=session, body=part(number, data))
+    commit = write(plan, {f"part-{number:06d}.parquet": data})
+    answer = uploads.upload_commit(session=session, upload_id=plan.upload_id, body=commit)
+    assert (plan.checkpoint_id, answer.checkpoint_id) == (None, None)
+
+
+def export(project: Project, session: Session) -> dict[int, bytes]:
+    """What each part holds, as its URL serves it."""
+    told = archive.archive_export(project=project, session_id=session.id)
+    assert told.episodes == 2 * len(told.files)
+    return {file.part: fetch(file.url) for file in told.files}
+
+
+@pytest.mark.parametrize("state", [SessionState.READY, SessionState.SUSPENDED, SessionState.STOPPED])
+def test_every_part_is_exported_in_order_whatever_the_session_does(project, running, state) -> None:
+    store(running, 1, b"first")
+    store(running, 2, b"second")
+    Session.objects.filter(id=running.id).update(state=state)
+    assert export(project, running) == {1: b"first", 2: b"second"}
+    told = archive.archive_export(project=project, session_id=running.id)
+    assert [file.path for file in told.files] == ["part-000001.parquet", "part-000002.parquet"]
+    assert 0 < (told.expires_at - timezone.now()).total_seconds() <= 900
+
+
+def test_a_part_that_is_stored_again_is_there_once(project, running) -> None:
+    store(running, 1, b"first")
+    store(running, 1, b"first")
+    assert export(project, running) == {1: b"first"}
+    store(running, 1, b"written by another version")
+    assert export(project, running) == {1: b"written by another version"}
+    assert len(list(storage.keys_under(f"sessions/{running.id}/episodes/"))) == 1
+
+
+def test_a_copy_of_the_journal_under_way_beside_a_part_keeps_neither_from_its_commit(project, running) -> None:
+    journal = {"journal.sqlite3": b"rows"}
+    opened = uploads.upload_open(session=running, body=opening(journal, kind="journal"))
+    plan = uploads.upload_open(session=running, body=part(1, b"first"))
+    uploads.upload_commit(session=running, upload_id=opened.upload_id, body=write(opened, journal))
+    commit = write(plan, {"part-000001.parquet": b"first"})
+    uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    assert export(project, running) == {1: b"first"}
+    assert leases.runtime_register(session=running).journal.size_bytes == 4
+
+
+def test_nothing_archived_yet_is_said_with_when_it_will_be(project, running) -> None:
+    uploads.upload_open(session=running, body=part(1, b"not committed"))
+    with pytest.raises(Conflict) as refused:
+        archive.archive_export(project=project, session_id=running.id)
+    assert "checkpoint" in refused.value.hint
+
+
+def test_another_project_is_told_that_there_is_no_such_session(running, bob) -> None:
+    store(running, 1, b"first")
+    with pytest.raises(NotFound):
+        archive.archive_export(project=Project.objects.get(memberships__user=bob), session_id=running.id)
+
+
+def test_a_runtime_that_lost_its_lease_archives_nothing(running) -> None:
+    plan = uploads.upload_open(session=running, body=part(1, b"first"))
+    commit = write(plan, {"part-000001.parquet": b"first"})
+    leases.lease_issue(session=Session.objects.get(id=running.id))
+    with pytest.raises(StaleLease):
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
+    assert not ArchivePart.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "fields", [{"part": None}, {"checkpoint_id": "ckp_1"}, {"part": 2}, {"kind": "journal"}, {"kind": "state"}]
+)
+def test_a_part_that_is_not_one_is_refused(running, fields) -> None:
+    body = part(1, b"first").model_copy(update=fields)
+    with pytest.raises(InvalidRequest):
+        uploads.upload_open(session=running, body=body)
+    two = opening({"part-000001.parquet": b"1", "b": b"2"}, kind="archive", part=1)
+    with pytest.raises(InvalidRequest):
+        uploads.upload_open(session=running, body=two)
+
+
+def test_the_urls_of_an_export_are_in_the_audit_log(project, running, api_key, client_for) -> None:
+    store(running, 1, b"first")
+    answer = client_for(api_key).get(f"/v1/sessions/{running.id}/episodes/export")
+    assert answer.status_code == 200 and answer.json()["files"][0]["part"] == 1
+    written = [json.loads(row.content) for row in AuditRecord.objects.all()]
+    assert [entry["target"] for entry in written if entry["action"] == "episode_export"] == [{"session_id": running.id}]
+
+
+def test_archived_episodes_count_as_stored(project, running) -> None:
+    store(running, 1, b"first")
+    assert quotas._storage_used(project) == 5
+    ArchivePart.objects.update(size_bytes=1 << 30)
+    call_command("set_quota", project.id, "--storage-gib", "1")
+    project.refresh_from_db()
+    with pytest.raises(QuotaExceeded, match=r"1\.00 GiB of checkpoints and episodes"):
+        checkpoints.checkpoint_request(project=project, session_id=running.id, kind="model")
+
+
+def test_the_archive_goes_with_its_session(project, running) -> None:
+    store(running, 1, b"first")
+    Session.objects.filter(id=running.id).update(state=SessionState.STOPPED, launch_handle=None)
+    removal.session_delete(project=project, session_id=running.id)
+    removal.removals_finish()
+    assert list(storage.keys_under(f"sessions/{running.id}/")) == [] and not ArchivePart.objects.exists()
