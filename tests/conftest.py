@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator
 
 import factories
 import pytest
+from asgiref.sync import SyncToAsync
 from django.conf import settings
 from django.core.cache import cache
+from django.db import connections
 from django.test import Client
 
 from console.sessions import embedded_s3 as server
@@ -18,6 +20,13 @@ from tinkerscript.wire.account import Role
 def bundled_model() -> None:
     """The catalogue looks for a folder; what is in it matters to runtimes only."""
     (settings.DATA / "models" / factories.BASE_MODEL).mkdir(parents=True, exist_ok=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """The test database, which PostgreSQL drops only once nobody uses it: asgiref's thread outlives its last test."""
+    yield
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result(10)
 
 
 @pytest.fixture
