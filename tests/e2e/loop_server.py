@@ -61,7 +61,7 @@ class LoopServer:
         """SIGKILL ``up``; the kernel ends its children with it."""
         self._up.kill()
         self._collect()
-        until(lambda: self._left("console.asgi") == [] and self._left("weed") == [], "the children of up ended")
+        until(lambda: self._left("console.serve") == [] and self._left("weed") == [], "the children of up ended")
 
     def terminate(self) -> None:
         """SIGTERM ``up``; it ends the runtimes too. Our reconciler pauses, as the server's own would end with it."""
