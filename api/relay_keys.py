@@ -6,7 +6,7 @@ from functools import lru_cache
 from django.conf import settings
 
 from api.relay_refusals import Refusal
-from console.sessions.leases import episode_signing_key
+from console.sessions.leases import episode_signing_keys
 from tinkerscript.wire.episode_key import BadEpisodeKey, EpisodeClaim, read, verify
 
 KEY_LENGTH_MAX = 1024
@@ -22,7 +22,7 @@ def claim_of(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
     try:
         if len(token) > KEY_LENGTH_MAX or not token.isascii():
             raise BadEpisodeKey("not an episode key")
-        return verify(token, _signing_key(read(token).session_id), now=time.time())
+        return verify(token, *_signing_keys(read(token).session_id), now=time.time())
     except BadEpisodeKey as error:
         if error.expired:
             raise Refusal(410, "episode_closed", "This episode is over: begin another one.") from None
@@ -34,8 +34,8 @@ def _value(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _signing_key(session_id: str) -> bytes:
-    return episode_signing_key(session_id=session_id)
+def _signing_keys(session_id: str) -> list[bytes]:
+    return episode_signing_keys(session_id=session_id)
 
 
 def _refused(message: str) -> Refusal:

@@ -10,6 +10,7 @@ TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once
 TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm; their settings: launchers/options.py
 TINKERSCRIPT_RUNTIME_SERVER_URL http://127.0.0.1:PORT origin at which runtimes find the server
 TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
+TINKERSCRIPT_SECRET_KEY_PREVIOUS                   the one before it: what it signed is still taken
 TINKERSCRIPT_METRICS_TOKEN                         what Prometheus sends to read /metrics; without it: this machine only
 TINKERSCRIPT_DEBUG      0                          1: error pages with tracebacks, any folder is a base model
 TINKERSCRIPT_EMAIL_VERIFICATION optional           none, optional or mandatory
@@ -48,9 +49,17 @@ PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", sch
 INTERNAL_URL = f"http://{'127.0.0.1' if HOST in ('0.0.0.0', '::') else HOST}:{PORT}"
 RUNTIME_SERVER_URL = read_url("TINKERSCRIPT_RUNTIME_SERVER_URL", INTERNAL_URL, schemes=("http", "https"))
 DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
-SECRET_KEY = read_text("TINKERSCRIPT_SECRET_KEY", "") or read_or_create(
-    DATA / "secret_key", lambda: secrets.token_urlsafe(64)
-)
+# Where the server keeps the secret that it made: the key in force, and in a second line the one before it.
+SECRET_KEY_FILE = DATA / "secret_key"
+if SECRET_KEY_IS_GIVEN := bool(read_text("TINKERSCRIPT_SECRET_KEY", "")):
+    _keys = [read_text("TINKERSCRIPT_SECRET_KEY", ""), read_text("TINKERSCRIPT_SECRET_KEY_PREVIOUS", "")]
+else:
+    if read_text("TINKERSCRIPT_SECRET_KEY_PREVIOUS", ""):
+        raise ImproperlyConfigured("TINKERSCRIPT_SECRET_KEY_PREVIOUS does nothing without TINKERSCRIPT_SECRET_KEY.")
+    _keys = read_or_create(SECRET_KEY_FILE, lambda: secrets.token_urlsafe(64)).split()
+    if not _keys:
+        raise ImproperlyConfigured(f"{SECRET_KEY_FILE} is empty: restore it from a backup.")
+SECRET_KEY, SECRET_KEY_FALLBACKS = _keys[0], [key for key in _keys[1:] if key]
 # The relay hands requests to any host name that reaches it; cookies and CSRF are bound to PUBLIC_URL below.
 ALLOWED_HOSTS = ["*"]
 METRICS_TOKEN = read_text("TINKERSCRIPT_METRICS_TOKEN", "")

@@ -15,7 +15,7 @@ def webhook_list(request: HttpRequest) -> WebhookList:
 def webhook_create(request: HttpRequest, body: WebhookCreate) -> WebhookCreated:
     """Subscribe an address; the secret that signs is in this answer and nowhere else."""
     webhook = services.webhook_create(project=request.auth.project, url=body.url, topics=body.topics)
-    return webhook_created(webhook, services.webhook_secret(webhook))
+    return webhook_created(webhook, services.webhook_secrets(webhook)[0])
 
 
 def webhook_delete(request: HttpRequest, webhook_id: str) -> None:

@@ -1,6 +1,6 @@
 """The embedded object store: one SeaweedFS process on loopback, with ports and credentials of its own.
 
-Everything about it lives under DATA/s3: credentials.json (made once, mode 0600), ports.json, data/, weed.log.
+Everything about it lives under DATA/s3: credentials.json (mode 0600), ports.json, data/, weed.log.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from console.private_files import read_or_create
+from console.private_files import read_or_create, replace
 
 ROLES = ("master", "volume", "filer", "s3", "admin")
 # SeaweedFS takes each port plus 10000 too (gRPC); both stay below the range that the system hands to clients.
@@ -36,6 +36,11 @@ class WeedMissing(RuntimeError):
 def credentials_get(data: Path) -> dict[str, str]:
     """``access_key``, ``secret_key`` and the keys that guard SeaweedFS's own ports, made at the first call."""
     return json.loads(read_or_create(data / "s3" / "credentials.json", _new_credentials))
+
+
+def credentials_rotate(data: Path) -> None:
+    """Other ones from the next start on, while no server runs: a running one knows the old ones alone."""
+    replace(data / "s3" / "credentials.json", _new_credentials())
 
 
 def ports_get(data: Path) -> dict[str, int]:

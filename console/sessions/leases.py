@@ -86,9 +86,10 @@ def relay_key(*, session_id: str) -> str:
     return hmac.new(settings.SECRET_KEY.encode(), f"relay-key|{session_id}".encode(), hashlib.sha256).hexdigest()
 
 
-def episode_signing_key(*, session_id: str) -> bytes:
-    """The key that signs this session's episode keys."""
-    return episode_key.session_key(settings.SECRET_KEY.encode(), session_id)
+def episode_signing_keys(*, session_id: str) -> list[bytes]:
+    """The key that signs this session's episode keys; after it the one that signed them before a rotation, if any."""
+    secrets_of_server = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return [episode_key.session_key(secret.encode(), session_id) for secret in secrets_of_server]
 
 
 def runtime_register(*, session: Session) -> Assignment:
@@ -107,13 +108,15 @@ def runtime_register(*, session: Session) -> Assignment:
                 progress_at=timezone.now(),
                 **_renewed(),
             )
+    signing_key, *previous_keys = episode_signing_keys(session_id=row.id)
     return Assignment(
         session_id=row.id,
         base_model=row.base_model,
         base_model_path=model.path,
         config=SessionConfig.model_validate(row.config),
         public_url=settings.PUBLIC_URL,
-        episode_signing_key=episode_signing_key(session_id=row.id).hex(),
+        episode_signing_key=signing_key.hex(),
+        previous_episode_signing_keys=[key.hex() for key in previous_keys],
         relay_key=relay_key(session_id=row.id),
         lease_seconds=settings.LEASE_S,
         resume_from=_resume_point(row),

@@ -164,7 +164,8 @@ def ready_wait(*, timeout_s: float, stopped: Callable[[], bool] = lambda: False)
     while True:
         try:
             bucket_ensure()
-            put("health", b"")
+            put("health", b"ready")  # not empty: an empty object takes no volume, and needs none to be there yet
+            get("health")
             return
         except StorageUnavailable:
             if time.monotonic() > deadline or stopped():

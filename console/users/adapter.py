@@ -1,17 +1,14 @@
 """How django-allauth does things here: users like everybody else's, second factors encrypted."""
 
-import base64
-import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
 from urllib.parse import urlsplit
 
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter
-from cryptography.fernet import Fernet
 from django.conf import settings
 from django.db import transaction
 
+from console.users.sealing import seal, unseal
 from console.users.services import project_create_default
 
 
@@ -43,12 +40,7 @@ class MFAAdapter(DefaultMFAAdapter):
     """Keeps the secrets of authenticators encrypted: the database alone makes no codes."""
 
     def encrypt(self, text: str) -> str:
-        return _cipher(settings.SECRET_KEY).encrypt(text.encode()).decode()
+        return seal(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        return _cipher(settings.SECRET_KEY).decrypt(encrypted_text.encode()).decode()
-
-
-@lru_cache(maxsize=2)
-def _cipher(server_secret: str) -> Fernet:
-    return Fernet(base64.urlsafe_b64encode(hashlib.sha256(f"mfa|{server_secret}".encode()).digest()))
+        return unseal(encrypted_text)

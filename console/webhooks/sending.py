@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from console.webhooks.addresses import AddressRefused, PublicResolver, url_problem
 from console.webhooks.models import Delivery
-from console.webhooks.services import webhook_secret
+from console.webhooks.services import webhook_secrets
 from tinkerscript.webhooks import HEADER, sign
 from tinkerscript.wire.webhooks import DeliveryState
 
@@ -56,7 +56,7 @@ async def _post(client: aiohttp.ClientSession, delivery: Delivery) -> tuple[int 
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "TinkerScript-Webhooks/1",
-        HEADER: sign(body, webhook_secret(webhook), at=int(time.time())),
+        HEADER: sign(body, *webhook_secrets(webhook), at=int(time.time())),
     }
     try:
         async with client.post(webhook.url, data=body, headers=headers, allow_redirects=False) as answer:

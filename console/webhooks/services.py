@@ -28,10 +28,14 @@ def webhook_create(*, project: Project, url: str, topics: list[WebhookTopic]) ->
     return Webhook.objects.create(project=project, url=url, topics=sorted(set(topics)))
 
 
-def webhook_secret(webhook: Webhook) -> str:
-    """What signs its deliveries. It is shown when the webhook is made; another one needs another webhook."""
-    mac = hmac.new(settings.SECRET_KEY.encode(), f"webhook|{webhook.id}".encode(), hashlib.sha256)
-    return f"whsec_{mac.hexdigest()}"
+def webhook_secrets(webhook: Webhook) -> list[str]:
+    """What signs its deliveries. The first is shown when the webhook is made; another one needs another webhook.
+
+    A second one is what the first was before the server's secret was rotated: receivers who know that are served too.
+    """
+    message = f"webhook|{webhook.id}".encode()
+    keys = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return [f"whsec_{hmac.new(key.encode(), message, hashlib.sha256).hexdigest()}" for key in keys]
 
 
 def webhook_list(*, project: Project) -> QuerySet[Webhook]:

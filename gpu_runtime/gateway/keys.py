@@ -11,11 +11,15 @@ from tinkerscript.wire.runtime import Assignment
 
 
 class EpisodeKeys:
-    """Signs with the one key that this session was assigned; ``now`` is Unix time."""
+    """Signs with the one key that this session was assigned; ``now`` is Unix time.
+
+    What the key before it signed is taken too: an episode stays open while the server's secret is rotated.
+    """
 
     def __init__(self, assignment: Assignment, now: Callable[[], float]) -> None:
         self._assignment, self._now = assignment, now
         self._key = bytes.fromhex(assignment.episode_signing_key)
+        self._previous = [bytes.fromhex(key) for key in assignment.previous_episode_signing_keys]
 
     def begun(self, record: EpisodeRecord, policy_version: int, key_id: str) -> EpisodeBegun:
         """What the beginner of an episode is told; the same key however often it is asked.
@@ -40,7 +44,7 @@ class EpisodeKeys:
             claim = episode_key.read(key)
             if claim.session_id != self._assignment.session_id:
                 raise BadKey("this key belongs to another session", openai_code="invalid_api_key")
-            episode_key.verify(key, self._key, now=self._now())
+            episode_key.verify(key, self._key, *self._previous, now=self._now())
         except episode_key.BadEpisodeKey as error:
             if error.expired:
                 raise EpisodeClosed("the episode of this key has expired") from None

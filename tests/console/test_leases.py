@@ -51,7 +51,7 @@ def test_a_runtime_registers_loads_and_becomes_ready(project):
     assert assignment.session_id == session.id
     assert assignment.base_model_path.endswith(factories.BASE_MODEL)
     assert assignment.config.grpo_n == 8
-    assert bytes.fromhex(assignment.episode_signing_key) == leases.episode_signing_key(session_id=session.id)
+    assert [bytes.fromhex(assignment.episode_signing_key)] == leases.episode_signing_keys(session_id=session.id)
     assert assignment.relay_key == leases.relay_key(session_id=session.id)
     assert assignment.resume_from is None and assignment.journal is None
     session.refresh_from_db()
@@ -82,7 +82,7 @@ def test_registering_again_answers_the_same_and_moves_nothing(project):
 def test_the_keys_of_two_sessions_differ(project):
     one, two = (factories.session_make(project).id for _ in range(2))
     assert leases.relay_key(session_id=one) != leases.relay_key(session_id=two)
-    assert leases.episode_signing_key(session_id=one) != leases.episode_signing_key(session_id=two)
+    assert leases.episode_signing_keys(session_id=one) != leases.episode_signing_keys(session_id=two)
 
 
 def test_a_replaced_lease_changes_nothing(project):

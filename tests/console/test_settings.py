@@ -92,6 +92,17 @@ def test_the_secret_key_is_made_once_private_and_kept(tmp_path):
     assert stat.S_IMODE((tmp_path / "data" / "secret_key").stat().st_mode) == 0o600
 
 
+def test_the_secret_before_the_present_one_is_read_from_the_second_line_or_the_environment(tmp_path):
+    say = "print(s.SECRET_KEY, s.SECRET_KEY_FALLBACKS)"
+    assert read(tmp_path, say, TINKERSCRIPT_SECRET_KEY="b").stdout.strip() == "b []"
+    given = {"TINKERSCRIPT_SECRET_KEY": "b", "TINKERSCRIPT_SECRET_KEY_PREVIOUS": "a"}
+    assert read(tmp_path, say, **given).stdout.strip() == "b ['a']"
+    (tmp_path / "data" / "secret_key").write_text("d\nc\n")
+    assert read(tmp_path, say).stdout.strip() == "d ['c']"
+    (tmp_path / "data" / "secret_key").write_text("")
+    assert "secret_key is empty" in read(tmp_path, say).stderr
+
+
 def test_processes_that_race_for_a_secret_read_the_same_one(tmp_path):
     start, seen = threading.Barrier(8), []
 

@@ -1,10 +1,12 @@
 """``manage.py prepare``: what must be there before servers start that are deployed one by one."""
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from console.errors import StorageUnavailable
 from console.sessions import storage
+from console.users.sealing import sealed_renew
 
 TIMEOUT_S = 120.0
 
@@ -15,6 +17,8 @@ class Command(BaseCommand):
 
     def handle(self, **options: object) -> None:
         call_command("migrate", interactive=False, verbosity=0)
+        if settings.SECRET_KEY_FALLBACKS:
+            sealed_renew()
         try:
             storage.ready_wait(timeout_s=TIMEOUT_S)
         except StorageUnavailable as error:

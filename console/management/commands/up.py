@@ -21,6 +21,7 @@ from console.scheduling.launchers.protocol import Launcher, LauncherAway
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
 from console.sessions import embedded_s3, storage
+from console.users.sealing import sealed_renew
 
 READY_TIMEOUT_S = 120.0
 LOOK_EVERY_S = 0.2
@@ -65,6 +66,8 @@ class Command(BaseCommand):
         self._say(f"data    {settings.DATA}")
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True
+        if settings.SECRET_KEY_FALLBACKS:
+            sealed_renew()
         self._launcher_get()
         self._start_store()
         self._children.start(Child("web", lambda: _python("-m", "console.serve"), grace_s=5.0))

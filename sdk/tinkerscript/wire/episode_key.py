@@ -53,10 +53,10 @@ def read(token: str) -> EpisodeClaim:
     return _parse(token)[0]
 
 
-def verify(token: str, key: bytes, *, now: float) -> EpisodeClaim:
-    """The claim of a key whose signature is right and whose time has not passed. Raises BadEpisodeKey."""
+def verify(token: str, *keys: bytes, now: float) -> EpisodeClaim:
+    """The claim of a key that one of ``keys`` signed and whose time has not passed. Raises BadEpisodeKey."""
     claim, payload, signature = _parse(token)
-    if not hmac.compare_digest(signature, hmac.digest(key, payload, hashlib.sha256)):
+    if not any(hmac.compare_digest(signature, hmac.digest(key, payload, hashlib.sha256)) for key in keys):
         raise BadEpisodeKey("the signature does not match")
     if now >= claim.expires_at:
         raise BadEpisodeKey("the key has expired", expired=True)
