@@ -68,7 +68,7 @@ class Journal:
     ) -> EpisodeRecord:
         """A new open episode. ``begin_key`` is the caller's idempotency key; see ``episode_of_begin``."""
         self.check_room()
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             sql.execute(
                 "INSERT INTO episodes (id, begin_key, task, group_key, eval, begun_at, deadline_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -83,7 +83,7 @@ class Journal:
         Raises EpisodeNotOpen, JournalFull.
         """
         self.check_room()
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             self._require_open(call.episode_id)
             insert_call(sql, call, parent_prefix_length)
             if call.status != "completed":
@@ -105,7 +105,7 @@ class Journal:
 
     def end(self, episode_id: str, output: WorkflowOutput, report: dict[str, Any]) -> EpisodeRecord:
         """Complete an open episode. ``report`` must hold ``timelines``. Raises EpisodeNotOpen."""
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             self._require_open(episode_id)
             sql.execute(
                 "UPDATE episodes SET state = 'completed', fate = CASE WHEN eval THEN 'eval' END, output = ?,"
@@ -125,7 +125,7 @@ class Journal:
 
     def mark_stale(self, episode_ids: Sequence[str], reason: str) -> None:
         """Waiting episodes that will not be trained. Others of the list are left as they are."""
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             for episode_id in episode_ids:
                 sql.execute(
                     f"UPDATE episodes SET fate = 'stale', reason = ? WHERE id = ? AND {WAITING}", (reason, episode_id)
@@ -183,7 +183,7 @@ class Journal:
     def batch_record(self, step: int, groups: Sequence[Sequence[str]], policy_version: int) -> None:
         """Fix what step ``step`` trains, before it is trained. A second batch for a step, or an episode that is already
         in one, raises sqlite3.IntegrityError and changes nothing."""
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             sql.execute("INSERT INTO batches VALUES (?, ?, ?)", (step, policy_version, self._now()))
             flat = [(group, episode_id) for group, members in enumerate(groups) for episode_id in members]
             sql.executemany(
@@ -207,7 +207,7 @@ class Journal:
 
         What it was made of stays, for ``batch_refused``.
         """
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             batch = self.batch_get(step)
             if batch is None:
                 return
@@ -230,7 +230,7 @@ class Journal:
 
     def step_record(self, step: int, metrics: dict[str, Any]) -> bool:
         """The step is done: its episodes are trained. False (and no change) when it was recorded before."""
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             if sql.execute("SELECT 1 FROM steps WHERE step = ?", (step,)).fetchone():
                 return False
             sql.execute("INSERT INTO steps VALUES (?, ?, ?)", (step, dump(metrics), self._now()))
@@ -254,7 +254,8 @@ class Journal:
     # Inside
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Several reads and writes as one: on disk when the block ends well, undone when it does not."""
         with self._lock, full_disk_is_named():
             if self._connection.in_transaction:  # called by another method's transaction: part of it
                 yield self._connection
@@ -275,7 +276,7 @@ class Journal:
             raise EpisodeNotOpen(f"episode {episode_id} is {record.state.value if record else 'unknown'}")
 
     def _drop(self, episode_id: str, state: str, reason: str) -> EpisodeRecord:
-        with self._transaction() as sql:
+        with self.transaction() as sql:
             self._require_open(episode_id)
             sql.execute(
                 "UPDATE episodes SET state = ?, reason = ?, ended_at = ? WHERE id = ?",

@@ -112,6 +112,17 @@ CREATE TABLE IF NOT EXISTS steps (
     metrics TEXT NOT NULL,
     done_at REAL NOT NULL
 );
+
+-- The archive: archive_parts.py.
+CREATE TABLE IF NOT EXISTS archive_parts (
+    number INTEGER PRIMARY KEY,
+    stored INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS archived_episodes (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    part INTEGER NOT NULL REFERENCES archive_parts (number),
+    place INTEGER NOT NULL
+);
 """
 
 

@@ -23,13 +23,13 @@ from tinkerscript.wire.events import EventKind, StepMetrics
 from tinkerscript.wire.runtime import Assignment
 
 from .agent import Agent
+from .archive import Archive
 from .deadlines import Phase
 from .errors import OutOfMemory, StepRefused, StoreUnavailable, TrainerKilled
 from .gateway.batches import Batches
 from .growth import growing
 from .interfaces import Engine, Sample, Trainer
 from .journal_records import refused_name
-from .replica import JournalReplica
 from .training.batching import Batch, batch_samples, batch_statistics
 from .training.parity import ParityAlarm
 from .weights.store import checkpoint_fetch, checkpoint_upload, folder_publish
@@ -51,12 +51,12 @@ class Learner:
 
     def __init__(
         self, assignment: Assignment, volume: Path, handover: Path, agent: Agent, batches: Batches, engine: Engine,
-        trainer: Trainer, replica: JournalReplica,
+        trainer: Trainer, archive: Archive,
     ) -> None:  # fmt: skip
         self._assignment, self._config = assignment, assignment.config
         self._volume, self._handover = volume, handover
         self._agent, self._batches = agent, batches
-        self._engine, self._trainer, self._replica = engine, trainer, replica
+        self._engine, self._trainer, self._archive = engine, trainer, archive
         self._upload: asyncio.Task[None] | None = None
         self._status = agent.status
         self._parity = ParityAlarm(trainer.dtype)
@@ -235,7 +235,8 @@ class Learner:
             if kind == CheckpointKind.STATE:
                 # The next runtime begins at a committed state: what is older must be out of here before it.
                 await self._agent.flush(FLUSH_S)
-                await self._replica.renew()
+            # The journal too; and whoever sees a checkpoint finds in the archive what it was trained on.
+            await self._archive.publish(on_progress=self._part_stored)
             committed = await checkpoint_upload(
                 self._agent, folder, kind, step, checkpoint_id, on_progress=self._part_stored
             )

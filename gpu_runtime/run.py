@@ -18,6 +18,7 @@ from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder
 
 from .agent import Agent
+from .archive import Archive
 from .config import RuntimeConfig
 from .deadlines import Phase
 from .engine import VllmEngine
@@ -87,7 +88,8 @@ async def serve_session(
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
     replica = JournalReplica(agent, journal, config.runtime_dir)
-    learner = Learner(assignment, config.runtime_dir, handover, agent, batches, engine, trainer, replica)
+    archive = Archive(assignment, agent, journal, replica, config.runtime_dir)
+    learner = Learner(assignment, config.runtime_dir, handover, agent, batches, engine, trainer, archive)
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
     renderer = Renderer(assignment.base_model_path)
@@ -111,7 +113,8 @@ async def serve_session(
     if agent.stop_reason == "suspend":
         await learner.save_state(batches.policy_version)
     await learner.settle()
-    await replica.renew()
+    # A session that was told to stop gets no other runtime; one that is suspended goes on with what waits.
+    await archive.publish(everything=agent.stop_reason != "suspend", on_progress=agent.status.advance)
     journal.close()
 
 

@@ -100,7 +100,8 @@ class FakeControlPlane:
 
     def _upload_open(self, body: dict[str, Any]) -> dict[str, Any]:
         upload_id = f"up_{len(self.uploads) + 1}"
-        checkpoint_id = None if body["kind"] == "journal" else body["checkpoint_id"] or f"ckp_{len(self.uploads) + 1}"
+        rowless = body["kind"] in ("journal", "archive")
+        checkpoint_id = None if rowless else body["checkpoint_id"] or f"ckp_{len(self.uploads) + 1}"
         self.uploads[upload_id] = {**body, "checkpoint_id": checkpoint_id, "committed": False}
         files = []
         for file in body["files"]:

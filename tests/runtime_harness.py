@@ -17,6 +17,7 @@ from transformers import AutoTokenizer
 from gpu_runtime import agent as agent_module
 from gpu_runtime import run as run_module
 from gpu_runtime.agent import Agent
+from gpu_runtime.archive import Archive
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.gateway.batches import Batches
 from gpu_runtime.gateway.disk import Bell, Disk
@@ -166,7 +167,8 @@ async def learner_open(
         batches = Batches(journal, assignment.config, disk, Bell())
         engine, trainer = engine or FakeEngine(NoTokenizer()), trainer or FakeTrainer()
         replica = JournalReplica(agent, journal, volume)
-        learner = Learner(assignment, volume, handover, agent, batches, engine, trainer, replica)
+        archive = Archive(assignment, agent, journal, replica, volume)
+        learner = Learner(assignment, volume, handover, agent, batches, engine, trainer, archive)
         it = Parts(plane, agent, journal, batches, engine, trainer, learner)
         engine.reach = trainer.reach = reach or it._reach
         try:

@@ -18,12 +18,14 @@ from gpu_runtime.journal_records import CallRecord
 
 @dataclass(frozen=True)
 class Piece:
-    """One completion to be merged: its whole prompt, what was sampled, and the log-probability of each sampled id."""
+    """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the log-probability and
+    (where somebody asks for it) the policy version."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     call_id: str = ""
+    versions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Piece]]:
     for call in calls:
         if call.status == "completed":
             for answer in call.completions:
-                piece = Piece(call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T, call.id)
+                piece = Piece(call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T, call.id, answer.versions_T)
                 by_agent.setdefault(call.agent, []).append(piece)
     return by_agent
 

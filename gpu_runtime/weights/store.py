@@ -1,4 +1,4 @@
-"""Checkpoints and the journal, to and from the object store, under the lease.
+"""Checkpoints, the journal and the archive, to and from the object store, under the lease.
 
     upload:  hash -> ask for presigned URLs -> PUT all parts -> commit (the control plane writes the manifest)
     fetch:   GET beside -> verify every hash -> rename
@@ -100,6 +100,22 @@ async def journal_replicate(
     return sha256
 
 
+async def archive_upload(
+    agent: Agent,
+    path: Path,
+    part: int,
+    episodes: int,
+    *,
+    patience_s: float = PATIENCE_S,
+    on_progress: Callable[[], None] | None = None,
+) -> None:
+    """Publish the file ``path`` as number ``part`` of the archive. Safe to repeat. Raises as ``checkpoint_upload``."""
+    sha256 = await asyncio.to_thread(file_sha256, path)
+    file = ManifestFile(path=path.name, size_bytes=path.stat().st_size, sha256=sha256)
+    opening = UploadOpen(kind="archive", part=part, episodes=episodes, files=[file])
+    await _upload(agent, path.parent, opening, patience_s, on_progress)
+
+
 async def journal_fetch(stored: StoredFile, path: Path, *, patience_s: float = PATIENCE_S) -> None:
     """Bring the last replicated journal to ``path``, whole or not at all. Raises StoreUnavailable, DiskFull."""
     room_require(path.parent, stored.size_bytes)
@@ -150,7 +166,8 @@ async def _upload(
                 refused = error  # expired URLs, or objects that are not what was announced: write them again
         raise StoreUnavailable(f"{PLANS} uploads in a row were refused: {refused}") from refused
     except StoreUnavailable as fault:
-        what = f"{opening.kind} of step {opening.step}" if opening.kind != "journal" else "copy of the journal"
+        names = {"journal": "copy of the journal", "archive": f"part {opening.part} of the archive"}
+        what = names.get(opening.kind, f"{opening.kind} of step {opening.step}")
         data = {"name": "storage_unavailable", "what": what, "reason": str(fault), "hint": fault.hint}
         agent.report(EventKind.EVENT, data, key=f"storage_unavailable {what} {time.time_ns()}")
         raise

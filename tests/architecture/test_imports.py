@@ -33,7 +33,7 @@ def test_the_control_plane_loads_no_torch(tmp_path):
 
 
 def test_agent_journal_and_store_load_neither_torch_nor_django(tmp_path):
-    modules = ["agent", "config", "lease", "journal", "interfaces", "bundled_model", "weights.store"]
+    modules = ["agent", "config", "lease", "journal", "interfaces", "bundled_model", "weights.store", "archive"]
     modules += ["training.grpo", "training.batching"]
     imports = ", ".join(f"gpu_runtime.{name}" for name in modules)
     assert loaded_by(f"import {imports}", tmp_path) == "[]"

@@ -46,7 +46,7 @@ async def fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeEngine, 
 async def reach(point: str) -> None:
     name = point.replace(" ", "-")
     if (patience := HERE / "patience").exists():
-        for transfer in (store.checkpoint_upload, store.journal_replicate):
+        for transfer in (store.checkpoint_upload, store.journal_replicate, store.archive_upload):
             transfer.__kwdefaults__["patience_s"] = float(patience.read_text())
     if (refuse := HERE / f"refuse-{name}").exists():
         refuse.unlink()

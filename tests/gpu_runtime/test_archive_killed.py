@@ -1,0 +1,116 @@
+"""SIGKILL after every write and every call of a publication, with and without the loss of the volume."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from archive_checks import check_archive
+from fake_control_plane import FakeControlPlane
+from runtime_harness import episode_complete, plane_assign, runtime_config
+
+from gpu_runtime import archive_parts
+from gpu_runtime.agent import Agent
+from gpu_runtime.archive import Archive
+from gpu_runtime.journal import Journal
+from gpu_runtime.replica import JournalReplica
+from gpu_runtime.run import open_journal
+
+FORK = multiprocessing.get_context("fork")
+LIFE_S = 60.0
+
+
+@dataclass
+class Ticks:
+    """Counts the points that a life reaches and kills it at number ``kill_at``."""
+
+    kill_at: int | None
+    points: list[str] = field(default_factory=list)
+
+    def tick(self, point: str) -> None:
+        self.points.append(point)
+        if len(self.points) == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def episodes_add(journal: Journal, names: str) -> None:
+    """Of each name an abandoned episode, an evaluated one and one that waits, unless they are there."""
+    for name in names:
+        if journal.episode(f"{name}-abandoned") is None:
+            journal.begin(f"{name}-abandoned", task=name, eval=False, deadline_at=2e9)
+            journal.abandon(f"{name}-abandoned", "why")
+        if journal.episode(f"{name}-waits") is None:
+            episode_complete(journal, f"{name}-waits", task=name, reward=0.5)
+
+
+async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
+    """A life of two publications, as of a checkpoint and of the end, and episodes in between."""
+    archive_parts.PART_EPISODES = 3
+    async with Agent(runtime_config(plane, volume)) as agent:
+        assignment = await agent.register()
+        journal = await open_journal(assignment, volume)
+        call = agent.call
+
+        async def call_and_tick(path, *arguments, **options):
+            answer = await call(path, *arguments, **options)
+            ticks.tick(f"answered {path}")
+            return answer
+
+        agent.call = call_and_tick
+        archive = Archive(assignment, agent, journal, JournalReplica(agent, journal, volume), volume)
+        episodes_add(journal, "abc")
+        journal._connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
+        await archive.publish()
+        journal._connection.set_trace_callback(None)
+        episodes_add(journal, "d")
+        journal._connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
+        await archive.publish(everything=True)
+        journal.close()
+    (volume / "points.json").write_text(json.dumps(ticks.points))
+
+
+def life(plane: FakeControlPlane, volume: Path, kill_at: int | None = None) -> int | None:
+    """The exit code of one runtime's life."""
+    volume.mkdir(exist_ok=True)
+    process = FORK.Process(target=lambda: asyncio.run(live(plane, volume, Ticks(kill_at))))
+    process.start()
+    process.join(LIFE_S)
+    if process.exitcode is None:
+        process.kill()
+        process.join()
+    return process.exitcode
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["on its volume", "without its volume"])
+def test_a_kill_at_any_point_leaves_every_episode_in_one_part(tmp_path: Path, lost: bool) -> None:
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane)
+        assert life(plane, tmp_path / "whole") == 0
+        whole = check_archive(plane, tmp_path / "whole")
+    assert sorted(whole.values()) == ["abandoned"] * 4 + ["waiting"] * 4
+    points = json.loads((tmp_path / "whole" / "points.json").read_text())
+    assert points.count("COMMIT") > 6 and points.count("answered /v1/runtime/uploads") == 2 + 3
+    for kill_at, point in enumerate(points, start=1):
+        volume = tmp_path / f"{kill_at}"
+        with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+            plane_assign(plane)
+            assert life(plane, volume, kill_at) == -signal.SIGKILL, point
+            if lost:
+                shutil.rmtree(volume)
+            assert life(plane, volume) == 0, point
+            assert check_archive(plane, volume) == whole, point
+            check_parts(plane, point)
+
+
+def check_parts(plane: FakeControlPlane, point: str) -> None:
+    """A part that was uploaded again is the same, byte for byte: nobody saw it change."""
+    seen: dict[int, str] = {}
+    for upload in plane.uploads.values():
+        if upload["kind"] == "archive" and upload["committed"]:
+            sha256 = upload["files"][0]["sha256"]
+            assert seen.setdefault(upload["part"], sha256) == sha256, point
