@@ -8,3 +8,6 @@ class ConsoleConfig(AppConfig):
 
     name = "console"
     label = "console"
+
+    def ready(self) -> None:
+        from console.users import sign_ins  # noqa: F401  its receivers listen from here on

@@ -197,6 +197,7 @@ ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_EMAIL_NOTIFICATIONS = True  # a changed password or second factor is told to whom it belongs
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"
+USERSESSIONS_ADAPTER = "console.users.adapter.SignInsAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "TinkerScript"
 MFA_TOTP_TOLERANCE = 1  # clocks of telephones are some seconds off

@@ -1,15 +1,18 @@
-"""How django-allauth does things here: users like everybody else's, second factors encrypted."""
+"""How django-allauth does things here: users like everybody else's, second factors encrypted, ends of sign-ins kept."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.core import context
 from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.usersessions.adapter import DefaultUserSessionsAdapter
 from django.conf import settings
 from django.db import transaction
 
 from console.users.sealing import seal, unseal
 from console.users.services import project_create_default
+from console.users.sign_ins import signed_out_elsewhere
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,16 @@ class AccountAdapter(DefaultAccountAdapter):
             if commit:
                 project_create_default(user=user)
         return user
+
+
+class SignInsAdapter(DefaultUserSessionsAdapter):
+    """Writes down that sign-ins of other browsers were ended."""
+
+    def end_sessions(self, sessions):
+        with transaction.atomic():
+            super().end_sessions(sessions)
+            if others := [session for session in sessions if not session.is_current()]:
+                signed_out_elsewhere(context.request, others[0].user, count=len(others))
 
 
 class MFAAdapter(DefaultMFAAdapter):

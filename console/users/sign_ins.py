@@ -1,0 +1,102 @@
+"""Who came in, who was turned away, and what changed about how somebody comes in: entries of the audit log.
+
+They stand in the log of the person's own project, the first that they own (in no other project that they are in: its
+other members are no business of theirs), or in a log of their own, ``user:<number>``, if they own none. A try with an
+address that nobody has stands in NOBODYS: as much is written for it as for one that somebody has, and what was typed is
+not, because it may be a password. An entry that cannot be written refuses the sign-in.
+"""
+
+from typing import Any
+
+from allauth.account import signals as account
+from allauth.account.adapter import get_adapter
+from allauth.account.internal.userkit import filter_users_by_email
+from allauth.mfa import signals as mfa
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.signals import user_login_failed
+from django.dispatch import receiver
+from django.http import HttpRequest
+
+from console.audit.services import audit_record
+from console.request_id import request_id_of
+from console.users.models import Membership, User
+from tinkerscript.wire.account import Role
+
+NOBODYS = "nobody"  # ids of projects begin with prj_
+SOMEBODY = "somebody"  # whoever tried to come in has not shown who they are
+AGENT_LENGTH = 200
+
+
+@receiver(account.user_logged_in)
+def signed_in(request: HttpRequest, user: User, **_: Any) -> None:
+    _record(request, user, "sign_in")
+
+
+@receiver(user_login_failed)
+def sign_in_refused(credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
+    if request is not None:  # none: no browser's, a program of the operator's
+        found = filter_users_by_email(str(credentials.get("email", "")))
+        _record(request, found[0] if found else None, "sign_in_refuse", actor=SOMEBODY)
+
+
+@receiver(mfa.authentication_failed)
+def second_factor_refused(request: HttpRequest, user: User, **_: Any) -> None:
+    _record(request, user, "second_factor_refuse", actor=SOMEBODY)
+
+
+@receiver(account.user_logged_out)
+def signed_out(request: HttpRequest, user: User | None = None, **_: Any) -> None:
+    if user is not None:  # none: there was no sign-in to end
+        _record(request, user, "sign_out")
+
+
+def signed_out_elsewhere(request: HttpRequest, user: User, *, count: int) -> None:
+    """Sign-ins of other browsers were ended from this one."""
+    _record(request, user, "sign_out_elsewhere", sign_ins=count)
+
+
+@receiver([account.password_changed, account.password_set])
+def password_changed(request: HttpRequest, user: User, **_: Any) -> None:
+    _record(request, user, "password_change")
+
+
+@receiver(account.password_reset)
+def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
+    _record(request, user, "password_reset")
+
+
+@receiver(mfa.authenticator_added)
+def second_factor_added(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _record(request, user, "second_factor_add", kind=authenticator.type)
+
+
+@receiver(mfa.authenticator_removed)
+def second_factor_removed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _record(request, user, "second_factor_remove", kind=authenticator.type)
+
+
+@receiver(mfa.authenticator_reset)
+def second_factor_renewed(request: HttpRequest, user: User, authenticator: Authenticator, **_: Any) -> None:
+    _record(request, user, "second_factor_renew", kind=authenticator.type)
+
+
+def _record(request: HttpRequest, user: User | None, action: str, *, actor: str = "", **details: Any) -> None:
+    audit_record(
+        project_id=_log_of(user),
+        actor=actor or user.email,
+        action=action,
+        target={"email": user.email} if user else {},
+        details=details
+        | {
+            "address": get_adapter().get_client_ip(request),
+            "agent": request.headers.get("User-Agent", "")[:AGENT_LENGTH],
+        },
+        request_id=request_id_of(request),
+    )
+
+
+def _log_of(user: User | None) -> str:
+    if user is None:
+        return NOBODYS
+    own = Membership.objects.filter(user=user, role=Role.OWNER).order_by("created_at", "id").first()
+    return own.project_id if own else f"user:{user.pk}"
