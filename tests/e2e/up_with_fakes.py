@@ -1,0 +1,32 @@
+"""``manage.py up`` or ``manage.py reconcile`` as it is, but for the program that it launches as a runtime.
+
+Usage: ``up_with_fakes.py up``. Its reconciler is a child of its own, as that of ``up`` is, and runs this file too.
+"""
+
+import sys
+from pathlib import Path
+
+import django
+
+RUNTIME = Path(__file__).with_name("storm_runtime.py")
+
+
+def main() -> None:
+    django.setup()
+    from django.core.management import call_command
+
+    from console.management.commands import reconcile, up
+    from console.scheduling.launchers.process import ProcessLauncher
+
+    reconcile.launcher_get = lambda: ProcessLauncher((sys.executable, str(RUNTIME)))
+    python = up._python
+
+    def with_our_reconciler(*arguments: str):
+        return python(*((__file__, "reconcile") if arguments == ("manage.py", "reconcile") else arguments))
+
+    up._python = with_our_reconciler
+    call_command(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
