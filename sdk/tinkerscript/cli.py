@@ -1,4 +1,6 @@
-"""The command line: ``tinkerscript sessions | session ID | events ID | download ID [PATH] | stop ID``.
+"""The command line.
+
+    tinkerscript sessions | session ID | events ID | download ID [PATH] | episodes ID [PATH] | stop ID
 
 Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
 """
@@ -73,6 +75,14 @@ def download(session_id: str, path: Annotated[Path, typer.Argument()] = Path("tu
         ready = _model_to_reuse(which)
         model = which.download_checkpoint(ready.id, path) if ready else which.download_tuned_model(path)
     print(model)
+
+
+@app.command()
+def episodes(session_id: str, path: Annotated[Path, typer.Argument()] = Path("episodes")) -> None:
+    """Download every archived episode as Parquet, also of a session that has ended; prints the files."""
+    with connection() as transport:
+        for part in Session(transport, session_id).download_episodes(path):
+            print(part)
 
 
 @app.command()

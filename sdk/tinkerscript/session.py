@@ -8,14 +8,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from . import batches, checkpoints
+from . import batches, checkpoints, episode_files
 from .checkpoints import TunedModel
-from .errors import ClientClosed, SessionNotReady, TinkerScriptError, WaitTimeout
-from .states import describe, raise_if_over
+from .errors import ClientClosed, SessionNotReady, WaitTimeout
+from .states import describe, not_ready_in_time, raise_if_over
 from .transport import Transport
 from .wire.calls import CallView, EpisodeCalls
 from .wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointKind, CheckpointList, CheckpointView
-from .wire.episodes import EpisodeAbandon, EpisodeEnd, EpisodeList, EpisodeView, WorkflowOutput
+from .wire.episodes import EpisodeAbandon, EpisodeEnd, EpisodeExport, EpisodeList, EpisodeView, WorkflowOutput
 from .wire.events import Event, EventKind, EventPage
 from .wire.sessions import Accounting, SessionList, SessionState, SessionView
 
@@ -167,6 +167,20 @@ class Session:
         """Write a batch as JSON lines: by its step, or by the name in a step_refused event. Raises NotFound."""
         return batches.download(self, self._transport, batch, path)
 
+    def episode_urls(self) -> EpisodeExport:
+        """Fresh presigned URLs of the episodes that have been archived. Raises Conflict while there are none."""
+        return self._transport.request("GET", f"{self._path}/episodes/export", response=EpisodeExport)
+
+    def download_episodes(
+        self, path: str | PathLike[str] = "episodes", timeout_s: float = 1800.0, progress: bool = True
+    ) -> list[Path]:
+        """Bring every archived episode to the folder ``path``, as Parquet files with a row for each; answers them.
+
+        An episode is archived with the next checkpoint after its fate is known, or when the session is suspended or
+        stopped: call it again for the rest. Raises Conflict while there is none; else as download_tuned_model().
+        """
+        return episode_files.download(self, path, deadline=time.monotonic() + timeout_s, progress=progress)
+
     def stop(self) -> SessionView:
         """Ask the server to end the session; harmless when it has ended."""
         return self._transport.request("POST", f"{self._path}/stop", response=SessionView)
@@ -199,7 +213,7 @@ class Session:
             except SessionNotReady as busy:
                 pause_s = max(0.1, busy.retry_after_s if busy.retry_after_s is not None else 1.0)
                 if time.monotonic() + pause_s >= deadline:
-                    raise self._not_ready_in_time(busy) from busy
+                    raise not_ready_in_time(self, busy) from busy
                 self._transport.sleep(pause_s)
 
     def episode_end(self, episode_id: str, output: WorkflowOutput) -> EpisodeView:
@@ -273,24 +287,6 @@ class Session:
             # A server that does not hold the request must not turn this into a busy loop.
             self._transport.sleep(wait_s - (time.monotonic() - started))
         return max(cursor, page.next_cursor)
-
-    def _not_ready_in_time(self, busy: SessionNotReady) -> WaitTimeout:
-        state, position = busy.details.get("state"), busy.details.get("queue_position")
-        if state is None:
-            try:
-                view = self.status()
-                state, position = view.state.value, view.queue_position
-            except TinkerScriptError:
-                state = "unknown"
-        queued = f", position {position} in the queue" if position is not None else ""
-        return WaitTimeout(
-            f"Session {self.id} was not ready in {self.ready_timeout_s:g} s (state: {state}{queued}): {busy.message}",
-            hint="Try again later, or give TinkerScript a longer begin_timeout_s.",
-            code=busy.code,
-            request_id=busy.request_id,
-            status=busy.status,
-            details={**busy.details, "state": state, "queue_position": position},
-        )
 
 
 def new_key() -> str:

@@ -1,8 +1,13 @@
 """What a session's state means to a client."""
 
-from .errors import SessionEnded, SessionFailed
+from typing import TYPE_CHECKING
+
+from .errors import SessionEnded, SessionFailed, SessionNotReady, TinkerScriptError, WaitTimeout
 from .wire.errors import ErrorCode
 from .wire.sessions import Failure, SessionState, SessionView
+
+if TYPE_CHECKING:
+    from .session import Session
 
 
 def raise_if_over(view: SessionView) -> None:
@@ -27,3 +32,23 @@ def describe(view: SessionView) -> str:
     if view.queue_position is not None:
         parts.append(f"position {view.queue_position} in the queue")
     return ", ".join(parts)
+
+
+def not_ready_in_time(session: "Session", busy: SessionNotReady) -> WaitTimeout:
+    """The error of whoever waited too long for ``session``: its state and its position in the queue."""
+    state, position = busy.details.get("state"), busy.details.get("queue_position")
+    if state is None:
+        try:
+            view = session.status()
+            state, position = view.state.value, view.queue_position
+        except TinkerScriptError:
+            state = "unknown"
+    queued = f", position {position} in the queue" if position is not None else ""
+    return WaitTimeout(
+        f"Session {session.id} was not ready in {session.ready_timeout_s:g} s (state: {state}{queued}): {busy.message}",
+        hint="Try again later, or give TinkerScript a longer begin_timeout_s.",
+        code=busy.code,
+        request_id=busy.request_id,
+        status=busy.status,
+        details={**busy.details, "state": state, "queue_position": position},
+    )

@@ -17,7 +17,15 @@ from urllib.parse import parse_qs, urlsplit
 
 from tinkerscript.wire.calls import CallView, EpisodeCalls, EpisodeReport
 from tinkerscript.wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointView, DownloadFile
-from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeBegun, EpisodeEnd, EpisodeView
+from tinkerscript.wire.episodes import (
+    EpisodeAbandon,
+    EpisodeBegin,
+    EpisodeBegun,
+    EpisodeEnd,
+    EpisodeExport,
+    EpisodeFile,
+    EpisodeView,
+)
 from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.sessions import Accounting, SessionCreate, SessionList, SessionView
 
@@ -94,6 +102,7 @@ class RestServer:
         self.checkpoints: dict[str, CheckpointView] = {}
         self.record: list[Event] = []
         self.files: dict[str, bytes] = {"config.json": b'{"a": 1}', "model.safetensors": bytes(range(256)) * 4000}
+        self.parts: list[bytes] = []  # of the archive of episodes
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.first_state = "ready"
@@ -350,16 +359,38 @@ class RestServer:
         expires_at = NOW + timedelta(hours=1)
         return reply(200, CheckpointDownload(checkpoint_id=checkpoint_id, step=7, files=files, expires_at=expires_at))
 
+    def _export(self, request: Request, session_id: str) -> Answer:
+        if not self.parts:
+            return error(409, "conflict", "No episode of this session has been archived yet.")
+        files = [
+            EpisodeFile(
+                part=number,
+                episodes=2,
+                path=part_name(number),
+                size_bytes=len(data),
+                sha256=hashlib.sha256(data).hexdigest(),
+                url=f"{self.url}/store/{part_name(number)}?sig={self.signature}",
+            )
+            for number, data in enumerate(self.parts, start=1)
+        ]
+        expires_at, episodes = NOW + timedelta(hours=1), 2 * len(files)
+        return reply(200, EpisodeExport(session_id=session_id, episodes=episodes, files=files, expires_at=expires_at))
+
     def _file(self, request: Request) -> Answer:
         """The object store: no bearer token may reach it, expired signatures answer 403, ranges are honoured."""
         if "authorization" in request.headers:
             return Answer(400, b"two ways of authentication")
         if request.query.get("sig") != str(self.signature):
             return Answer(403, b"<Error><Code>AccessDenied</Code></Error>")
-        data = self.files[request.path.removeprefix("/store/")]
+        parts = {part_name(number): data for number, data in enumerate(self.parts, start=1)}
+        data = (self.files | parts)[request.path.removeprefix("/store/")]
         if self.store is not None:
             return self.store(request.path.removeprefix("/store/"), data, request)
         return ranged(data, request)
+
+
+def part_name(number: int) -> str:
+    return f"part-{number:06d}.parquet"
 
 
 def ranged(data: bytes, request: Request) -> Answer:
@@ -383,6 +414,7 @@ ROUTES: dict[str, Callable[..., Answer]] = {
     rf"POST {S}/stop": RestServer._stop,
     rf"POST {S}/episodes": RestServer._begin,
     rf"GET {S}/episodes": RestServer._episode_list,
+    rf"GET {S}/episodes/export": RestServer._export,
     rf"POST {S}/episodes/(\w+)/end": RestServer._end,
     rf"POST {S}/episodes/(\w+)/abandon": RestServer._abandon,
     rf"POST {S}/episodes/(\w+)/heartbeat": RestServer._beat,

@@ -72,6 +72,14 @@ def test_download_after_the_end_brings_the_last_model(server, session, run, tmp_
     assert (tmp_path / "m" / "config.json").exists()
 
 
+def test_episodes_are_downloaded_after_the_end(server, session, run, tmp_path):
+    server.parts = [b"rows"]
+    session.close()
+    code, out, _ = run("episodes", session.id, str(tmp_path))
+    assert (code, out.split()) == (0, [str(tmp_path / "part-000001.parquet")])
+    assert (tmp_path / "part-000001.parquet").read_bytes() == b"rows"
+
+
 def test_stop_ends_the_session(server, session, run):
     assert run("stop", session.id)[:2] == (0, "stopped\n")
     assert server.sessions[session.id].state == "stopped"
