@@ -1,12 +1,19 @@
-"""What a session's runtime wrote last."""
+"""What a session's runtime wrote last, and no more than is read."""
 
+import logging
 from functools import lru_cache
+from pathlib import Path
 
 from console.errors import SessionNotReady
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
+from console.scheduling.launchers.log_file import LOG, log_bound
+from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Launcher, LauncherAway
+from console.sessions.models import Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
+
+log = logging.getLogger(__name__)
 
 
 def session_logs(*, project: Project, session_id: str, lines: int) -> list[str]:
@@ -20,6 +27,16 @@ def session_logs(*, project: Project, session_id: str, lines: int) -> list[str]:
         raise SessionNotReady(
             f"The runtime's log cannot be read now: {error}", hint="Ask again in a moment."
         ) from error
+
+
+def runtime_logs_bound() -> None:
+    """Keep small what runtimes of this machine write; a container's log is bounded by its engine."""
+    running = Session.objects.filter(launcher=ProcessLauncher.name, launch_handle__isnull=False)
+    for handle in running.values_list("launch_handle", flat=True):
+        try:
+            log_bound(Path(handle["folder"]) / LOG)
+        except OSError as error:  # one that cannot be emptied leaves the others their turn
+            log.warning("the log of %s could not be kept small: %s", handle["launch"], error)
 
 
 @lru_cache(maxsize=1)

@@ -10,19 +10,17 @@ import resource
 import signal
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from django.conf import settings
 
 from console.scheduling import processes
+from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.protocol import Handle, Sight, launch_plan, launch_session
 from console.scheduling.processes import ProcessStat
 
 MARK = "TINKERSCRIPT_LAUNCH"
-LOG = "runtime.log"
-TAIL_BYTES = 256 << 10
 KILL_WAIT_S = 5.0
 OPEN_FILES = 65_536  # a gateway holds one connection per call in flight; the usual soft limit is 1,024
 # Out of memory, the kernel ends a runtime (which restarts from its last state) before the server (which serves all).
@@ -96,7 +94,7 @@ class ProcessLauncher:
             del self._children[handle["launch"]]
 
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
-        return file_tail(Path(handle["folder"]) / LOG, lines=lines)
+        return log_tail(Path(handle["folder"]) / LOG, lines=lines)
 
     def _members(self, handle: Handle) -> list[ProcessStat]:
         """The living processes of a launch: those of its session while its leader is known, and the marked ones."""
@@ -144,16 +142,6 @@ class ProcessLauncher:
 def code_path() -> str:
     """The PYTHONPATH that finds ``gpu_runtime`` and ``tinkerscript`` in this checkout."""
     return os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
-
-
-def file_tail(path: Path, *, lines: int) -> list[str]:
-    """The last lines of a log, none when there is no such file; at most 256 KiB of it are read."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-            return [line.decode(errors="replace").rstrip() for line in deque(file, lines)]
-    except FileNotFoundError:
-        return []
 
 
 def _is_leader(stat: ProcessStat | None, handle: Handle) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from console.scheduling.launchers.process import LOG, OOM_SCORE_ADJ, code_path, file_tail
+from console.scheduling.launchers.log_file import LOG, log_tail
+from console.scheduling.launchers.process import OOM_SCORE_ADJ, code_path
 from console.scheduling.launchers.protocol import (
     Handle,
     LauncherAway,
@@ -115,7 +116,7 @@ class SlurmLauncher:
         self._seen.forget()
 
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
-        return file_tail(Path(handle["folder"]) / LOG, lines=lines)
+        return log_tail(Path(handle["folder"]) / LOG, lines=lines)
 
     def _submit(self, handle: Handle, environment: Mapping[str, str]) -> str:
         own = {

@@ -1,0 +1,89 @@
+"""A runtime's log in its folder: written by the runtime itself, read and kept small by others.
+
+``runtime.log`` grows to LIMIT_BYTES and is then emptied in place, after its end was copied to ``runtime.log.1``. In
+place, because the runtime and everything that it started write to a descriptor that nobody else can turn to another
+file; it was opened to append, so that their next write is at the new end.
+
+Guaranteed: the two hold at most twice the limit and what is written between two looks, in order and nothing twice.
+Lost can only be what is written in the microseconds between the last read and the truncation, and what exceeds the
+limit when nobody looked for long.
+"""
+
+import fcntl
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+LOG = "runtime.log"
+LIMIT_BYTES = 16 << 20
+TAIL_BYTES = 256 << 10
+BLOCK_BYTES = 1 << 20
+
+
+def log_tail(path: Path, *, lines: int) -> list[str]:
+    """The last lines, none when there is no such file; at most 256 KiB of it and of the older one are read."""
+    text = _end(path)
+    # First the newer one: one that is emptied right now is read full, or else with an older one that is complete.
+    if len(text) < TAIL_BYTES and text.count(b"\n") < lines:
+        text = _end(_older(path)) + text
+    found = text.removesuffix(b"\n").split(b"\n") if text else []  # not at \r: a progress bar is one line
+    return [line.decode(errors="replace").rstrip() for line in found[-lines:]]
+
+
+def log_bound(path: Path, *, limit_bytes: int = LIMIT_BYTES) -> bool:
+    """Whether the log had outgrown its limit and was emptied. Raises OSError, and then it is as it was.
+
+    Of several processes that do it at once one does.
+    """
+    try:
+        log = path.open("r+b")
+    except FileNotFoundError:
+        return False
+    with log:
+        if os.fstat(log.fileno()).st_size <= limit_bytes:
+            return False
+        try:
+            fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        size = os.fstat(log.fileno()).st_size
+        if size <= limit_bytes:
+            return False
+        _move(log, path, start=size - limit_bytes)
+    return True
+
+
+def _move(log: BinaryIO, path: Path, *, start: int) -> None:
+    """What follows the first line's end after ``start`` to the older file, in the place of what that held."""
+    draft = path.with_name(f"{path.name}.draft")
+    try:
+        with draft.open("wb") as older:
+            log.seek(start)
+            log.readline()
+            _copy(log, older)
+            older.flush()
+            os.replace(draft, _older(path))
+            _copy(log, older)  # what came meanwhile
+            older.flush()
+            os.ftruncate(log.fileno(), 0)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _copy(source: BinaryIO, target: BinaryIO) -> None:
+    while block := source.read(BLOCK_BYTES):
+        target.write(block)
+
+
+def _older(path: Path) -> Path:
+    return path.with_name(f"{path.name}.1")
+
+
+def _end(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return file.read(TAIL_BYTES)
+    except FileNotFoundError:
+        return b""

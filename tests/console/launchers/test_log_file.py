@@ -1,0 +1,156 @@
+"""A runtime may write for ever: its log stays small, and its last lines are there across the change of files."""
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import factories
+import pytest
+
+from console.scheduling import chores, logs
+from console.scheduling.launchers import log_file
+from console.scheduling.launchers.log_file import LOG, log_bound, log_tail
+from tinkerscript.wire.sessions import SessionState
+
+LIMIT = 10_000
+WRITER = """
+import sys, time
+end = time.monotonic() + float(sys.argv[1])
+number = 0
+while time.monotonic() < end:
+    for _ in range(20):
+        number += 1
+        sys.stdout.write(f"line {number} of a runtime\\n")
+        sys.stdout.flush()
+    time.sleep(0.0005)
+print("last", flush=True)
+"""
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / LOG
+
+
+def write(path: Path, first: int, count: int) -> None:
+    """As a runtime does: through a descriptor that appends."""
+    with path.open("ab") as file:
+        file.writelines(f"line {number}\n".encode() for number in range(first, first + count))
+
+
+def numbers(lines: list[str]) -> list[int]:
+    return [int(line.split()[1]) for line in lines]
+
+
+def held(path: Path) -> bytes:
+    return path.with_name(f"{LOG}.1").read_bytes() + path.read_bytes()
+
+
+def test_a_log_within_its_limit_is_left_alone(path) -> None:
+    assert log_bound(path) is False  # there is none yet
+    write(path, 0, 10)
+    before = path.read_bytes()
+    assert log_bound(path, limit_bytes=len(before)) is False
+    assert path.read_bytes() == before and os.listdir(path.parent) == [LOG]
+
+
+def test_the_last_lines_are_the_same_before_and_after_and_go_on(path) -> None:
+    write(path, 0, 2000)
+    before = log_tail(path, lines=100)
+    assert log_bound(path, limit_bytes=LIMIT)
+    assert path.stat().st_size == 0
+    assert log_tail(path, lines=100) == before
+    write(path, 2000, 30)
+    assert numbers(log_tail(path, lines=100)) == list(range(1930, 2030))
+    assert numbers(log_tail(path, lines=7)) == list(range(2023, 2030))
+
+
+def test_a_log_that_nobody_looked_at_for_long_leaves_its_end_from_a_whole_line_on(path) -> None:
+    write(path, 0, 50_000)
+    assert log_bound(path, limit_bytes=LIMIT)
+    older = path.with_name(f"{LOG}.1").read_text().splitlines()
+    assert numbers(older) == list(range(50_000 - len(older), 50_000)) and older[0].startswith("line ")
+    assert LIMIT - 20 < path.with_name(f"{LOG}.1").stat().st_size <= LIMIT
+
+
+def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_doubled_line(path) -> None:
+    with path.open("ab") as log:
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, "1.0"], stdout=log)
+    emptied, last = 0, 0
+    try:
+        deadline = time.monotonic() + 30
+        while writer.poll() is None and time.monotonic() < deadline:
+            emptied += log_bound(path, limit_bytes=LIMIT)
+            tail = [int(found[1]) for line in log_tail(path, lines=5) if (found := re.match(r"line (\d+) of", line))]
+            assert tail == sorted(set(tail))
+            last = max([last, *tail])
+            assert path.stat().st_size < 50 * LIMIT
+    finally:
+        writer.kill()
+        writer.wait(10)
+    assert emptied > 3 and last > 100
+    text = held(path)
+    assert b"\0" not in text and log_tail(path, lines=1) == ["last"]
+    assert all(re.fullmatch(r"line \d+ of a runtime|last", line) for line in text.decode().splitlines())
+    seen = [int(number) for number in re.findall(rb"line (\d+)", text)]
+    assert seen == sorted(set(seen))
+
+
+def test_a_line_that_is_written_in_pieces_is_one_line(path) -> None:
+    with path.open("ab", buffering=0) as log:
+        log.write(b"x" * LIMIT + b"\nfirst half, ")
+        assert log_bound(path, limit_bytes=LIMIT)
+        log.write(b"second half\rand a progress bar\n")
+    assert log_tail(path, lines=5) == ["first half, second half\rand a progress bar"]
+
+
+def test_two_that_do_it_at_once_do_it_once(path) -> None:
+    write(path, 0, 2000)
+    with path.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        assert log_bound(path, limit_bytes=LIMIT) is False
+    assert log_bound(path, limit_bytes=LIMIT)
+
+
+def test_where_there_is_no_room_for_the_copy_the_log_stays_as_it_was(path, monkeypatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    write(path, 0, 2000)
+    before = path.read_bytes()
+    monkeypatch.setattr(log_file, "_copy", full)
+    with pytest.raises(OSError, match="No space"):
+        log_bound(path, limit_bytes=LIMIT)
+    assert path.read_bytes() == before and os.listdir(path.parent) == [LOG]
+
+
+# -- Who does it ------------------------------------------------------------------------------------------------------
+
+
+def test_the_reconcilers_chores_do_it_for_the_runtimes_of_this_machine(project, tmp_path, monkeypatch, caplog) -> None:
+    folders = {name: tmp_path / name for name in ("gone", "ours", "refused", "slurms")}
+    for name, folder in folders.items():
+        folder.mkdir()
+        if name != "gone":
+            write(folder / LOG, 0, 2000)
+        handle = {"launch": name, "folder": str(folder)}
+        launcher = "slurm" if name == "slurms" else "process"
+        factories.runtime_make(project, SessionState.READY, launch_handle=handle, launcher=launcher)
+
+    def bound(path: Path) -> bool:
+        if path.parent.name == "refused":
+            raise OSError(13, "Permission denied")
+        return log_bound(path, limit_bytes=LIMIT)
+
+    monkeypatch.setattr(logs, "log_bound", bound)
+    assert logs.runtime_logs_bound in chores.CHORES
+    logs.runtime_logs_bound()
+    assert (folders["ours"] / LOG).stat().st_size == 0
+    assert (folders["slurms"] / LOG).stat().st_size > LIMIT
+    assert [record.getMessage() for record in caplog.records] == [
+        "the log of refused could not be kept small: [Errno 13] Permission denied"
+    ]
