@@ -9,8 +9,8 @@ from console.webhooks.models import Webhook
 ROTATED = """\
 The server's secret is new from the next start on. The one before it is accepted until the next rotation, or until
 `manage.py rotate_secrets --forget-previous`; so sign-ins, second factors, mailed links and open episodes go on.
-{webhooks} webhooks have another signing secret: until then their deliveries carry both signatures. Make them anew
-before."""
+{webhooks} webhooks have another signing secret: until then their deliveries carry both signatures; make those webhooks
+anew before."""
 STORE = """\
 The embedded store's credentials are new. Links for downloads that were handed out before lead nowhere: ask anew."""
 FORGOTTEN = """\
