@@ -5,8 +5,11 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
 
+import cv2
 import httpx
+import numpy as np
 import pytest
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from e2e.test_console import (
@@ -102,6 +105,31 @@ def test_a_second_factor_is_switched_on_asked_for_and_signed_out_of_everywhere(p
     page.get_by_label("Code").fill(code_of(secret, later=1))
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_a_camera_reads_from_the_qr_code_is_the_secret_and_it_goes_nowhere(
+    page: Page, server: Server, scheme: str
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.emulate_media(color_scheme=scheme)
+    sign_up(page, f"{scheme}@example.org")
+    open_account(page, f"{scheme}@example.org")
+    factor = page.get_by_role("region", name="Second factor")
+    factor.get_by_role("button", name="Switch on").click()
+    picture = factor.get_by_role("img", name="QR code of the secret").screenshot()
+    read, *_ = cv2.QRCodeDetector().detectAndDecode(cv2.imdecode(np.frombuffer(picture, np.uint8), cv2.IMREAD_COLOR))
+    uri = urlsplit(read)
+    secret = factor.locator("pre").inner_text()
+    assert (uri.scheme, uri.netloc) == ("otpauth", "totp")
+    asks = parse_qs(uri.query)
+    assert (unquote(uri.path), asks["issuer"], asks["secret"]) == (
+        f"/{scheme}@example.org",
+        ["TinkerScript"],
+        [secret],
+    )
+    assert all(url.startswith(f"{server.url}/") and secret not in url for url in asked)
 
 
 def test_an_invited_person_accepts_works_in_the_project_and_comes_back(

@@ -1,5 +1,6 @@
 // The second factor: switch it on with an authenticator app, keep the recovery codes, switch it off.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { QRCodeSVG } from "qrcode.react";
 import { useState, type ReactNode, type SyntheticEvent } from "react";
 import { ApiError } from "../../api/client";
 import { authenticatorsQuery, beginEnrolment, endSecondFactor, enrol, type Enrolment } from "../../api/security";
@@ -71,14 +72,20 @@ function Enrol({ enrolment, error, busy, onSubmit }: EnrolProps) {
   const [code, setCode] = useState("");
   return (
     <>
-      <p>
-        Put this secret into your authenticator app, or{" "}
-        <a href={enrolment.totp_url} className="font-medium text-accent hover:underline">
-          open it there
-        </a>
-        .
-      </p>
-      <CopyBlock label="Secret" text={enrolment.secret} />
+      <div className="flex flex-col gap-4 sm:flex-row sm:items-center">
+        {/* Drawn here: the secret goes nowhere. Dark on light with its margin in either theme, as cameras want it. */}
+        <QRCodeSVG value={enrolment.totp_url} size={192} marginSize={4} title="QR code of the secret" className="shrink-0 self-center rounded-md border border-line" />
+        <div className="min-w-0 flex-1 space-y-3">
+          <p>
+            Scan this with your authenticator app, or{" "}
+            <a href={enrolment.totp_url} className="font-medium text-accent hover:underline">
+              open it there
+            </a>
+            . Where neither works, type the secret in.
+          </p>
+          <CopyBlock label="Secret" text={enrolment.secret} />
+        </div>
+      </div>
       <PasswordForm
         action="Confirm"
         error={error}
