@@ -5,6 +5,7 @@ import { baseModelsQuery } from "../../api/base-models";
 import { ApiError } from "../../api/client";
 import type { KeyCreate, Scope } from "../../api/types";
 import { Button } from "../../ui/button";
+import { Choices } from "../../ui/choices";
 import { SelectField, TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
 
@@ -64,7 +65,7 @@ export function KeyForm({ error, busy, readOnly, onSubmit }: KeyFormProps) {
         }}
         error={fields.name}
       />
-      <Choices legend="May" options={offered} chosen={scopes} onChange={setScopes} />
+      <Choices legend="May" options={offered} chosen={scopes} onChange={setScopes} error={fields.scopes} />
       <SelectField
         label="Expires"
         value={days}
@@ -106,34 +107,5 @@ export function KeyForm({ error, busy, readOnly, onSubmit }: KeyFormProps) {
         </Button>
       </div>
     </form>
-  );
-}
-
-interface ChoicesProps<T extends string> {
-  legend: string;
-  options: { value: T; name: string }[];
-  chosen: T[];
-  onChange: (chosen: T[]) => void;
-}
-
-function Choices<T extends string>({ legend, options, chosen, onChange }: ChoicesProps<T>) {
-  return (
-    <fieldset>
-      <legend className="mb-1 font-medium">{legend}</legend>
-      <div className="grid gap-1 sm:grid-cols-2">
-        {options.map((option) => (
-          <label key={option.value} className="flex items-center gap-2">
-            <input
-              type="checkbox"
-              checked={chosen.includes(option.value)}
-              onChange={(event) => {
-                onChange(event.target.checked ? [...chosen, option.value] : chosen.filter((value) => value !== option.value));
-              }}
-            />
-            <span className="truncate">{option.name}</span>
-          </label>
-        ))}
-      </div>
-    </fieldset>
   );
 }

@@ -1,6 +1,6 @@
 // The few numbers that answer "how is it going" at a glance.
-import type { ReactNode } from "react";
 import type { Session, StepMetrics } from "../../api/types";
+import { Fact } from "../../ui/fact";
 import { ago, dateTime, number, seconds } from "../../ui/format";
 
 export function policyText(maxStaleness: number): string {
@@ -17,7 +17,7 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
   const limit = config.max_steps === null ? "" : ` of ${number(config.max_steps)}`;
   const stepTime = last ? seconds(last.rollout_s + last.train_s + last.handover_s) : "–";
   return (
-    <dl className="grid grid-cols-3 gap-px overflow-hidden rounded-lg border border-line bg-line lg:grid-cols-6">
+    <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3 lg:grid-cols-6">
       <Fact term="Policy version" note={`steps served${limit}`}>
         <span data-testid="policy-version">{number(session.policy_version)}</span>
       </Fact>
@@ -41,17 +41,5 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
         </span>
       </Fact>
     </dl>
-  );
-}
-
-function Fact({ term, note, children }: { term: string; note: string; children: ReactNode }) {
-  return (
-    <div className="min-w-0 bg-surface px-4 py-3">
-      <dt className="text-xs text-muted">{term}</dt>
-      <dd className="mt-0.5 flex h-7 items-center text-lg font-semibold tabular-nums">{children}</dd>
-      <dd className="truncate text-xs text-muted" title={note}>
-        {note}
-      </dd>
-    </div>
   );
 }

@@ -1,0 +1,38 @@
+// Boxes to tick: any number of a few.
+
+interface ChoicesProps<T extends string> {
+  legend: string;
+  options: { value: T; name: string }[];
+  chosen: T[];
+  onChange: (chosen: T[]) => void;
+  /** In one column, for names that are long. */
+  stacked?: boolean;
+  error?: string | undefined;
+}
+
+export function Choices<T extends string>({ legend, options, chosen, onChange, stacked = false, error }: ChoicesProps<T>) {
+  return (
+    <fieldset>
+      <legend className="mb-1 font-medium">{legend}</legend>
+      <div className={`grid gap-1 ${stacked ? "" : "sm:grid-cols-2"}`}>
+        {options.map((option) => (
+          <label key={option.value} className="flex items-center gap-2">
+            <input
+              type="checkbox"
+              checked={chosen.includes(option.value)}
+              onChange={(event) => {
+                onChange(event.target.checked ? [...chosen, option.value] : chosen.filter((value) => value !== option.value));
+              }}
+            />
+            <span className="truncate">{option.name}</span>
+          </label>
+        ))}
+      </div>
+      {error && (
+        <p role="alert" className="mt-1 text-xs font-medium text-bad">
+          {error}
+        </p>
+      )}
+    </fieldset>
+  );
+}

@@ -1,0 +1,20 @@
+// A number that answers a question at a glance, with its name above and what it means below. Several stand in a <dl>.
+import type { ReactNode } from "react";
+
+interface FactProps {
+  term: string;
+  note: string;
+  children: ReactNode;
+}
+
+export function Fact({ term, note, children }: FactProps) {
+  return (
+    <div className="min-w-0 bg-surface px-4 py-3">
+      <dt className="text-xs text-muted">{term}</dt>
+      <dd className="mt-0.5 flex h-7 items-center text-lg font-semibold tabular-nums">{children}</dd>
+      <dd className="truncate text-xs text-muted" title={note}>
+        {note}
+      </dd>
+    </div>
+  );
+}
