@@ -54,7 +54,7 @@ export function Confirm({ trigger, title, description, action, onConfirm }: Conf
         <RadixAlert.Overlay className={overlay} />
         <RadixAlert.Content className={`${box} max-w-md`}>
           <RadixAlert.Title className="text-base font-semibold">{title}</RadixAlert.Title>
-          <RadixAlert.Description className="mt-1 text-muted">{description}</RadixAlert.Description>
+          <RadixAlert.Description className="mt-1 break-words text-muted">{description}</RadixAlert.Description>
           <div className="mt-5 flex justify-end gap-2">
             <RadixAlert.Cancel asChild>
               <Button>Cancel</Button>

@@ -11,7 +11,8 @@ interface Column {
 
 export function Table({ head, children }: { head: Column[]; children: ReactNode }) {
   return (
-    <div className="overflow-x-auto">
+    // "relative": what only screen readers see is placed within, and does not widen the page.
+    <div className="relative overflow-x-auto">
       <table className="w-full tabular-nums">
         <thead>
           <tr className="border-b border-line text-xs text-muted">

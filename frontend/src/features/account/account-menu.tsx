@@ -18,7 +18,7 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
   });
   return (
     <DropdownMenu.Root>
-      <DropdownMenu.Trigger className="flex h-8 max-w-64 items-center gap-1.5 rounded-md px-2 text-muted hover:bg-sunken hover:text-ink">
+      <DropdownMenu.Trigger className="flex h-8 max-w-64 min-w-0 items-center gap-1.5 rounded-md px-2 text-muted hover:bg-sunken hover:text-ink">
         {invited && <span role="img" aria-label="You are invited to a project" className="size-2 shrink-0 rounded-full bg-accent" />}
         <span className="truncate">{email}</span>
         <span aria-hidden className="text-xs">

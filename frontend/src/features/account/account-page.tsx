@@ -74,8 +74,8 @@ function AddressPanel() {
         <ErrorNotice error={error ?? resend.error} />
         {resend.isSuccess && <Notice title="Look into your mail." />}
         {addresses?.map((address) => (
-          <p key={address.email} className="flex items-center gap-3">
-            <span className="min-w-0 flex-1 truncate">{address.email}</span>
+          <p key={address.email} className="flex flex-wrap items-center gap-3">
+            <span className="min-w-0 flex-1 basis-40 truncate">{address.email}</span>
             {address.verified ? (
               <Badge tone="good">confirmed</Badge>
             ) : (
