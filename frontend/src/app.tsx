@@ -3,7 +3,6 @@ import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-qu
 import { createBrowserRouter, Navigate, RouterProvider } from "react-router";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/client";
-import { AccountPage } from "./features/account/account-page";
 import { NewPasswordPage } from "./features/account/new-password-page";
 import { ResetPasswordPage } from "./features/account/reset-password-page";
 import { SignInPage } from "./features/account/sign-in-page";
@@ -14,6 +13,8 @@ import { KeysPage } from "./features/keys/keys-page";
 import { MembersPage } from "./features/members/members-page";
 import { NewSessionPage } from "./features/sessions/new-session-page";
 import { SessionsPage } from "./features/sessions/sessions-page";
+import { UsagePage } from "./features/usage/usage-page";
+import { WebhooksPage } from "./features/webhooks/webhooks-page";
 import { Loading, NotFoundPage, Shell } from "./shell";
 
 const client = new QueryClient({
@@ -45,12 +46,14 @@ const router = createBrowserRouter([
       { path: "/", element: <Navigate to="/sessions" replace /> },
       { path: "/sessions", element: <SessionsPage /> },
       { path: "/sessions/new", element: <NewSessionPage /> },
-      // Loaded when first opened: the charts are half of the script.
+      // Loaded when first opened: the charts are half of the script, and few look at their account.
       { path: "/sessions/:id", lazy: async () => ({ Component: (await import("./features/sessions/session-page")).SessionPage }) },
       { path: "/keys", element: <KeysPage /> },
       { path: "/members", element: <MembersPage /> },
+      { path: "/usage", element: <UsagePage /> },
+      { path: "/webhooks", element: <WebhooksPage /> },
       { path: "/audit", element: <AuditPage /> },
-      { path: "/account", element: <AccountPage /> },
+      { path: "/account", lazy: async () => ({ Component: (await import("./features/account/account-page")).AccountPage }) },
       { path: "*", element: <NotFoundPage /> },
     ],
   },

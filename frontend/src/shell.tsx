@@ -15,6 +15,8 @@ const PLACES = [
   { to: "/sessions", label: "Sessions", forOwners: false },
   { to: "/keys", label: "API keys", forOwners: false },
   { to: "/members", label: "Members", forOwners: false },
+  { to: "/usage", label: "Usage", forOwners: false },
+  { to: "/webhooks", label: "Webhooks", forOwners: true },
   { to: "/audit", label: "Audit log", forOwners: true },
 ];
 
@@ -33,23 +35,23 @@ export function Shell() {
         Skip to content
       </a>
       <header className="border-b border-line bg-surface">
-        <div className="mx-auto flex min-h-12 max-w-7xl flex-wrap items-center gap-x-6 px-6">
+        <div className="mx-auto flex max-w-7xl flex-wrap items-center gap-x-3 px-6 xl:gap-x-6">
           <Link to="/sessions" aria-label="TinkerScript, all sessions" className="flex rounded">
-            <Wordmark />
+            <Wordmark compact />
           </Link>
           <ProjectSwitcher account={account} />
-          <nav aria-label="Main" className="flex h-12 gap-1">
+          <nav aria-label="Main" className="order-last -mx-3 flex w-full flex-wrap gap-x-1 xl:order-none xl:mx-0 xl:w-auto">
             {PLACES.filter((place) => !place.forOwners || currentProject(account)?.role === "owner").map((place) => (
               <NavLink
                 key={place.to}
                 to={place.to}
-                className="flex items-center border-b-2 border-transparent px-3 font-medium whitespace-nowrap text-muted hover:text-ink aria-[current=page]:border-accent aria-[current=page]:text-ink"
+                className="flex h-10 items-center border-b-2 border-transparent px-3 font-medium whitespace-nowrap text-muted hover:text-ink xl:h-12 aria-[current=page]:border-accent aria-[current=page]:text-ink"
               >
                 {place.label}
               </NavLink>
             ))}
           </nav>
-          <div className="ml-auto">
+          <div className="flex h-12 min-w-0 flex-1 basis-24 items-center justify-end">
             <AccountMenu email={account.email} invited={account.invitations.length > 0} />
           </div>
         </div>

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,12 +39,17 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving(tmp_path_factory.mktemp("data")) as server:
+        yield server
+
+
+@contextmanager
+def serving(data: Path, **settings: str) -> Iterator[Server]:
     """``manage.py up`` over a fresh folder, with runtimes that need no model. Skips where the page cannot be shown."""
     if not CHROMIUM.exists():
         pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
     if not BUILT_PAGE.exists():
         pytest.skip("frontend/dist is missing: run `npm ci && npm run build` in frontend/")
-    data = tmp_path_factory.mktemp("data")
     (data / "models/SmolLM2-135M-Instruct").mkdir(parents=True)
     port = free_port()
     environment = {
@@ -55,6 +61,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
         "PYTHONUNBUFFERED": "1",
+        **settings,
     }
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True, timeout=60)
     leader = start([str(Path(__file__).with_name("lead_with_fake_runtimes.py"))], environment, data / "leader.log")

@@ -1,0 +1,24 @@
+// What the project has now, beside the limits that are set for it.
+import type { Quotas } from "../../api/types";
+import { Fact } from "../../ui/fact";
+import { bytes, number } from "../../ui/format";
+import { Panel } from "../../ui/panel";
+import { quotaRows, type QuotaRow } from "./quota-rows";
+
+export function QuotasPanel({ quotas }: { quotas: Quotas }) {
+  return (
+    <Panel title="Now" className="overflow-hidden">
+      <dl className="grid grid-cols-1 gap-px bg-line sm:grid-cols-3">
+        {quotaRows(quotas).map((row) => (
+          <Fact key={row.name} term={row.name} note={row.limit === null ? "no limit" : `of ${shown(row, row.limit)}`}>
+            <span className={row.isFull ? "text-warn" : ""}>{shown(row, row.used)}</span>
+          </Fact>
+        ))}
+      </dl>
+    </Panel>
+  );
+}
+
+function shown(row: QuotaRow, value: number): string {
+  return row.inBytes ? bytes(value) : number(value);
+}

@@ -1,0 +1,108 @@
+// What the project's sessions used, and what it holds of its quotas.
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "react-router";
+import type { SessionUsage, Usage } from "../../api/types";
+import { usageQuery } from "../../api/usage";
+import { Button } from "../../ui/button";
+import { Fact } from "../../ui/fact";
+import { ago, count, dateTime, number, span } from "../../ui/format";
+import { ErrorNotice } from "../../ui/notice";
+import { Empty, PageHeader, Panel } from "../../ui/panel";
+import { cell, headCell, Table } from "../../ui/table";
+import { QuotasPanel } from "./quotas-panel";
+
+const HEAD = [
+  { name: "Session" },
+  { name: "Base model" },
+  { name: "Runtime", right: true },
+  { name: "GPU time", right: true },
+  { name: "Steps", right: true },
+  { name: "Tokens trained", right: true },
+  { name: "Created" },
+];
+
+export function UsagePage() {
+  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(usageQuery);
+  const newest = data?.pages[0];
+  const sessions = data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <>
+      <PageHeader title="Usage" />
+      <ErrorNotice error={error} />
+      {isPending && <p className="p-4 text-muted">Loading…</p>}
+      {newest && (
+        <div className="space-y-4">
+          <div className="grid items-start gap-4 lg:grid-cols-[4fr_3fr]">
+            <TotalPanel total={newest.total} />
+            <QuotasPanel quotas={newest.quotas} />
+          </div>
+          <Panel title="By session">
+            {sessions.length === 0 ? (
+              <Empty title="No session yet">A session is counted from the moment at which a runtime holds it. Waiting in the queue costs nothing.</Empty>
+            ) : (
+              <Table head={HEAD}>
+                {sessions.map((session) => (
+                  <SessionRow key={session.session_id} session={session} />
+                ))}
+              </Table>
+            )}
+          </Panel>
+        </div>
+      )}
+      {hasNextPage && (
+        <div className="mt-3 text-center">
+          <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
+            Show older
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function TotalPanel({ total }: { total: Usage }) {
+  return (
+    <Panel title="All sessions" className="overflow-hidden">
+      <dl className="grid grid-cols-2 gap-px bg-line sm:grid-cols-4">
+        <Fact term="Runtime" note="deleted sessions too">
+          {span(total.runtime_s)}
+        </Fact>
+        <Fact term="GPU time" note="times its GPUs">
+          {span(total.gpu_s)}
+        </Fact>
+        <Fact term="Steps" note="optimizer updates">
+          {number(total.steps)}
+        </Fact>
+        <Fact term="Tokens trained" note="in these steps">
+          <span title={number(total.tokens_trained)}>{count(total.tokens_trained)}</span>
+        </Fact>
+      </dl>
+    </Panel>
+  );
+}
+
+function SessionRow({ session }: { session: SessionUsage }) {
+  const right = `${cell} text-right whitespace-nowrap`;
+  return (
+    <tr className="hover:bg-sunken">
+      <th scope="row" className={headCell}>
+        <Link to={`/sessions/${session.session_id}`} className="rounded text-ink hover:text-accent hover:underline">
+          {session.name}
+        </Link>
+        {session.name !== session.session_id && <span className="block font-mono text-xs font-normal text-muted">{session.session_id}</span>}
+      </th>
+      <td className={cell}>{session.base_model}</td>
+      <td className={right} title={`${number(session.runtime_s)} seconds`}>
+        {span(session.runtime_s)}
+      </td>
+      <td className={right} title={`${number(session.gpu_s)} seconds`}>
+        {span(session.gpu_s)}
+      </td>
+      <td className={right}>{number(session.steps)}</td>
+      <td className={right}>{number(session.tokens_trained)}</td>
+      <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
+        {ago(session.created_at)}
+      </td>
+    </tr>
+  );
+}

@@ -1,0 +1,122 @@
+// Subscribes an address and shows its secret once, with a program that checks it. The secret lives in this dialog alone.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState, type SyntheticEvent } from "react";
+import { ApiError } from "../../api/client";
+import type { WebhookCreate, WebhookTopic } from "../../api/types";
+import { createWebhook, webhooksQuery } from "../../api/webhooks";
+import { Button } from "../../ui/button";
+import { Choices } from "../../ui/choices";
+import { CopyBlock } from "../../ui/copy";
+import { Dialog } from "../../ui/dialog";
+import { TextField } from "../../ui/field";
+import { ErrorNotice } from "../../ui/notice";
+import { RECEIVER_SNIPPET, secretSnippet } from "./receiver-snippet";
+import { TOPICS } from "./topics";
+
+export function CreateWebhook() {
+  const [open, setOpen] = useState(false);
+  const client = useQueryClient();
+  const create = useMutation({
+    mutationFn: createWebhook,
+    gcTime: 0,
+    onSuccess: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+  });
+
+  function onOpenChange(next: boolean) {
+    setOpen(next);
+    if (!next) create.reset();
+  }
+
+  return (
+    <>
+      <Button
+        look="primary"
+        onClick={() => {
+          setOpen(true);
+        }}
+      >
+        New webhook
+      </Button>
+      <Dialog
+        open={open}
+        onOpenChange={onOpenChange}
+        title={create.data ? "Your new webhook" : "New webhook"}
+        description={
+          create.data
+            ? "Copy its secret now: it cannot be shown again. It signs every request, so that you know who is speaking."
+            : "An address of yours that is told what happens in this project."
+        }
+        wide={Boolean(create.data)}
+        sticky={Boolean(create.data)}
+      >
+        {create.data ? (
+          <Created
+            secret={create.data.secret}
+            onDone={() => {
+              onOpenChange(false);
+            }}
+          />
+        ) : (
+          <WebhookForm error={create.error} busy={create.isPending} onSubmit={create.mutate} />
+        )}
+      </Dialog>
+    </>
+  );
+}
+
+interface WebhookFormProps {
+  error: Error | null;
+  busy: boolean;
+  onSubmit: (body: WebhookCreate) => void;
+}
+
+function WebhookForm({ error, busy, onSubmit }: WebhookFormProps) {
+  const [url, setUrl] = useState("");
+  const [topics, setTopics] = useState<WebhookTopic[]>(TOPICS.map((topic) => topic.value));
+  const fields = error instanceof ApiError ? error.fields : {};
+
+  function submit(event: SyntheticEvent) {
+    event.preventDefault();
+    onSubmit({ url: url.trim(), topics });
+  }
+
+  return (
+    <form onSubmit={submit} className="space-y-4" noValidate>
+      <ErrorNotice error={error} />
+      <TextField
+        label="Address"
+        type="url"
+        placeholder="https://example.org/hooks/training"
+        maxLength={2000}
+        value={url}
+        onChange={(event) => {
+          setUrl(event.target.value);
+        }}
+        description="It gets a POST, and any answer from 200 to 299 within ten seconds counts. Others are tried again for two days."
+        error={fields.url}
+      />
+      <Choices legend="Told when" options={TOPICS} chosen={topics} onChange={setTopics} stacked error={fields.topics} />
+      <div className="flex justify-end">
+        <Button type="submit" look="primary" disabled={busy}>
+          Create webhook
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function Created({ secret, onDone }: { secret: string; onDone: () => void }) {
+  return (
+    <div className="space-y-3">
+      <CopyBlock label="Signing secret" text={secret} />
+      <p className="pt-1 font-medium">A program that receives</p>
+      <CopyBlock label="shell" text={secretSnippet(secret)} />
+      <CopyBlock label="receive.py" text={RECEIVER_SNIPPET} />
+      <div className="flex justify-end pt-1">
+        <Button look="primary" onClick={onDone}>
+          Done, I have copied it
+        </Button>
+      </div>
+    </div>
+  );
+}

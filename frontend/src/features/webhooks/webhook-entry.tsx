@@ -1,0 +1,94 @@
+// One webhook: where it leads, what it is told of, and how the latest deliveries went.
+import { useQuery } from "@tanstack/react-query";
+import { Collapsible } from "radix-ui";
+import type { Delivery, Webhook } from "../../api/types";
+import { deliveriesQuery } from "../../api/webhooks";
+import { Badge } from "../../ui/badge";
+import { Confirm } from "../../ui/dialog";
+import { ago, dateTime, number } from "../../ui/format";
+import { IconButton } from "../../ui/icon-button";
+import { ErrorNotice } from "../../ui/notice";
+import { cell, headCell, Table } from "../../ui/table";
+import { outcome, TONES } from "./delivery-text";
+
+interface WebhookEntryProps {
+  webhook: Webhook;
+  isOpen: boolean;
+  onDelete: () => void;
+}
+
+/** `isOpen`: as it is shown at first. */
+export function WebhookEntry({ webhook, isOpen, onDelete }: WebhookEntryProps) {
+  return (
+    <Collapsible.Root defaultOpen={isOpen}>
+      <div className="flex items-center pr-2 hover:bg-sunken">
+        <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left" aria-label={`Deliveries to ${webhook.url}`}>
+          <span aria-hidden className="w-3 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90">
+            ▸
+          </span>
+          <span className="min-w-0 flex-1">
+            <span className="block truncate font-medium" title={webhook.url}>
+              {webhook.url}
+            </span>
+            <span className="block text-xs text-muted">{webhook.topics.join(", ")}</span>
+          </span>
+          <span className="hidden shrink-0 text-xs text-muted sm:block" title={dateTime(webhook.created_at)}>
+            {ago(webhook.created_at)}
+          </span>
+        </Collapsible.Trigger>
+        <div className="ml-2 shrink-0">
+          <Confirm
+            trigger={<IconButton icon="bin" label={`Delete the webhook to ${webhook.url}`} />}
+            title="Delete this webhook?"
+            description={`${webhook.url} is told nothing more, and what is on its way there is dropped.`}
+            action="Delete webhook"
+            onConfirm={onDelete}
+          />
+        </div>
+      </div>
+      <Collapsible.Content className="border-t border-line bg-sunken">
+        <Deliveries webhook={webhook} />
+      </Collapsible.Content>
+    </Collapsible.Root>
+  );
+}
+
+const HEAD = [{ name: "Event" }, { name: "State" }, { name: "Last try" }, { name: "Tries", right: true }, { name: "When" }];
+
+function Deliveries({ webhook }: { webhook: Webhook }) {
+  const { data, error, isPending } = useQuery(deliveriesQuery(webhook.id));
+  return (
+    <>
+      <ErrorNotice error={error} />
+      {isPending && <p className="px-9 py-3 text-muted">Loading…</p>}
+      {data?.items.length === 0 && <p className="px-9 py-3 text-muted">Nothing was sent yet. What is sent stays listed here for thirty days.</p>}
+      {data && data.items.length > 0 && (
+        <div className="max-h-96 overflow-y-auto pl-5">
+          <Table head={HEAD}>
+            {data.items.map((delivery) => (
+              <DeliveryRow key={delivery.id} delivery={delivery} />
+            ))}
+          </Table>
+        </div>
+      )}
+    </>
+  );
+}
+
+function DeliveryRow({ delivery }: { delivery: Delivery }) {
+  return (
+    <tr>
+      <th scope="row" className={`${headCell} font-mono text-xs`}>
+        {delivery.topic}
+      </th>
+      <td className={cell}>
+        <Badge tone={TONES[delivery.state]}>{delivery.state}</Badge>
+      </td>
+      <td className={`${cell} whitespace-nowrap`}>{outcome(delivery)}</td>
+      <td className={`${cell} text-right`}>{number(delivery.attempts)}</td>
+      <td className={`${cell} whitespace-nowrap`} title={dateTime(delivery.created_at)}>
+        {ago(delivery.created_at)}
+      </td>
+    </tr>
+  );
+}

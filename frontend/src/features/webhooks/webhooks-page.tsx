@@ -1,0 +1,52 @@
+// The project's webhooks, newest first: make, look at what was sent, delete. The API shows them to owners alone.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { accountQuery } from "../../api/account";
+import { currentProject } from "../../api/project";
+import { deleteWebhook, webhooksQuery } from "../../api/webhooks";
+import { ErrorNotice } from "../../ui/notice";
+import { Empty, PageHeader } from "../../ui/panel";
+import { CreateWebhook } from "./create-webhook";
+import { WebhookEntry } from "./webhook-entry";
+
+export function WebhooksPage() {
+  const { data: account } = useQuery(accountQuery);
+  const { data, error, isPending } = useQuery(webhooksQuery);
+  const client = useQueryClient();
+  const remove = useMutation({
+    mutationFn: deleteWebhook,
+    onSettled: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+  });
+  const isOwner = account && currentProject(account)?.role === "owner";
+  const webhooks = data?.items;
+  return (
+    <>
+      <PageHeader title="Webhooks">{isOwner && <CreateWebhook />}</PageHeader>
+      <p className="mb-4 max-w-prose text-muted">
+        A webhook tells a server of yours what happens in the project, in signed requests that <code className="font-mono text-xs">tinkerscript.webhooks.verify</code>{" "}
+        checks.
+      </p>
+      <ErrorNotice error={error ?? remove.error} />
+      {(isPending || webhooks) && (
+        <div className="rounded-lg border border-line bg-surface">
+          {isPending && <p className="p-4 text-muted">Loading…</p>}
+          {webhooks?.length === 0 && (
+            <Empty title="No webhook yet">Create one to be told when a session is ready, stops or fails, and when a checkpoint can be downloaded.</Empty>
+          )}
+          <ul className="divide-y divide-line">
+            {webhooks?.map((webhook) => (
+              <li key={webhook.id}>
+                <WebhookEntry
+                  webhook={webhook}
+                  isOpen={webhooks.length === 1}
+                  onDelete={() => {
+                    remove.mutate(webhook.id);
+                  }}
+                />
+              </li>
+            ))}
+          </ul>
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,195 @@
+"""What a project is told and what it used, in a real browser: webhooks with their deliveries, usage beside quotas."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from e2e.test_console import ROOT, Server, browser, create_session, free_port, page, serving, sign_up
+from e2e.test_console_account import open_account
+from playwright.sync_api import Browser, Locator, Page, expect
+
+__all__ = ["browser", "page"]
+
+pytestmark = pytest.mark.browser
+
+DELIVERED_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Runtimes that need no model; an address is taken at its word, and a webhook may lead to this machine."""
+    data = tmp_path_factory.mktemp("data")
+    with serving(data, TINKERSCRIPT_EMAIL_VERIFICATION="none", TINKERSCRIPT_WEBHOOKS_PRIVATE="1") as server:
+        yield server
+
+
+@contextmanager
+def receiving(program: str, secret: str, log: Path) -> Iterator[Path]:
+    """The program that the console shows, running. What it prints goes to ``log``."""
+    with log.open("wb") as output:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "sdk"), "WEBHOOK_SECRET": secret}
+        process = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=output, stderr=output)
+        try:
+            yield log
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait(10)
+
+
+def open_webhooks(page: Page) -> None:
+    page.get_by_role("link", name="Webhooks").click()
+    expect(page.get_by_role("heading", name="Webhooks")).to_be_visible()
+
+
+def create_webhook(page: Page, url: str, *, without: str = "") -> tuple[str, str]:
+    """The secret of a new webhook and the program that is shown beside it."""
+    page.get_by_role("button", name="New webhook").click()
+    page.get_by_label("Address", exact=True).fill(url)
+    if without:
+        page.get_by_label(without).uncheck()
+    page.get_by_role("button", name="Create webhook").click()
+    dialog = page.get_by_role("dialog", name="Your new webhook")
+    expect(dialog).to_be_visible()
+    secret, shell, program = dialog.locator("pre").all_inner_texts()
+    assert shell == f"export WEBHOOK_SECRET={secret}"
+    page.get_by_role("button", name="Done").click()
+    expect(dialog).to_have_count(0)
+    return secret, program
+
+
+def deliveries(page: Page, url: str) -> Locator:
+    """The rows under a webhook, which is opened where it is not."""
+    entry = page.get_by_role("listitem").filter(has=page.get_by_role("button", name=f"Deliveries to {url}", exact=True))
+    trigger = entry.get_by_role("button", name=f"Deliveries to {url}", exact=True)
+    if trigger.get_attribute("aria-expanded") == "false":
+        trigger.click()
+    return entry.get_by_role("row")
+
+
+def test_a_webhook_shows_its_secret_once_is_told_of_a_session_and_is_deleted(
+    page: Page, server: Server, tmp_path: Path
+) -> None:
+    sign_up(page, "ada@example.org")
+    open_webhooks(page)
+    expect(page.get_by_text("No webhook yet")).to_be_visible()
+    port, closed = free_port(), free_port()
+    good, bad = f"http://127.0.0.1:{port}/hooks", f"http://127.0.0.1:{closed}/nobody"
+    secret, program = create_webhook(page, good, without="A checkpoint fails")
+    assert secret.startswith("whsec_")
+    assert secret not in page.content()
+    assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+    expect(page.get_by_text("checkpoint.committed, session.state", exact=True)).to_be_visible()
+    expect(page.get_by_text("Nothing was sent yet.")).to_be_visible()
+    create_webhook(page, bad)
+
+    with receiving(program.replace("8080", str(port)), secret, tmp_path / "receiver.log") as log:
+        session_id = create_session(page, "told of")
+        open_webhooks(page)
+        told = deliveries(page, good).filter(has_text="session.state")
+        expect(told.first).to_contain_text("answered 204", timeout=DELIVERED_MS)
+        expect(told.first).to_contain_text("delivered")
+        assert f"'session_id': '{session_id}'" in log.read_text()
+    unheard = deliveries(page, bad).filter(has_text="pending").filter(has_text="again")
+    expect(unheard.first).to_contain_text(re.compile(r"no connection .*, again (in|now)"), timeout=DELIVERED_MS)
+
+    page.get_by_role("button", name=f"Delete the webhook to {bad}").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Delete webhook").click()
+    expect(page.get_by_text(bad)).to_have_count(0)
+    expect(page.get_by_text(good)).to_be_visible()
+
+
+def test_an_address_that_may_not_be_told_is_refused_at_its_field(page: Page) -> None:
+    sign_up(page, "grace@example.org")
+    open_webhooks(page)
+    page.get_by_role("button", name="New webhook").click()
+    page.get_by_label("Address", exact=True).fill("ftp://example.org")
+    page.get_by_role("button", name="Create webhook").click()
+    expect(page.get_by_label("Address", exact=True)).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_text("it must begin with http:// or https://", exact=True)).to_be_visible()
+    page.get_by_label("Address", exact=True).fill("https://example.org/hook")
+    for topic in page.get_by_role("group", name="Told when").get_by_role("checkbox").all():
+        topic.uncheck()
+    page.get_by_role("button", name="Create webhook").click()
+    expect(page.get_by_role("group", name="Told when").get_by_role("alert")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_text("No webhook yet")).to_be_visible()
+
+
+def test_usage_is_what_the_api_measured_beside_the_quotas(page: Page, server: Server) -> None:
+    sign_up(page, "edsger@example.org")
+    page.get_by_role("link", name="Usage").click()
+    expect(page.get_by_text("No session yet")).to_be_visible()
+    now = page.get_by_role("region", name="Now")
+    expect(now.get_by_text("no limit")).to_have_count(3)
+
+    session_id = create_session(page, "measured")
+    expect(page.get_by_text("collecting episodes for step 1").first).to_be_visible()
+    (server.data / "runtimes" / session_id / "step-1").touch()
+    expect(page.get_by_test_id("policy-version")).to_have_text("1")
+    set_quota(server, page.request.get("/v1/account").json()["projects"][0]["id"])
+    page.get_by_role("link", name="Usage").click()
+    row = page.get_by_role("row", name="measured")
+    tokens = page.request.get("/v1/usage").json()["items"][0]["tokens_trained"]
+    expect(row.get_by_role("cell")).to_contain_text(
+        ["SmolLM2-135M-Instruct", re.compile(r"\d+ s"), "0 s", "1", f"{tokens:,}", "just now"]
+    )
+    expect(now).to_contain_text(re.compile(r"Devices in use\s*1\s*of 4"))
+    expect(now).to_contain_text(re.compile(r"Sessions not ended\s*1\s*of 1"))
+    expect(now).to_contain_text(re.compile(r"Stored checkpoints\s*0 B\s*of 2\.00 GiB"))
+    row.get_by_role("link").click()
+    page.wait_for_url(f"**/sessions/{session_id}")
+
+
+def set_quota(server: Server, project: str) -> None:
+    limits = ["--devices", "4", "--sessions", "1", "--storage-gib", "2"]
+    environment = os.environ | {"TINKERSCRIPT_DATA": str(server.data), "DJANGO_SETTINGS_MODULE": "console.settings"}
+    subprocess.run([sys.executable, "manage.py", "set_quota", project, *limits], cwd=ROOT, env=environment, check=True)
+
+
+def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
+    page: Page, browser: Browser, server: Server
+) -> None:
+    sign_up(page, "alan@example.org")
+    page.get_by_role("link", name="Members").click()
+    page.get_by_role("button", name="Invite").click()
+    page.get_by_label("E-mail").fill("vera@example.org")
+    page.get_by_label("Role", exact=True).select_option("viewer")
+    page.get_by_role("button", name="Send invitation").click()
+    expect(page.get_by_role("row", name="vera@example.org")).to_be_visible()
+
+    viewer = browser.new_context(base_url=server.url).new_page()
+    sign_up(viewer, "vera@example.org")
+    open_account(viewer, "vera@example.org")
+    viewer.get_by_role("button", name="Accept").click()
+    expect(viewer.get_by_role("region", name="Invitations")).to_have_count(0)
+    expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(1)  # of the project that is their own
+    viewer.get_by_role("button", name="Project vera").click()
+    viewer.get_by_role("menuitemradio", name="alan").click()
+    expect(viewer.get_by_test_id("project")).to_have_text("alan")
+    viewer.get_by_role("link", name="Usage").click()
+    expect(viewer.get_by_role("region", name="All sessions")).to_be_visible()
+    expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(0)
+    viewer.goto("/webhooks")
+    expect(viewer.get_by_role("alert")).to_contain_text("Ask an owner for a role.")
+    expect(viewer.get_by_role("button", name="New webhook")).to_have_count(0)
+    expect(viewer.get_by_text("No webhook yet")).to_have_count(0)
+    viewer.context.close()
+
+
+@pytest.mark.parametrize("width", [360, 820, 1280])
+def test_no_place_is_wider_than_the_window(page: Page, width: int) -> None:
+    sign_up(page, f"barbara.of.a.long.name.{width}@example.org")
+    page.set_viewport_size({"width": width, "height": 800})
+    places = page.get_by_role("navigation", name="Main").get_by_role("link")
+    expect(places).to_have_count(6)
+    for place in places.all():
+        place.click()
+        expect(place).to_have_attribute("aria-current", "page")
+        expect(page.get_by_text("Loading…")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
