@@ -112,7 +112,8 @@ class VllmEngine:
         await self._close_doors()
         try:
             async with asyncio.timeout(HANDOVER_S):
-                await self._llm.pause_generation(mode="wait", clear_cache=True)
+                # vLLM's own pause_generation sleeps first, for outputs on their way: ours have all arrived.
+                await self._llm.engine_core.pause_scheduler_async("wait", True)
                 await self._llm.collective_rpc("take_weights", args=(str(folder),))
                 self.version = version
                 await self._llm.resume_generation()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 from engine_loop import Loop, loop_open
+from published_weights import published_weights
 from safetensors.torch import load_file
 from tiny_model import tiny_model_make
 from transformers import AutoModelForCausalLM
@@ -42,7 +43,7 @@ async def main(folder: Path, options: dict) -> dict[str, list[float]]:
 
 async def handed_over(loop: Loop, step: int) -> dict[str, torch.Tensor]:
     await loop.hand_over(step)
-    return {name: tensor.clone() for name, tensor in load_file(loop.handover / "weights.safetensors").items()}
+    return published_weights(loop.handover)
 
 
 def gap(base: str, weights: dict[str, torch.Tensor], samples: list[Sample]) -> float:

@@ -87,7 +87,7 @@ def weights_after(
 
 
 def _weights(model: str, config: SessionConfig, resume_at: int, batches: Sequence[Sequence[Sample]]) -> dict:
-    from safetensors.torch import load_file
+    from published_weights import published_weights
 
     trainer = trainer_make(model, config)
     with tempfile.TemporaryDirectory() as name:
@@ -100,4 +100,4 @@ def _weights(model: str, config: SessionConfig, resume_at: int, batches: Sequenc
                 trainer = trainer_make(model, config)
                 trainer.load_state(folder / "state")
         trainer.publish(folder)
-        return load_file(folder / "weights.safetensors")
+        return published_weights(folder)

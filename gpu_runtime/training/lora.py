@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from tinkerscript.wire.config import SessionConfig
 
+# A weight's name, the parameters it is made of, and how.
+PlainWeight = tuple[str, list[nn.Parameter], Callable[[], Tensor]]
 ADAPTER = "default"
 # What Hugging Face models call the modules that hold the linear layers of each part.
 PARTS = {"attention": {"self_attn", "attn", "attention"}, "mlp": {"mlp", "feed_forward"}}
@@ -49,7 +51,7 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-def plain_weights(model: nn.Module) -> Iterator[tuple[str, list[nn.Parameter], Callable[[], Tensor]]]:
+def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
     """Each weight of the model without adapters: its name, the parameters it is made of, and how.
 
     Those parameters must be whole when the function is called; it answers fp32 where it adds an adapter.

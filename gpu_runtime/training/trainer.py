@@ -19,10 +19,11 @@ from transformers import AutoTokenizer, GenerationConfig
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.weights.ipc import handles_write
+from gpu_runtime.weights.loan import WeightLoan
 from gpu_runtime.weights.shared import WeightFile
 
 from .linear import linear_layers_use_onednn
-from .lora import adapters_add, adapters_off, plain_weights
+from .lora import PlainWeight, adapters_add, adapters_off, plain_weights
 from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, pack, pack_row
@@ -56,6 +57,7 @@ class RankTrainer:
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] | None = None  # called after each row of a batch
         self.reference: Policy | None = None
+        self.loan = WeightLoan()  # rank 0's
         self.handover: WeightFile | None = None  # rank 0's
         self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
         if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
@@ -179,14 +181,17 @@ class RankTrainer:
         return float(self.engine.optimizer._global_grad_norm or 0.0)
 
     def publish(self, folder: Path) -> None:
-        """Rank 0 fills ``folder/weights.safetensors`` where it lies: Hugging Face names, the engine's dtype.
+        """Rank 0 leaves the weights for the engine in ``folder``: Hugging Face names, the engine's dtype.
 
-        On a GPU it leaves handles there instead: see ``weights/ipc.py``.
+        They are lent where they lie (``weights/loan.py``; on a GPU ``weights/ipc.py``) if they lie there whole, and
+        else written into a file in shared memory (``weights/shared.py``).
         """
         if self.spec.device == "cuda":
             self._publish_on_device(folder)
             return
         weights = list(plain_weights(self.engine.module.model))
+        if self._lend(folder, weights):
+            return
         if self.spec.rank == 0 and (self.handover is None or self.handover.folder != folder):
             shapes = {name: getattr(whole[0], "ds_shape", whole[0].shape) for name, whole, _ in weights}
             self.handover = WeightFile(folder, shapes, self.dtype)
@@ -195,6 +200,17 @@ class RankTrainer:
                 if self.handover is not None:
                     self.handover.write(name, weight())
         self._meet()
+
+    def _lend(self, folder: Path, weights: Sequence[PlainWeight]) -> bool:
+        """Whether the engine can take the weights from this process's own memory."""
+        if self.config.zero_stage == 3 or self.config.lora_rank:
+            return False
+        lent = torch.ones(1)
+        if self.spec.rank == 0:
+            lent[0] = self.loan.lend({name: weight().detach() for name, _, weight in weights}, folder)
+        if self.spec.world_size > 1:
+            dist.broadcast(lent, src=0)
+        return bool(lent)
 
     def _publish_on_device(self, folder: Path) -> None:
         sharded = self.config.zero_stage == 3

@@ -3,9 +3,9 @@
     .venv/bin/python tests/benchmarks/handover.py [--model FOLDER] [--rounds 9]
 
 The real trainer (DeepSpeed, one rank) and the real engine (vLLM), each in its own process, as a session runs them;
-nothing is being generated. A hand-over is ``publish`` and ``load_weights``, from call to answer. The first one maps
-the shared file and is shown apart; the others repeat it. Interleaved with them, the same tensors are copied in this
-process, with as many threads: ``clone`` into fresh memory, ``copy_`` into memory that has been written before.
+nothing is being generated. A hand-over is ``publish`` and ``load_weights``, from call to answer. The first one moves
+the trainer's weights to shared memory and is shown apart; the others repeat it. Interleaved with them, the same tensors
+are copied in this process, with as many threads: ``clone`` into fresh memory, ``copy_`` into memory written before.
 """
 
 import argparse
@@ -24,7 +24,7 @@ MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 async def measure(model: str, rounds: int) -> None:
     import torch
     from engine_loop import loop_open
-    from safetensors.torch import load_file
+    from published_weights import published_weights
 
     from tinkerscript.wire.config import SessionConfig
 
@@ -40,7 +40,7 @@ async def measure(model: str, rounds: int) -> None:
             times["load_weights"].append(time.perf_counter() - published)
             times["publish"].append(published - began)
             if round_ == 0:  # copies: the benchmark's own tensors are nobody else's memory
-                source = {name: t.clone() for name, t in load_file(loop.handover / "weights.safetensors").items()}
+                source = published_weights(loop.handover)
                 target = {name: tensor.clone() for name, tensor in source.items()}
             began = time.perf_counter()
             fresh = [tensor.clone() for tensor in source.values()]

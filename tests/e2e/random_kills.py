@@ -62,9 +62,13 @@ class HashingEngine:
         self.version, self._served = 0, served
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        digest = hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()
+        from published_weights import published_weights
+
+        digest = hashlib.sha256()
+        for name, tensor in sorted(published_weights(folder).items()):
+            digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
         with self._served.open("a") as file:
-            file.write(f"{version} {digest}\n")
+            file.write(f"{version} {digest.hexdigest()}\n")
         self.version = version
 
 

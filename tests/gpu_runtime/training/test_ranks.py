@@ -6,6 +6,7 @@ import random
 
 import pytest
 import torch
+from published_weights import published_weights
 from safetensors.torch import load_file
 from tiny_model import tiny_model_make
 
@@ -55,7 +56,7 @@ async def steps(trainer: TrainerRanks, first: int, last: int) -> dict[str, float
 
 async def weights(trainer: TrainerRanks, folder):
     await trainer.publish(folder)
-    return load_file(folder / "weights.safetensors")
+    return published_weights(folder)
 
 
 @pytest.fixture(scope="module")

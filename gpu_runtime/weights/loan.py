@@ -1,0 +1,77 @@
+"""Weights of a trainer on a CPU, lent to the engine where they lie: no copy on the way.
+
+The trainer moves what its weights are stored in to shared memory, once (torch swaps the memory behind a storage, so
+every view of it follows, DeepSpeed's too), and leaves a list of where each weight lies. The engine maps that memory and
+packs from it. Trainer and engine take turns: the learner awaits the engine before the next step may change a weight.
+
+Only whole weights can be lent: not the shards of ZeRO 3, nor sums with adapters. Those pass through ``shared.py``.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NAME = "weights.json"
+SHARED_MEMORY = Path("/dev/shm")  # where torch makes it
+MARGIN_BYTES = 64 << 20  # stays free for others
+
+
+class WeightLoan:
+    """The trainer's side. ``lend`` again after each step: the memory stays the same, so it costs next to nothing."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, int] = {}  # address of a storage in shared memory: its file descriptor
+
+    def lend(self, weights: Mapping[str, Tensor], folder: Path) -> bool:
+        """Leave the list in ``folder``. False, with nothing lent, where shared memory has no room for the weights."""
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage() for tensor in weights.values()}
+        new = [storage for address, storage in storages.items() if address not in self._files]
+        if sum(storage.nbytes() for storage in new) + MARGIN_BYTES > _room_bytes():
+            (folder / NAME).unlink(missing_ok=True)
+            return False
+        for storage in new:
+            descriptor, _ = storage._share_fd_cpu_()
+            self._files[storage.data_ptr()] = descriptor
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f"{NAME}.partial"
+        partial.write_text(json.dumps({name: self._place(tensor) for name, tensor in weights.items()}))
+        partial.replace(folder / NAME)
+        return True
+
+    def _place(self, tensor: Tensor) -> dict[str, Any]:
+        storage = tensor.untyped_storage()
+        path = f"/proc/{os.getpid()}/fd/{self._files[storage.data_ptr()]}"
+        return {
+            "path": path,
+            "memory": os.readlink(path),  # its own name, which no other memory ever has
+            "bytes": storage.nbytes(),
+            "offset": tensor.storage_offset(),
+            "shape": list(tensor.shape),
+            "stride": list(tensor.stride()),
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+        }
+
+
+def lent_map(places: Mapping[str, Mapping[str, Any]]) -> dict[str, Tensor]:
+    """The lent weights as views of the trainer's memory. Raises RuntimeError once the trainer has ended."""
+    memories: dict[str, Tensor] = {}
+    tensors = {}
+    for name, place in places.items():
+        path = place["path"]
+        if path not in memories:
+            memories[path] = torch.from_file(path, shared=True, size=place["bytes"], dtype=torch.uint8)
+        whole = memories[path].view(getattr(torch, place["dtype"]))
+        tensors[name] = whole.as_strided(place["shape"], place["stride"], place["offset"])
+    return tensors
+
+
+def _room_bytes() -> int:
+    if not SHARED_MEMORY.is_dir():
+        return 0
+    found = os.statvfs(SHARED_MEMORY)
+    return found.f_bavail * found.f_frsize
