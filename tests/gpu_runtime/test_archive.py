@@ -111,6 +111,7 @@ def plane(model: Path):
 
 async def test_what_a_model_was_trained_on_is_archived_when_the_model_is_there(plane, runtime) -> None:
     async with runtime(plane) as it:
+        await it.play("late", 1.0)
         await it.play_groups("a", "b")
         await it.stepped(1)
         left = await it._post("/episodes", json={"task": "c"})
@@ -118,7 +119,7 @@ async def test_what_a_model_was_trained_on_is_archived_when_the_model_is_there(p
         it.order("ckp_model", "model")
         await it.committed("ckp_model")
         fates = check_archive(plane, it.volume)
-        assert sorted(fates.values()) == ["abandoned", "trained", "trained", "trained", "trained"]
+        assert sorted(fates.values()) == ["abandoned", "stale", "trained", "trained", "trained", "trained"]
         assert {row["trained_step"] for row in rows_in(plane) if row["fate"] == "trained"} == {1}
         await it.end()
 
