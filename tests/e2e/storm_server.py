@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from e2e.loop_server import LoopServer, until, wait_for_line
+from e2e.loop_server import LoopServer, wait_for_line
 
 from console.scheduling import processes
 from console.scheduling.launchers.process import MARK
@@ -43,7 +43,9 @@ class StormServer(LoopServer):
             return None
         killed: list[str | None] = []
         attempt = self._kill_runtime if whom == "runtime" else lambda _: self._kill_child(whom)
-        until(lambda: bool(killed.extend(attempt(choose)) or killed), f"there is a {whom} to kill", VICTIM_S)
+        struck = lambda: bool(killed.extend(attempt(choose)) or killed)  # noqa: E731
+        if not processes.wait_until(struck, timeout_s=VICTIM_S, poll_s=0.2):
+            raise AssertionError(f"for {VICTIM_S:g} s there was no {whom} to kill")
         return killed[0]
 
     def runtimes(self) -> dict[str, int]:

@@ -13,7 +13,7 @@ from e2e.storm_checks import Books, Move, names_problems, problems
 
 from tinkerscript.wire.sessions import Accounting
 
-SESSIONS, KILLS, SEED = 24, 5, 3
+SESSIONS, KILLS, SEED = 20, 5, 3
 
 
 @pytest.mark.timeout(420)
