@@ -1,12 +1,12 @@
 """One rank of the real trainer in a process of its own, which tells what nobody asks of it in the product."""
 
 import io
+import multiprocessing
 import os
 import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ def in_a_rank(task: Callable[..., Any], *arguments: object) -> Any:
     """``task(*arguments)`` in a new process. Functions of this module alone: the child must be able to import them."""
     import torch
 
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         answer = pool.submit(_answered, task, arguments).result(timeout=DEADLINE_S)
     return torch.load(io.BytesIO(answer))
 
