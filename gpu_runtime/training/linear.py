@@ -1,4 +1,4 @@
-"""Linear layers of a trainer on a CPU: y = x W^T + b and its derivatives through oneDNN's matrix products.
+"""Linear layers of a trainer on a CPU, and attention's products: y = x W^T + b and its derivatives through oneDNN.
 
 torch multiplies float32 matrices with MKL, which uses half of what an AVX-512 processor of another maker can do;
 oneDNN, which comes with torch, asks the processor. On an AMD EPYC the products of a small model's layers take 0.4 to
@@ -40,6 +40,16 @@ def linear_layers_use_onednn(model: nn.Module) -> None:
     for module in model.modules():
         if type(module) is nn.Linear and module.weight.dtype == torch.float32:
             module.forward = partial(_forward, module)
+
+
+def products(left_GMK: Tensor, right_GNK: Tensor) -> Tensor:
+    """``left right^T`` of each group, ``[G, M, N]``; for attention's products, without derivatives of its own.
+
+    A transposed ``left`` gains nothing here: torch.bmm is as fast.
+    """
+    if left_GMK.dtype != torch.float32 or not torch.backends.mkldnn.is_available():
+        return torch.bmm(left_GMK, right_GNK.mT)
+    return torch.stack([_product(left, right) for left, right in zip(left_GMK, right_GNK, strict=True)])
 
 
 def _forward(module: nn.Linear, inputs: Tensor) -> Tensor:

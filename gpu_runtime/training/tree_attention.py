@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from .linear import products
+
 ATTENTION = "tree_blocks"
 # Queries of a block. Fewer mask less in vain, more make larger products.
 BLOCK = 128
@@ -72,7 +74,7 @@ class TreeAttention(torch.autograd.Function):
         for block in tree.blocks:
             query_GQD = _grouped(query_NHD, block, len(key_GND))
             weights_GQK = _weights(query_GQD, _gathered(key_GND, block), block, scale)
-            _put(attended_NHD, block, weights_GQK @ _gathered(value_GND, block))
+            _put(attended_NHD, block, products(weights_GQK, _gathered(value_GND, block).mT))
         return attended_NHD
 
     @staticmethod
@@ -86,16 +88,16 @@ class TreeAttention(torch.autograd.Function):
             weights_GQK = _weights(query_GQD, key_GKD, block, ctx.scale)
             _add(grad_value, block, weights_GQK.mT @ grad_GQD)
             # d softmax: dS = P (dP - sum(P dP)); P is zero where a key is hidden.
-            slopes_GQK = torch.bmm(grad_GQD, value_GKD.mT).mul_(weights_GQK)
+            slopes_GQK = products(grad_GQD, value_GKD).mul_(weights_GQK)
             slopes_GQK.sub_(weights_GQK.mul_(slopes_GQK.sum(dim=-1, keepdim=True))).mul_(ctx.scale)
-            _put(grad_query, block, slopes_GQK @ key_GKD)
+            _put(grad_query, block, products(slopes_GQK, key_GKD.mT))
             _add(grad_key, block, slopes_GQK.mT @ query_GQD)
         return grad_query, grad_key, grad_value, None, None
 
 
 def _weights(query_GQD: Tensor, key_GKD: Tensor, block: QueryBlock, scale: float) -> Tensor:
     """softmax(Q K^T * scale) over the visible keys; Q = R x queries rows per group."""
-    scores_GQK = torch.bmm(query_GQD, key_GKD.mT).mul_(scale)
+    scores_GQK = products(query_GQD, key_GKD).mul_(scale)
     rows = block.last - block.first
     by_query = scores_GQK.view(len(scores_GQK), -1, rows, scores_GQK.shape[-1])
     by_query[..., block.common :].masked_fill_(block.hidden, -torch.inf)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from gpu_runtime.training.linear import linear_layers_use_onednn
+from gpu_runtime.training.linear import linear_layers_use_onednn, products
 
 
 def outcome(layer: nn.Linear, inputs: torch.Tensor) -> list[torch.Tensor]:
@@ -41,3 +41,11 @@ def test_other_types_and_other_layers_are_left_alone() -> None:
     model = nn.Sequential(nn.Linear(2, 2).bfloat16(), nn.Embedding(3, 2))
     linear_layers_use_onednn(model)
     assert all("forward" not in vars(module) for module in model)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_products_of_groups_are_those_of_torch(dtype: torch.dtype) -> None:
+    torch.manual_seed(2)
+    left, right = torch.randn(3, 5, 7, dtype=dtype), torch.randn(3, 4, 7, dtype=dtype)
+    torch.testing.assert_close(products(left, right), left @ right.mT)
+    torch.testing.assert_close(products(left, right.mT.contiguous().mT), left @ right.mT)
