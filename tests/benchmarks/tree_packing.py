@@ -6,6 +6,8 @@ One model with the same weights, fp32, all cores; the same loss on the same trai
 building of the tree. ``padded`` is what a trainer without trees computes: a rectangle ``[group, prompt + completion]``
 in micro-batches of ``--micro-batch`` samples with transformers' SDPA attention (its causal kernel, which skips what is
 masked: all samples here have the same length) and logits of the completions alone, as TRL's GRPOTrainer makes them.
+The packed side multiplies with oneDNN, as the trainer does; with ``--same-products`` the padded side does too, which
+leaves the effect of packing alone.
 Times are interleaved; ``ratio`` is the median of the rounds' ratios of wall time, ``CPU ratio`` that of the CPU seconds
 of all threads, which other work on the machine hardly moves. Losses and gradients are compared in the first round.
 """
@@ -29,6 +31,7 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.training.linear import linear_layers_use_onednn  # noqa: E402
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
 from gpu_runtime.training.packing import pack, pack_row  # noqa: E402
 from gpu_runtime.training.policy import Policy, RowTensors  # noqa: E402
@@ -115,10 +118,13 @@ def main() -> None:
     parser.add_argument("--completion", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--micro-batch", type=int, default=4)
+    parser.add_argument("--same-products", action="store_true", help="oneDNN for the padded side too")
     options = parser.parse_args()
     torch.set_num_threads(os.cpu_count() or 1)
     policy = Policy.load(options.model, torch.float32)
     plain = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32, attn_implementation="sdpa")
+    for model in (policy, plain) if options.same_products else (policy,):
+        linear_layers_use_onednn(model)
     shapes = [(options.prompt, options.completion)] if options.prompt else SHAPES
     for model in (policy, plain):
         for parameter in model.parameters():
