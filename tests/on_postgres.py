@@ -33,7 +33,8 @@ def main(arguments: Sequence[str]) -> int:
             environment["TEST_REDIS_URL"] = stack.enter_context(redis(folder))
         else:
             print("Redis is not on this machine (Debian: apt-get install redis-server): channels stay in memory")
-        command = [sys.executable, "-m", "pytest", "-m", "not engine", *(arguments or TESTS)]
+        paths = [] if any(Path(argument.split("::")[0]).exists() for argument in arguments) else TESTS
+        command = [sys.executable, "-m", "pytest", "-m", "not engine", *arguments, *paths]
         return subprocess.run(command, cwd=ROOT, env=environment).returncode
 
 
