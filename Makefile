@@ -20,10 +20,10 @@ up:
 	@$(SETUP) runtime model + frontend
 	@$(RUN) manage.py up
 
-## make test         set-up, then the whole suite: the quick tests and, beside them, those with the real engine, one at a time
+## make test         set-up, then the whole suite in three parts side by side; the real engine and trainer take what is left
 test:
-	@$(SETUP) runtime dev launchers + frontend + browser engines + clients
-	@$(RUN) tests/both_halves.py
+	@$(SETUP) runtime dev launchers + frontend + browser engines + clients swift
+	@$(RUN) tests/side_by_side.py
 
 ## make test-postgres   the control plane's tests once more, on PostgreSQL and Redis
 test-postgres:
@@ -43,5 +43,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-clients .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-clients .venv-swift .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ import anthropic
 import pytest
 import xgrammar
 from gateway_harness import Gateway, running_gateway
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tool_answers import CITIES, LISTED, TOOLS, accepts, weather
 
@@ -64,6 +64,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(
     calls=st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.text(), VALUES)), min_size=1, max_size=3),
     cuts=st.lists(st.integers(0, 400), max_size=20),
