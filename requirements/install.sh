@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines clients benchmarks)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines clients swift benchmarks)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
@@ -109,20 +109,24 @@ install_model() {
   fi
 }
 
-install_clients() {
-  # For the tests that run agents of other packages, which skip without them; so no failure here stops anything.
-  [ -x .venv-clients/bin/python ] || rm -f "$stamps/clients"
-  local wanted
-  wanted=$(hash_of "$stamps/venv" requirements/clients.txt requirements/clients.lock)
-  [ "$(cat "$stamps/clients" 2>/dev/null)" != "$wanted" ] || return 0
-  say "set-up: agents of other packages for the tests, in .venv-clients (400 MB)"
-  if run "$venv/bin/python" -m venv --clear .venv-clients &&
-    run .venv-clients/bin/python -m pip install --quiet -c requirements/clients.lock -r requirements/clients.txt; then
-    printf '%s\n' "$wanted" >"$stamps/clients"
+# own_venv NAME WHAT: what tests use, which skip without it, in .venv-NAME; so no failure here stops anything.
+own_venv() {
+  local name=$1 what=$2 wanted
+  [ -x ".venv-$name/bin/python" ] || rm -f "$stamps/$name"
+  wanted=$(hash_of "$stamps/venv" "requirements/$name.txt" "requirements/$name.lock")
+  [ "$(cat "$stamps/$name" 2>/dev/null)" != "$wanted" ] || return 0
+  say "set-up: $what"
+  if run "$venv/bin/python" -m venv --clear ".venv-$name" &&
+    run ".venv-$name/bin/python" -m pip install --quiet -c "requirements/$name.lock" -r "requirements/$name.txt"; then
+    printf '%s\n' "$wanted" >"$stamps/$name"
   else
-    say "they could not be installed; those tests will be skipped"
+    say "that could not be installed; its tests will be skipped"
   fi
 }
+
+install_clients() { own_venv clients "agents of other packages for the tests, in .venv-clients (400 MB)"; }
+
+install_swift() { own_venv swift "OpenStack Swift for the tests of the store, in .venv-swift (80 MB)"; }
 
 install_node() {
   if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
@@ -200,7 +204,7 @@ case " $* " in
 esac
 for wanted in "$@"; do
   case $wanted in
-    runtime | dev | launchers | model | frontend | browser | engines | clients | benchmarks) "install_$wanted" ;;
+    runtime | dev | launchers | model | frontend | browser | engines | clients | swift | benchmarks) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

@@ -1,14 +1,16 @@
-"""People, keys and a real object store for every test that asks for them."""
+"""People, keys and real object stores for every test that asks for them."""
 
 from collections.abc import Callable, Iterator
 
 import factories
 import pytest
+import swift_server
 from asgiref.sync import SyncToAsync
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connections
-from django.test import Client
+from django.test import Client, override_settings
+from pytest_django import Settings
 
 from console.sessions import embedded_s3 as server
 from console.sessions import storage
@@ -85,6 +87,26 @@ def embedded_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         finally:
             process.kill()  # asked to end it takes seconds, and its data goes with the tests
             process.wait(10)
+
+
+@pytest.fixture(scope="session")
+def swift_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[storage.Store]:
+    """A real OpenStack Swift with an empty bucket."""
+    with swift_server.swift(tmp_path_factory.mktemp("swift")) as store:
+        with override_settings(**swift_server.settings_of(store)):
+            storage.ready_wait(timeout_s=swift_server.START_S)
+        yield store
+
+
+@pytest.fixture(params=["seaweedfs", "swift"])
+def s3(request: pytest.FixtureRequest, settings: Settings) -> str:
+    """The address of a real store, which the settings name: the test runs once with each of two."""
+    if request.param == "seaweedfs":
+        return request.getfixturevalue("embedded_s3")
+    store = request.getfixturevalue("swift_store")
+    for name, value in swift_server.settings_of(store).items():
+        setattr(settings, name, value)
+    return store.endpoint_url
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ from packaging.utils import canonicalize_name
 
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 LOCK = "constraints.txt"
-OWN_LOCKS = {"clients.txt": "clients.lock"}  # by requirements that have an environment of their own
+# By requirements that have an environment of their own.
+OWN_LOCKS = {"clients.txt": "clients.lock", "swift.txt": "swift.lock"}
 
 
 def requirements(name):

@@ -18,7 +18,7 @@ from tinkerscript.wire.sessions import SessionState
 
 
 @pytest.fixture
-def running(project, embedded_s3):
+def running(project, s3):
     """A session with a runtime: the row as the runtime's lease opens it."""
     _session, token = factories.runtime_make(project)
     return leases.lease_check(token=token)

@@ -64,12 +64,12 @@ class Server:
 
 
 @pytest.fixture
-def servers(embedded_s3: str, tmp_path: Path) -> tuple[Server, Server]:
+def servers(s3: str, tmp_path: Path) -> tuple[Server, Server]:
     from console.sessions.storage import store_get
 
     store = store_get()
     credentials = {"S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key, "S3_REGION": store.region}
-    old, new = (Server(tmp_path / name, f"{name}-{tmp_path.name[-6:]}".replace("_", "-"), embedded_s3, credentials)
+    old, new = (Server(tmp_path / name, f"{name}-{tmp_path.name[-6:]}".replace("_", "-"), s3, credentials)
                 for name in ("old", "new"))  # fmt: skip
     return old, new
 

@@ -15,7 +15,7 @@ def buckets() -> list[str]:
     return [bucket["Name"] for bucket in storage._client().list_buckets()["Buckets"]]
 
 
-def test_the_bucket_is_there_afterwards_and_a_second_time_is_no_error(embedded_s3, settings):
+def test_the_bucket_is_there_afterwards_and_a_second_time_is_no_error(s3, settings):
     settings.S3_BUCKET = "not-made-yet"
     assert "not-made-yet" not in buckets()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Checkpoints and journals against a real object store: all or nothing, by presigned URL, under the lease of now."""
+"""Checkpoints and journals against real object stores: all or nothing, by presigned URL, under the lease of now."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ FILES = {"config.json": b'{"a": 1}', "model.safetensors": b"weights" * 1000, "to
 
 
 @pytest.fixture
-def running(project, embedded_s3):
+def running(project, s3):
     """A session with a runtime: the row as the runtime's lease opens it."""
     _session, token = factories.runtime_make(project)
     return leases.lease_check(token=token)
@@ -219,18 +219,19 @@ def no_signature(url: str) -> str:
     return url.partition("?")[0]
 
 
-@pytest.mark.parametrize("spoil", [other_signature, no_signature])
-def test_the_store_answers_to_nobody_without_a_signature(running, spoil):
+# Swift takes what has no signature at all for a request in another dialect than S3, and answers 400.
+@pytest.mark.parametrize(("spoil", "codes"), [(other_signature, {403}), (no_signature, {400, 403})])
+def test_the_store_answers_to_nobody_without_a_signature(running, spoil, codes):
     plan = uploads.upload_open(session=running, body=opening({"a": b"x"}))
     with pytest.raises(urllib.error.HTTPError) as refused:
         put(spoil(plan.files[0].part_urls[0]), b"x")
-    assert refused.value.code == 403
+    assert refused.value.code in codes
     refused.value.close()
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, {"a": b"x"}))
     key = f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/a"
     with pytest.raises(urllib.error.HTTPError) as refused:
         fetch(spoil(storage.read_url(key, expires_s=60)))
-    assert refused.value.code == 403
+    assert refused.value.code in codes
     refused.value.close()
 
 

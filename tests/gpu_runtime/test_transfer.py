@@ -1,4 +1,4 @@
-"""The transfers against a real S3 server: presigned parts, ranges, refusals."""
+"""The transfers against real S3 servers: presigned parts, ranges, refusals."""
 
 import hashlib
 
@@ -13,7 +13,7 @@ CONTENT = hashlib.shake_128(b"weights").digest(PART_BYTES + 1000)
 
 
 @pytest.fixture
-def stored(embedded_s3, tmp_path):
+def stored(s3, tmp_path):
     """CONTENT as an object, written in two parts through presigned URLs."""
     source, key = tmp_path / "source.bin", "tests/transfer.bin"
     source.write_bytes(CONTENT)
