@@ -4,6 +4,7 @@ Every object of a runtime is written as a multipart upload, even in one part: it
 completes it, so that a presigned URL in the wrong hands, or in those of a runtime that lost its lease, changes nothing.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
@@ -21,6 +23,8 @@ from console.errors import StorageUnavailable
 from console.sessions import embedded_s3
 
 GONE = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
+MAX_PARTS = 1000  # of one object: S3 takes 10,000, OpenStack Swift as it comes a tenth of that
+LEAST_PART_BYTES = 8 << 20  # of a file that this process writes: what boto3 takes by itself
 
 
 @dataclass(frozen=True)
@@ -96,8 +100,10 @@ def download(key: str, path: Path) -> bool:
 
 def upload(path: Path, key: str) -> None:
     """Write a file of any size to the store. Raises StorageUnavailable."""
+    part_bytes = max(LEAST_PART_BYTES, math.ceil(path.stat().st_size / MAX_PARTS))
     with _errors():
-        _client().upload_file(str(path), settings.S3_BUCKET, key)
+        parts = TransferConfig(multipart_chunksize=part_bytes)
+        _client().upload_file(str(path), settings.S3_BUCKET, key, Config=parts)
 
 
 def multipart_open(key: str) -> str:

@@ -22,7 +22,6 @@ from tinkerscript.wire.webhooks import WebhookTopic
 
 MANIFEST = "manifest.json"
 PART_SIZE_BYTES = 64 << 20
-MAX_PARTS = 10_000  # S3's own limit
 KEPT_STATES = 2  # automatic `state` checkpoints of a session; one more than needed, in case the last is damaged
 
 
@@ -134,7 +133,6 @@ def _checkpoint_uploading(checkpoint: Checkpoint, body: UploadOpen) -> None:
 
 def _plan(file: dict) -> UploadFile:
     size = file["size_bytes"]
-    part_size = max(PART_SIZE_BYTES, math.ceil(size / MAX_PARTS))
     count = _part_count(size)
     urls = [
         storage.part_url(file["key"], file["upload_id"], number, expires_s=settings.TRANSFER_URL_S)
@@ -142,14 +140,18 @@ def _plan(file: dict) -> UploadFile:
     ]
     return UploadFile(
         path=file["path"],
-        part_size_bytes=part_size,
+        part_size_bytes=_part_size(size),
         part_urls=urls,
         upload_id=file["upload_id"] if count > 1 else None,
     )
 
 
 def _part_count(size_bytes: int) -> int:
-    return max(1, math.ceil(size_bytes / max(PART_SIZE_BYTES, math.ceil(size_bytes / MAX_PARTS))))
+    return max(1, math.ceil(size_bytes / _part_size(size_bytes)))
+
+
+def _part_size(size_bytes: int) -> int:
+    return max(PART_SIZE_BYTES, math.ceil(size_bytes / storage.MAX_PARTS))
 
 
 def _complete(upload: Upload, body: UploadCommit) -> None:

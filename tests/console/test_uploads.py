@@ -14,8 +14,8 @@ from console.live.models import EventRecord
 from console.scheduling.processes import wait_until
 from console.sessions import checkpoints, embedded_s3, leases, storage, uploads
 from console.sessions.models import Session
-from tinkerscript.wire.checkpoints import Manifest
-from tinkerscript.wire.runtime import UploadCommit, UploadedFile
+from tinkerscript.wire.checkpoints import Manifest, ManifestFile
+from tinkerscript.wire.runtime import UploadCommit, UploadedFile, UploadOpen
 
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": b"weights" * 1000, "tokenizer/vocab.txt": b"", "x": b"1"}
 
@@ -97,6 +97,23 @@ def test_a_file_of_several_parts_is_put_together_in_order(running, monkeypatch):
         uploads.upload_commit(session=running, upload_id=plan.upload_id, body=one_short)
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
     assert storage.get(f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/big") == data
+
+
+def test_a_file_of_any_size_has_no_more_parts_than_the_store_takes(running):
+    file = ManifestFile(path="big", size_bytes=65 << 30, sha256="0" * 64)
+    plan = uploads.upload_open(session=running, body=UploadOpen(kind="model", step=7, files=[file]))
+    (planned,) = plan.files
+    assert len(planned.part_urls) * planned.part_size_bytes >= file.size_bytes
+    assert put(planned.part_urls[-1], b"the end")
+
+
+def test_a_file_that_the_server_writes_itself_has_no_more_either(s3, tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "MAX_PARTS", 2)
+    content, path = bytes(range(256)) * (17 << 12), tmp_path / "file"  # 17 MiB: three parts of boto3's own size
+    path.write_bytes(content)
+    storage.upload(path, "tests/whole")
+    head = storage._client().head_object(Bucket=storage.store_get().bucket, Key="tests/whole")
+    assert head["ETag"].endswith('-2"') and storage.get("tests/whole") == content
 
 
 def test_an_object_of_another_size_than_announced_is_refused(running):
