@@ -59,7 +59,7 @@ class Engine(Protocol):
         ...
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Take the weights in ``folder`` (safetensors, Hugging Face names) in place and serve them as ``version``."""
+        """Take the weights that the trainer left in ``folder`` (Hugging Face names) and serve them as ``version``."""
         ...
 
     async def sleep(self) -> None:
@@ -138,7 +138,7 @@ class Trainer(Protocol):
         ...
 
     async def publish(self, folder: Path) -> None:
-        """Write the current weights to ``folder`` for the engine (safetensors, Hugging Face names)."""
+        """Leave the current weights (Hugging Face names) in ``folder``: the engine takes them before the next step."""
         ...
 
     async def export_model(self, folder: Path) -> None:

@@ -1,8 +1,8 @@
-"""Weights from the shared file straight into the layout in which vLLM multiplies on a CPU: one pass over the bytes.
+"""Weights from the trainer's memory right into the layout in which vLLM multiplies on a CPU: one pass over the bytes.
 
 vLLM's own reload builds each layer anew, copies into it, packs that for oneDNN and copies once more. Here the packing
-reads from the file itself, because the file lies in the order of the layers: q, k and v (gate and up) are neighbours
-there and rows of one matrix here.
+reads what the trainer lent or wrote where it lies, which is in the order of the layers: q, k and v (gate and up) are
+neighbours there and rows of one matrix here.
 """
 
 from collections.abc import Mapping, Sequence

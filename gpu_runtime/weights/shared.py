@@ -1,4 +1,4 @@
-"""The file through which weights pass from trainer to engine: safetensors in memory that both processes map.
+"""The file through which weights pass that cannot be lent (``loan.py``): safetensors in memory that both processes map.
 
 It is written in place, step after step: mapping and touching fresh pages costs more than copying into old ones. So a
 hand-over moves the bytes twice, into this file and out of it into the engine's own layout. Trainer and engine take
