@@ -1,7 +1,7 @@
 """A Kubernetes API of our own over real HTTP: objects are checked against the published schemas, pods are processes.
 
-It answers what the launcher uses: create, read, list by label, patch and delete; Jobs that make a pod once they are not
-suspended; Secrets as environment; owners whose objects go with them; pods that end within their grace.
+It answers what the launcher uses: create, read, list by label, patch and delete; Jobs that make a pod once they may
+have one; Secrets as environment; owners whose objects go with them; pods that end within their grace.
 """
 
 import json
@@ -37,13 +37,14 @@ class Refusal(Exception):
 class FakeKubernetes:
     """``url`` serves it.
 
-    ``unplaceable``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken.
+    ``unplaceable``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken;
+    ``node_lost``: pods' nodes do not answer.
     """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}  # (kind, name) ->
         self.processes: dict[str, subprocess.Popen[bytes]] = {}  # pod ->
-        self.unplaceable = self.image_missing = False
+        self.unplaceable = self.image_missing = self.node_lost = False
         self.quota = ""  # why no Job is taken
         self._lock = threading.RLock()
         self._logs = Path(tempfile.mkdtemp(prefix="ts-kube-"))
@@ -78,6 +79,10 @@ class FakeKubernetes:
                 return {"items": [obj for obj in found if _selected(obj, query.get("labelSelector", ""))]}
             if (kind, name) not in self.objects:
                 raise Refusal(404, f"{kind} {name} not found")
+            if matched["log"] and self.node_lost:
+                raise Refusal(500, "dial tcp 10.0.0.7:10250: connect: no route to host")
+            if matched["log"] and name not in self.processes:
+                return None
             if matched["log"]:
                 lines = (self._logs / name).read_text().splitlines()
                 return "".join(f"{line}\n" for line in lines[-int(query.get("tailLines", "1000")) :])
@@ -113,7 +118,7 @@ class FakeKubernetes:
     def _job_changed(self, job: Object) -> None:
         """What the Job controller does."""
         pods = [pod for pod in self._owned(job) if pod["kind"] == "Pod"]
-        if job["spec"]["suspend"]:
+        if job["spec"]["parallelism"] == 0:
             for pod in pods:
                 self._delete("pods", pod["metadata"]["name"], pod["spec"]["terminationGracePeriodSeconds"])
         elif not pods and not job["status"].get("conditions"):
@@ -236,8 +241,8 @@ def _handler(cluster: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
                 code, answer = 200, cluster.answer(self.command, self.path, body)
             except Refusal as refusal:
                 code, answer = refusal.code, {"kind": "Status", "message": str(refusal), "code": refusal.code}
-            text = answer if isinstance(answer, str) else json.dumps(answer)
-            self.send_response(code)
+            text = "" if answer is None else answer if isinstance(answer, str) else json.dumps(answer)
+            self.send_response(code if answer is not None else 204)
             self.send_header("Content-Type", "text/plain" if isinstance(answer, str) else "application/json")
             self.send_header("Content-Length", str(len(text.encode())))
             self.end_headers()

@@ -106,11 +106,14 @@ def kubernetes_place() -> Iterator[Place]:
         cluster.close()
 
 
-def kubernetes_launcher(url: str, **options: object) -> KubernetesLauncher:
-    """A launcher of the official client for the API at ``url``."""
+def kubernetes_launcher(
+    api: kubernetes_client.ApiClient | str, *, data: Path = Path("/data"), **options: object
+) -> KubernetesLauncher:
+    """A launcher of the official client, or of one for the API at a URL."""
     settings = {"name": "kubernetes", "image": "stub:1", "resources": SMALL, "kubernetes_namespace": "tests"} | options
-    api = kubernetes_client.ApiClient(kubernetes_client.Configuration(host=url))
-    return KubernetesLauncher(api, options=LauncherOptions(**settings), data=Path("/data"))
+    if isinstance(api, str):
+        api = kubernetes_client.ApiClient(kubernetes_client.Configuration(host=api))
+    return KubernetesLauncher(api, options=LauncherOptions(**settings), data=data)
 
 
 PLACES = {"process": process_place, "docker": docker_place, "slurm": slurm_place, "kubernetes": kubernetes_place}

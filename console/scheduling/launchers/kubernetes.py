@@ -1,7 +1,9 @@
 """Runtimes as Jobs of a Kubernetes namespace, one each, found again by their names."""
 
 import contextlib
+import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,17 @@ PATIENT = {"", "ContainerCreating", "PodInitializing"}
 
 
 def cluster_connect() -> client.ApiClient:
-    """The cluster that KUBECONFIG names, or the one that we run in. Raises LauncherAway when there is none."""
+    """The cluster that we run in, or the one that KUBECONFIG names. Raises LauncherAway when there is none."""
+    configuration, path = client.Configuration(), os.environ.get("KUBECONFIG")
     try:
-        config.load_config()
+        if os.environ.get("KUBERNETES_SERVICE_HOST") and not path:
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            config.load_kube_config(path or None, client_configuration=configuration)
     except ConfigException as error:
         raise LauncherAway(f"no Kubernetes cluster is configured: {error}") from error
-    return client.ApiClient()
+    configuration.retries = False  # the client would wait four times over for an API that hangs
+    return client.ApiClient(configuration)
 
 
 class KubernetesLauncher:
@@ -61,7 +68,7 @@ class KubernetesLauncher:
             self._create(self._core.create_namespaced_service, manifests.service_make(wanted, owner))
             policy = manifests.network_policy_make(wanted, owner)
             self._create(self._network.create_namespaced_network_policy, policy)
-            self._suspend(wanted.name, False)
+            self._pods_set(wanted.name, 1)
             self._forget()
         return handle | {"uid": job.metadata.uid}
 
@@ -70,7 +77,7 @@ class KubernetesLauncher:
             # Pods first: one that is there then belongs to a Job that is there still, or was ended in between.
             pod = self._seen_pods.find(handle["launch"])
             job = self._seen_jobs.find(handle["launch"])
-        if job is None or job.spec.suspend:  # suspended: its start was broken off, nothing of it will ever run
+        if job is None or job.spec.parallelism == 0:  # its start or its end was broken off: nothing of it will ever run
             return Sight("gone")
         if pod is not None:
             return _pod_sight(pod)
@@ -92,10 +99,7 @@ class KubernetesLauncher:
             waiting = [status.state.waiting for status in pod.status.container_statuses or [] if status.state.waiting]
             if waiting:
                 return [f"{state.reason}: {state.message or ''}".rstrip(": ") for state in waiting]
-            text = self._core.read_namespaced_pod_log(
-                pod.metadata.name, self._namespace, tail_lines=lines, _request_timeout=TIMEOUT_S
-            )
-            return text.splitlines()
+            return self._read_log(pod.metadata.name, lines)
 
     def _wanted(self, handle: Handle, environment: Mapping[str, str]) -> Wanted:
         if self._options.kubernetes_claim:
@@ -116,6 +120,16 @@ class KubernetesLauncher:
     def _list(self, listing: Callable[..., Any], selector: str = LISTED) -> list[Any]:
         return listing(self._namespace, label_selector=selector, _request_timeout=TIMEOUT_S).items
 
+    def _read_log(self, pod: str, lines: int) -> list[str]:
+        """What the API passes on from the pod's node. A lost node has no log, which must not keep its runtime alive."""
+        try:
+            text = self._core.read_namespaced_pod_log(
+                pod, self._namespace, tail_lines=lines, _request_timeout=TIMEOUT_S
+            )
+        except (ApiException, HTTPError) as error:
+            return [f"Kubernetes has no log of it: {_words(error)}"]
+        return (text or "").splitlines()  # a pod without a node: no content at all
+
     def _create(self, create: Callable[..., Any], manifest: manifests.Manifest) -> Any | None:
         """The object, or None when it is there already: an earlier start got this far."""
         try:
@@ -124,11 +138,11 @@ class KubernetesLauncher:
             if error.status == 409:
                 return None
             if error.status in (400, 403, 404, 422):
-                raise OSError(f"Kubernetes refuses the {manifest['kind']}: {error.body or error.reason}") from error
+                raise OSError(f"Kubernetes refuses the {manifest['kind']}: {_words(error)}") from error
             raise
 
-    def _suspend(self, name: str, suspended: bool) -> None:
-        body = {"spec": {"suspend": suspended}}
+    def _pods_set(self, name: str, count: int) -> None:
+        body = {"spec": {"parallelism": count}}
         self._jobs.patch_namespaced_job(name, self._namespace, body, _request_timeout=TIMEOUT_S)
 
     def _end_others(self, handle: Handle) -> None:
@@ -139,7 +153,7 @@ class KubernetesLauncher:
     def _end(self, name: str, launch: str, grace_s: float) -> None:
         """Pods first, with their grace; then the Job with all that it owns."""
         try:
-            self._suspend(name, True)  # no pod of it is started any more
+            self._pods_set(name, 0)  # no pod of it is started any more
         except ApiException as error:
             if error.status == 404:
                 return
@@ -171,8 +185,15 @@ class KubernetesLauncher:
         try:
             yield
         except (ApiException, HTTPError) as error:
-            reason = f"{error.status} {error.reason}" if isinstance(error, ApiException) else str(error)
-            raise LauncherAway(f"the Kubernetes API: {reason}") from error
+            raise LauncherAway(f"the Kubernetes API: {_words(error)}") from error
+
+
+def _words(error: ApiException | HTTPError) -> str:
+    if not isinstance(error, ApiException):
+        return str(error)
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return f"{json.loads(error.body)['message']} ({error.status})"
+    return f"{error.status} {error.reason}"
 
 
 def _by_launch(objects: list[Any]) -> dict[str, Any]:

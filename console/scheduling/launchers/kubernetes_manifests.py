@@ -49,14 +49,16 @@ def object_name(launch: str) -> str:
 
 
 def job_make(wanted: Wanted) -> Manifest:
-    """The Job, suspended: nothing runs before its network policy is there."""
+    """The Job, of no pods yet: nothing runs before its network policy is there.
+
+    ``suspend`` would do the same; a Kubernetes before 1.22 ignores it and starts the pod at once.
+    """
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": _metadata(wanted),
         "spec": {
-            "suspend": True,
-            "parallelism": 1,
+            "parallelism": 0,
             "completions": 1,
             "backoffLimit": 0,  # restarting is the reconciler's, with a new lease
             "podReplacementPolicy": "Failed",

@@ -1,15 +1,20 @@
-"""The Kubernetes launcher: manifests against the published schemas, the official client against an API of our own."""
+"""The Kubernetes launcher: manifests against the published schemas, the official client against an API of our own.
+
+test_real_kubernetes.py has the same launcher on a real one.
+"""
 
 import copy
-import os
+import json
+import socket
+import time
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
-from kubernetes import client, config
 from launching.fake_kubernetes import FakeKubernetes
-from launching.places import SMALL, WAIT, kubernetes_launcher
+from launching.places import WAIT, kubernetes_launcher
 
+from console.scheduling.launchers import kubernetes
 from console.scheduling.launchers import kubernetes_manifests as manifests
 from console.scheduling.launchers.kubernetes_manifests import GPU, Wanted
 from console.scheduling.launchers.protocol import LauncherAway, Resources, Sight
@@ -136,6 +141,19 @@ def test_a_pod_without_a_node_waits_and_says_why(cluster, launcher, tmp_path: Pa
     handle = start(launcher, tmp_path)
     sight = launcher.inspect(handle)
     assert sight.state == "waiting" and "Insufficient nvidia.com/gpu" in sight.reason
+    assert launcher.logs(handle, lines=5) == []
+
+
+def test_a_node_that_does_not_answer_for_a_log_keeps_nobody_from_ending_its_runtime(
+    cluster, launcher, tmp_path
+) -> None:
+    handle = start(launcher, tmp_path)
+    cluster.node_lost = True
+    assert launcher.logs(handle, lines=5) == [
+        "Kubernetes has no log of it: dial tcp 10.0.0.7:10250: connect: no route to host (500)"
+    ]
+    launcher.stop(handle, grace_s=0)
+    assert launcher.inspect(handle) == Sight("gone")
 
 
 def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(cluster, launcher, tmp_path: Path) -> None:
@@ -148,7 +166,7 @@ def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(cluster, launcher
 
 def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(cluster, launcher, tmp_path, monkeypatch) -> None:
     plan = plan_of(launcher, tmp_path)
-    monkeypatch.setattr(launcher, "_suspend", lambda *_: (_ for _ in ()).throw(SystemExit))
+    monkeypatch.setattr(launcher, "_pods_set", lambda *_: (_ for _ in ()).throw(SystemExit))
     with pytest.raises(SystemExit):
         launcher.start(plan, environment={"PROGRAM": FOREVER})
     monkeypatch.undo()
@@ -180,16 +198,16 @@ def test_an_api_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_gone(t
             ask()
 
 
-def test_a_real_api_server_takes_every_manifest() -> None:
-    path = os.environ.get("TESTS_KUBECONFIG")
-    if not path:
-        pytest.skip("no Kubernetes API server: TESTS_KUBECONFIG names none (its default namespace is asked, dry)")
-    api = config.new_client_from_config(path)
-    wanted = wanted_make(namespace="default", resources=SMALL)
-    job, secret, service, policy = all_of(wanted)
-    for manifest in (secret, service, policy):
-        manifest["metadata"].pop("ownerReferences")  # a dry run makes no Job whose uid they could name
-    client.BatchV1Api(api).create_namespaced_job("default", job, dry_run="All")
-    client.CoreV1Api(api).create_namespaced_secret("default", secret, dry_run="All")
-    client.CoreV1Api(api).create_namespaced_service("default", service, dry_run="All")
-    client.NetworkingV1Api(api).create_namespaced_network_policy("default", policy, dry_run="All")
+def test_an_api_that_takes_calls_and_answers_none_is_away_at_its_first_deadline(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(kubernetes, "TIMEOUT_S", (0.5, 0.5))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}}
+        context = {"name": "c", "context": {"cluster": "c", "user": ""}}
+        path = tmp_path / "kubeconfig"
+        path.write_text(json.dumps({"clusters": [cluster], "contexts": [context], "current-context": "c"}))
+        monkeypatch.setenv("KUBECONFIG", str(path))
+        launcher = kubernetes_launcher(kubernetes.cluster_connect())
+        began = time.monotonic()
+        with pytest.raises(LauncherAway):
+            launcher.inspect(plan_of(launcher, tmp_path))
+        assert time.monotonic() - began < 1.5, "it was asked again and again"
