@@ -1,67 +1,102 @@
 """Weights from the trainer's memory right into the layout in which vLLM multiplies on a CPU: one pass over the bytes.
 
 vLLM's own reload builds each layer anew, copies into it, packs that for oneDNN and copies once more. Here the packing
-reads what the trainer lent or wrote where it lies, which is in the order of the layers: q, k and v (gate and up) are
-neighbours there and rows of one matrix here.
+reads what the trainer lent or wrote where it lies, and writes where the layer multiplies from.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
+from .blocks import ROWS, Job, PackedWeight, blocks_write, weight_pack
+
 # Models whose parameters in vLLM are the rows of Hugging Face's, one under the other, and nothing else.
 ARCHITECTURES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
 
 
-def weights_repack(model: nn.Module, tensors: Mapping[str, Tensor]) -> bool:
-    """Make ``tensors`` (Hugging Face names) the weights of a vLLM model on one CPU.
+class WeightPacking:
+    """The matrices of one vLLM model on one CPU, packed at the first hand-over and written in place from then on."""
 
-    False, with nothing changed, for a model that is not known to be laid out so, or other tensors than its own.
-    """
-    if type(model).__name__ not in ARCHITECTURES:
-        return False
-    sources = {name: _sources(model, name, tensors) for name, _ in model.named_parameters()}
-    used = [source for names in sources.values() for source in names]
-    # A tied head may have a name of its own in the file; its rows are the embedding's.
-    if not all(sources.values()) or set(tensors) - {*used, "lm_head.weight"} or not set(used) <= set(tensors):
-        return False
-    with torch.no_grad():
-        for path, module in model.named_modules():
-            parts = {local: sources.get(f"{path}.{local}") for local, _ in module.named_parameters(recurse=False)}
-            _take(module, {local: [tensors[name] for name in names or ()] for local, names in parts.items()})
-            if module is getattr(model, "lm_head", None):
-                # Its packed copy is beside the weight, which tied heads share with the embedding: vLLM 0.32.0's
-                # reload leaves the old one there, and logits would silently come from the old head.
-                dispatch_cpu_unquantized_gemm(module, remove_weight=False)
-            elif parts and module.weight.numel() and hasattr(module, "cpu_linear"):
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._packed: dict[nn.Module, PackedWeight | None] = {}
+
+    def take(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Make ``tensors`` (Hugging Face names) the weights of the model.
+
+        False, with nothing changed, for a model that is not known to be laid out so, or other tensors than its own.
+        """
+        sources = self._sources(tensors)
+        if sources is None:
+            return False
+        with torch.no_grad():
+            jobs = []
+            for path, module in self._model.named_modules():
+                for local, parameter in module.named_parameters(recurse=False):
+                    pieces = [tensors[name] for name in sources.get(f"{path}.{local}", ())]
+                    if parameter.numel():
+                        _copy(parameter, pieces)
+                    else:  # vLLM dropped the plain weight after it had packed it
+                        jobs += self._pack(module, pieces)
+            jobs += self._heads_pack()
+            blocks_write(jobs)
+        return True
+
+    def _heads_pack(self) -> Iterator[Job]:
+        """The packed copy that lies beside a plain weight: a head has one, which tied heads share with the embedding.
+
+        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head.
+        """
+        head = getattr(self._model, "lm_head", None)
+        for module in self._model.modules():
+            if not hasattr(module, "cpu_linear") or not module.weight.numel():
+                continue
+            if module is head:
+                yield from self._pack(module, [module.weight.data])
+            else:
                 module.cpu_linear = None  # of an embedding, which looks up rows and multiplies nothing
-    return True
+
+    def _pack(self, module: nn.Module, pieces: Sequence[Tensor]) -> Iterator[Job]:
+        """What is left to do, after the first time, until ``pieces`` are the matrix that ``module`` multiplies with."""
+        if packed := self._packed.get(module):
+            is_whole_blocks = all(len(piece) % ROWS == 0 and piece.is_contiguous() for piece in pieces)
+            yield from packed.jobs(pieces if is_whole_blocks else [torch.cat(list(pieces))])
+            return
+        whole, had_weight = _fused(pieces), module.weight.numel() > 0
+        module.cpu_linear = None  # free the old packed weight first: the new one then takes its warm pages
+        if module not in self._packed:
+            self._packed[module] = module.cpu_linear = weight_pack(whole)
+        if not module.cpu_linear:
+            if not had_weight:
+                module.weight = nn.Parameter(whole, requires_grad=False)
+            dispatch_cpu_unquantized_gemm(module, remove_weight=not had_weight)
+
+    def _sources(self, tensors: Mapping[str, Tensor]) -> dict[str, list[str]] | None:
+        """The names in the file whose rows make up each of vLLM's parameters; None if they are not each other's."""
+        if type(self._model).__name__ not in ARCHITECTURES:
+            return None
+        sources = {name: self._source(name, tensors) for name, _ in self._model.named_parameters()}
+        used = {source for names in sources.values() for source in names}
+        # A tied head may have a name of its own in the file; its rows are the embedding's.
+        is_whole = all(sources.values()) and used <= set(tensors) and set(tensors) - used <= {"lm_head.weight"}
+        return sources if is_whole else None
+
+    def _source(self, name: str, tensors: Mapping[str, Tensor]) -> list[str]:
+        if name in tensors:
+            return [name]
+        for fused, pieces in self._model.packed_modules_mapping.items():
+            if f".{fused}." in name:
+                return [name.replace(f".{fused}.", f".{piece}.") for piece in pieces]
+        return []
 
 
-def _sources(model: nn.Module, name: str, tensors: Mapping[str, Tensor]) -> list[str]:
-    """The names in the file whose rows make up vLLM's parameter ``name``."""
-    if name in tensors:
-        return [name]
-    for fused, pieces in model.packed_modules_mapping.items():
-        if f".{fused}." in name:
-            return [name.replace(f".{fused}.", f".{piece}.") for piece in pieces]
-    return []
-
-
-def _take(module: nn.Module, parts: Mapping[str, Sequence[Tensor]]) -> None:
-    for local, pieces in parts.items():
-        parameter = getattr(module, local)
-        if pieces and not parameter.numel():  # vLLM dropped the plain weight after it had packed it
-            module.cpu_linear = None  # free the old packed weight first: the new one then takes its warm pages
-            module.weight = nn.Parameter(_fused(pieces), requires_grad=False)
-            dispatch_cpu_unquantized_gemm(module, remove_weight=True)
-            continue
-        row = 0
-        for piece in pieces:
-            parameter.data[row : row + len(piece)].copy_(piece)
-            row += len(piece)
+def _copy(parameter: nn.Parameter, pieces: Sequence[Tensor]) -> None:
+    row = 0
+    for piece in pieces:
+        parameter.data[row : row + len(piece)].copy_(piece)
+        row += len(piece)
 
 
 def _fused(pieces: Sequence[Tensor]) -> Tensor:

@@ -29,7 +29,7 @@ from tinkerscript.wire.runtime import (
 )
 
 from ..agent import Agent
-from ..errors import ControlPlaneRefused, DiskFull, StoreUnavailable
+from ..errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, StoreFull, StoreUnavailable
 from .transfer import Transfer, UrlRefused, file_sha256, transfer_open
 
 ResultT = TypeVar("ResultT")
@@ -165,12 +165,26 @@ async def _upload(
             except (UrlRefused, ControlPlaneRefused) as error:
                 refused = error  # expired URLs, or objects that are not what was announced: write them again
         raise StoreUnavailable(f"{PLANS} uploads in a row were refused: {refused}") from refused
-    except StoreUnavailable as fault:
+    except StoreUnavailable as error:
+        fault = await _named(agent, opening, error)
         names = {"journal": "copy of the journal", "archive": f"part {opening.part} of the archive"}
         what = names.get(opening.kind, f"{opening.kind} of step {opening.step}")
         data = {"name": "storage_unavailable", "what": what, "reason": str(fault), "hint": fault.hint}
         agent.report(EventKind.EVENT, data, key=f"storage_unavailable {what} {time.time_ns()}")
-        raise
+        raise fault from None
+
+
+async def _named(agent: Agent, opening: UploadOpen, fault: StoreUnavailable) -> StoreUnavailable:
+    """What the control plane knows of a store that did not take a file: one with a full disk says no more than 500."""
+    if isinstance(fault, StoreFull):
+        return fault
+    try:
+        await agent.call("/v1/runtime/uploads", opening, UploadPlan, deadline_s=0)
+    except StoreFull as known:
+        return known
+    except (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused):
+        pass
+    return fault
 
 
 async def _put_all(

@@ -12,13 +12,14 @@ from gpu_runtime.stacks import stacks_on_signal
 
 from . import ipc
 from .mapped import MappedWeights
-from .repack import weights_repack
+from .repack import WeightPacking
 
 
 class WeightReceiver:
     """Methods added to a vLLM worker; ``self.model_runner`` and ``self.device`` are the worker's own."""
 
-    mapped_weights = MappedWeights()  # a process has one worker
+    mapped_weights = MappedWeights()  # a process has one worker, and it one model
+    weight_packing: WeightPacking | None = None
 
     def stacks_on_signal(self, folder: str) -> None:
         """From now on SIGUSR1 makes this process write its threads' stacks into ``folder``."""
@@ -34,7 +35,8 @@ class WeightReceiver:
             return "opened"
         tensors = self.mapped_weights.of(Path(folder))
         model = self.model_runner.get_model()
-        if self.device.type == "cpu" and weights_repack(model, tensors):
+        self.weight_packing = self.weight_packing or WeightPacking(model)
+        if self.device.type == "cpu" and self.weight_packing.take(tensors):
             return "repacked"
         self.model_runner.reload_weights(weights_iterator=iter(tensors.items()))
         head = getattr(model, "lm_head", None)
