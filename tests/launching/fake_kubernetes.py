@@ -84,8 +84,8 @@ class FakeKubernetes:
             if matched["log"] and name not in self.processes:
                 return None
             if matched["log"]:
-                lines = (self._logs / name).read_text().splitlines()
-                return "".join(f"{line}\n" for line in lines[-int(query.get("tailLines", "1000")) :])
+                lines = (self._logs / name).read_bytes().splitlines(keepends=True)
+                return b"".join(lines[-int(query.get("tailLines", "1000")) :])
             if method == "PATCH":
                 self.objects[kind, name]["spec"] |= body["spec"]
                 self._job_changed(self.objects[kind, name])
@@ -241,12 +241,12 @@ def _handler(cluster: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
                 code, answer = 200, cluster.answer(self.command, self.path, body)
             except Refusal as refusal:
                 code, answer = refusal.code, {"kind": "Status", "message": str(refusal), "code": refusal.code}
-            text = "" if answer is None else answer if isinstance(answer, str) else json.dumps(answer)
+            body = b"" if answer is None else answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(code if answer is not None else 204)
-            self.send_header("Content-Type", "text/plain" if isinstance(answer, str) else "application/json")
-            self.send_header("Content-Length", str(len(text.encode())))
+            self.send_header("Content-Type", "text/plain" if isinstance(answer, bytes) else "application/json")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(text.encode())
+            self.wfile.write(body)
 
         do_GET = do_POST = do_PATCH = do_DELETE = serve
 

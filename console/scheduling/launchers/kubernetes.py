@@ -123,12 +123,16 @@ class KubernetesLauncher:
     def _read_log(self, pod: str, lines: int) -> list[str]:
         """What the API passes on from the pod's node. A lost node has no log, which must not keep its runtime alive."""
         try:
-            text = self._core.read_namespaced_pod_log(
-                pod, self._namespace, tail_lines=lines, _request_timeout=TIMEOUT_S
+            answer = self._core.read_namespaced_pod_log(
+                pod,
+                self._namespace,
+                tail_lines=lines,
+                _request_timeout=TIMEOUT_S,
+                _preload_content=False,  # the client would fail at a byte that is not UTF-8
             )
+            return answer.data.decode(errors="replace").splitlines()
         except (ApiException, HTTPError) as error:
             return [f"Kubernetes has no log of it: {_words(error)}"]
-        return (text or "").splitlines()  # a pod without a node: no content at all
 
     def _create(self, create: Callable[..., Any], manifest: manifests.Manifest) -> Any | None:
         """The object, or None when it is there already: an earlier start got this far."""

@@ -31,6 +31,11 @@ def test_what_was_started_is_seen_running_in_its_folder_with_its_environment(pla
     assert wait_until((place.folder / session / "mine").exists, timeout_s=WAIT_S)
 
 
+def test_a_log_that_is_not_all_text_is_read_all_the_same(place: Place) -> None:
+    launcher, handle = place.start(f"printf 'caf\\351 \\303\\251\\n'; {WAIT}")
+    assert launcher.logs(handle, lines=5) == ["caf\N{REPLACEMENT CHARACTER} \N{LATIN SMALL LETTER E WITH ACUTE}"]
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_what_ended_by_itself_is_seen_with_its_code(place: Place, code: int) -> None:
     launcher, handle = place.start(f"echo up; exit {code}")
