@@ -15,7 +15,7 @@ RUN npm run build
 FROM ${PYTHON_IMAGE}
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
-COPY requirements /app/requirements
+COPY requirements/constraints.txt requirements/server.txt requirements/launchers.txt requirements/
 RUN python3 -m pip install -c requirements/constraints.txt -r requirements/server.txt -r requirements/launchers.txt
 COPY manage.py openapi.json pyproject.toml ./
 COPY docker/*.sh docker/

@@ -10,19 +10,25 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-d
     && rm -rf /var/lib/apt/lists/*
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
-COPY requirements /app/requirements
-# In the order of requirements/install.sh, for its reasons.
-ARG TORCH_OPTIONS=""
-RUN python3 -m pip install -c requirements/constraints.txt -r requirements/build.txt \
-    && python3 -m pip install ${TORCH_OPTIONS} -r requirements/torch.txt
+COPY requirements/*.txt requirements/vllm-cuda.lock requirements/
+# The engine's two builds ask for other versions of the same packages: each has a lock.
 ARG ENGINE=cpu
 RUN case "${ENGINE}" in \
-      cpu) python3 -m pip install -c requirements/constraints.txt -r requirements/engine.txt httpx \
-        && python3 -m pip install --no-deps -c requirements/constraints.txt -r requirements/vllm.txt ;; \
-      cuda) python3 -m pip install -r requirements/vllm-cuda.txt httpx ;; \
+      cpu) ln -s constraints.txt requirements/lock ;; \
+      cuda) ln -s vllm-cuda.lock requirements/lock ;; \
       *) echo "ENGINE is cpu or cuda, not ${ENGINE}" >&2; exit 1 ;; \
     esac
-RUN DS_BUILD_OPS=0 python3 -m pip install -c requirements/constraints.txt -r requirements/trainer.txt --no-build-isolation
+# In the order of requirements/install.sh, for its reasons.
+ARG TORCH_OPTIONS=""
+RUN python3 -m pip install -c requirements/lock -r requirements/build.txt \
+    && python3 -m pip install ${TORCH_OPTIONS} -c requirements/lock -r requirements/torch.txt
+RUN if [ "${ENGINE}" = cuda ]; then \
+      python3 -m pip install -c requirements/lock -r requirements/vllm-cuda.txt httpx; \
+    else \
+      python3 -m pip install -c requirements/lock -r requirements/engine.txt httpx \
+      && python3 -m pip install --no-deps -c requirements/lock -r requirements/vllm.txt; \
+    fi
+RUN DS_BUILD_OPS=0 python3 -m pip install -c requirements/lock -r requirements/trainer.txt --no-build-isolation
 COPY sdk sdk
 COPY gpu_runtime gpu_runtime
 ENV PYTHONPATH=/app:/app/sdk NVIDIA_DRIVER_CAPABILITIES=compute,utility

@@ -9,8 +9,10 @@ from packaging.utils import canonicalize_name
 
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 LOCK = "constraints.txt"
-# By requirements that have an environment of their own.
-OWN_LOCKS = {"clients.txt": "clients.lock", "swift.txt": "swift.lock"}
+# By requirements that have an environment, or an image, of their own.
+OWN_LOCKS = {"clients.txt": "clients.lock", "swift.txt": "swift.lock", "vllm-cuda.txt": "vllm-cuda.lock"}
+# The CUDA build of vLLM names its version of this one exactly.
+DIFFERS = {"apache-tvm-ffi"}
 
 
 def requirements(name):
@@ -31,3 +33,22 @@ def test_every_requirement_is_locked_to_a_version_that_it_allows():
 @pytest.mark.parametrize("lock", [LOCK, *OWN_LOCKS.values()])
 def test_no_locked_version_is_that_of_one_build_or_file(lock):
     assert [str(pin) for pin in requirements(lock) if pin.url or "+" in str(pin.specifier)] == []
+
+
+def pins(lock):
+    return {canonicalize_name(pin.name): str(pin.specifier) for pin in requirements(lock)}
+
+
+def test_both_builds_of_the_engine_bring_the_same_versions():
+    """What is tested on a CPU is then what runs on a GPU.
+
+    And torch's CUDA build, which set-up gets wherever no CPU build is offered, names its version of triton exactly.
+    """
+    cpu, cuda = pins(LOCK), pins("vllm-cuda.lock")
+    assert cuda["torch"] == cpu["torch"] and cuda["triton"] == cpu["triton"]
+    assert {name for name in cpu.keys() & cuda.keys() if cpu[name] != cuda[name]} <= DIFFERS
+
+
+def test_the_lock_of_the_cuda_image_covers_the_trainer():
+    wanted = {canonicalize_name(pin.name) for name in ("torch.txt", "trainer.txt") for pin in requirements(name)}
+    assert wanted <= pins("vllm-cuda.lock").keys()
