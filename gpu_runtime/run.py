@@ -54,6 +54,7 @@ async def run(config: RuntimeConfig, *, hard_exit: bool = False) -> None:
                 async with until_one_fails([agent_lost(agent)]):
                     await load_and_serve(agent, assignment, config, watchdog)
             except PlacementImpossible as fault:
+                log.error("%s: %s", fault.code, fault)
                 await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
             except Exception as error:
                 report_end(agent, error)

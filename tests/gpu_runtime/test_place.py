@@ -1,5 +1,6 @@
 """Where a runtime is reached, and that it has the devices that were asked for."""
 
+import importlib.metadata
 import sys
 from types import SimpleNamespace
 
@@ -40,3 +41,12 @@ def test_fewer_gpus_than_were_asked_for_are_found_out_from_inside(monkeypatch) -
 def test_a_runtime_that_asks_for_no_gpu_loads_no_torch_to_look(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     devices_verify(0)
+
+
+def test_the_engine_for_gpus_is_not_started_where_none_is(monkeypatch) -> None:
+    named = []
+    monkeypatch.setattr(importlib.metadata, "distribution", named.append)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False)))
+    with pytest.raises(PlacementImpossible, match="no GPU is visible.*TINKERSCRIPT_RUNTIME_GPUS"):
+        devices_verify(0)
+    assert named == ["vllm"]
