@@ -68,36 +68,37 @@ class TreeAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, query_NHD: Tensor, key_GND: Tensor, value_GND: Tensor, tree: Tree, scale: float) -> Tensor:
-        ctx.save_for_backward(query_NHD, key_GND, value_GND)
-        ctx.tree, ctx.scale = tree, scale
+        query_NHD = query_NHD * scale  # here, where it is small: scores need no pass of their own
         attended_NHD = torch.empty_like(query_NHD)
         for block in tree.blocks:
             query_GQD = _grouped(query_NHD, block, len(key_GND))
-            weights_GQK = _weights(query_GQD, _gathered(key_GND, block), block, scale)
+            weights_GQK = _weights(query_GQD, _gathered(key_GND, block), block)
             _put(attended_NHD, block, products(weights_GQK, _gathered(value_GND, block).mT))
+        ctx.save_for_backward(query_NHD, key_GND, value_GND, attended_NHD)
+        ctx.tree, ctx.scale = tree, scale
         return attended_NHD
 
     @staticmethod
     def backward(ctx, grad_NHD: Tensor):
-        query_NHD, key_GND, value_GND = ctx.saved_tensors
+        query_NHD, key_GND, value_GND, attended_NHD = ctx.saved_tensors
         groups = len(key_GND)
+        # The derivative of softmax, dS = P (dP - sum(P dP)); the sum over keys is one over D, of dO O, and far shorter.
+        sums_NH1 = (grad_NHD * attended_NHD).sum(dim=-1, keepdim=True)
         grad_query, grad_key, grad_value = map(torch.zeros_like, (query_NHD, key_GND, value_GND))
         for block in ctx.tree.blocks:
-            query_GQD, grad_GQD = _grouped(query_NHD, block, groups), _grouped(grad_NHD, block, groups)
+            query_GQD, grad_GQD, sums_GQ1 = (_grouped(each, block, groups) for each in (query_NHD, grad_NHD, sums_NH1))
             key_GKD, value_GKD = _gathered(key_GND, block), _gathered(value_GND, block)
-            weights_GQK = _weights(query_GQD, key_GKD, block, ctx.scale)
+            weights_GQK = _weights(query_GQD, key_GKD, block)
             _add(grad_value, block, weights_GQK.mT @ grad_GQD)
-            # d softmax: dS = P (dP - sum(P dP)); P is zero where a key is hidden.
-            slopes_GQK = products(grad_GQD, value_GKD).mul_(weights_GQK)
-            slopes_GQK.sub_(weights_GQK.mul_(slopes_GQK.sum(dim=-1, keepdim=True))).mul_(ctx.scale)
+            slopes_GQK = products(grad_GQD, value_GKD).sub_(sums_GQ1).mul_(weights_GQK)  # zero where a key is hidden
             _put(grad_query, block, products(slopes_GQK, key_GKD.mT))
             _add(grad_key, block, slopes_GQK.mT @ query_GQD)
-        return grad_query, grad_key, grad_value, None, None
+        return grad_query.mul_(ctx.scale), grad_key, grad_value, None, None
 
 
-def _weights(query_GQD: Tensor, key_GKD: Tensor, block: QueryBlock, scale: float) -> Tensor:
-    """softmax(Q K^T * scale) over the visible keys; Q = R x queries rows per group."""
-    scores_GQK = products(query_GQD, key_GKD).mul_(scale)
+def _weights(query_GQD: Tensor, key_GKD: Tensor, block: QueryBlock) -> Tensor:
+    """softmax(Q K^T) over the visible keys; Q = R x queries rows per group."""
+    scores_GQK = products(query_GQD, key_GKD)
     rows = block.last - block.first
     by_query = scores_GQK.view(len(scores_GQK), -1, rows, scores_GQK.shape[-1])
     by_query[..., block.common :].masked_fill_(block.hidden, -torch.inf)
