@@ -19,10 +19,11 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from django.conf import settings
 
-from console.errors import StorageUnavailable
-from console.sessions import embedded_s3
+from console.errors import DiskFull, StorageUnavailable
+from console.sessions import embedded_s3, store_room
 
 GONE = {"NoSuchKey", "NoSuchUpload", "404", "NotFound"}
+FIRST_REGION = "us-east-1"
 MAX_PARTS = 1000  # of one object: S3 takes 10,000, OpenStack Swift as it comes a tenth of that
 LEAST_PART_BYTES = 8 << 20  # of a file that this process writes: what boto3 takes by itself
 
@@ -39,7 +40,8 @@ class Store:
 
 
 def put(key: str, body: bytes) -> None:
-    """Write a small object. Raises StorageUnavailable."""
+    """Write a small object. Raises StorageUnavailable, DiskFull before the store is asked."""
+    store_room.room_require(size_bytes=len(body))
     with _errors():
         _client().put_object(Bucket=settings.S3_BUCKET, Key=key, Body=body)
 
@@ -99,8 +101,10 @@ def download(key: str, path: Path) -> bool:
 
 
 def upload(path: Path, key: str) -> None:
-    """Write a file of any size to the store. Raises StorageUnavailable."""
-    part_bytes = max(LEAST_PART_BYTES, math.ceil(path.stat().st_size / MAX_PARTS))
+    """Write a file of any size to the store. Raises StorageUnavailable, DiskFull before the store is asked."""
+    file_bytes = path.stat().st_size
+    store_room.room_require(size_bytes=file_bytes)
+    part_bytes = max(LEAST_PART_BYTES, math.ceil(file_bytes / MAX_PARTS))
     with _errors():
         parts = TransferConfig(multipart_chunksize=part_bytes)
         _client().upload_file(str(path), settings.S3_BUCKET, key, Config=parts)
@@ -158,13 +162,17 @@ def bucket_ensure() -> None:
         except ClientError as error:
             if _code(error) not in GONE | {"NoSuchBucket"}:
                 raise
-            _client().create_bucket(Bucket=settings.S3_BUCKET)
+            region = settings.S3_REGION
+            # AWS must be told of every region but its first, and of that one it must not.
+            where = {} if region == FIRST_REGION else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+            _client().create_bucket(Bucket=settings.S3_BUCKET, **where)
 
 
 def ready_wait(*, timeout_s: float, stopped: Callable[[], bool] = lambda: False) -> None:
     """Return once an object can be written: an open port says nothing yet, a restarted store may need 20 s.
 
-    Raises StorageUnavailable after ``timeout_s``, or as soon as ``stopped()``.
+    Raises StorageUnavailable after ``timeout_s``, or as soon as ``stopped()``; DiskFull from a store that is there and
+    can be read, but takes nothing.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -173,6 +181,8 @@ def ready_wait(*, timeout_s: float, stopped: Callable[[], bool] = lambda: False)
             put("health", b"ready")  # not empty: an empty object takes no volume, and needs none to be there yet
             get("health")
             return
+        except DiskFull:
+            raise
         except StorageUnavailable:
             if time.monotonic() > deadline or stopped():
                 raise

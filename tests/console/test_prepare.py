@@ -3,6 +3,7 @@
 import io
 
 import pytest
+from botocore.stub import Stubber
 from django.core.management import CommandError, call_command
 
 from console.management.commands import prepare
@@ -23,6 +24,28 @@ def test_the_bucket_is_there_afterwards_and_a_second_time_is_no_error(s3, settin
         call_command("prepare", stdout=said)
         assert said.getvalue() == "the database and the store are ready\n"
     assert "not-made-yet" in buckets()
+
+
+@pytest.mark.parametrize(
+    ("region", "told"),
+    [("us-east-1", {}), ("eu-central-1", {"CreateBucketConfiguration": {"LocationConstraint": "eu-central-1"}})],
+)
+def test_a_bucket_of_aws_is_made_in_the_region_of_the_settings(settings, monkeypatch, region, told):
+    settings.S3_ENDPOINT_URL, settings.S3_REGION = f"https://s3.{region}.amazonaws.com", region
+    settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = "a", "b"
+    client = storage._client()
+    monkeypatch.setattr(storage, "_client", lambda: client)
+    with Stubber(client) as aws:
+        aws.add_client_error("head_bucket", "404", expected_params={"Bucket": settings.S3_BUCKET})
+        aws.add_response("create_bucket", {}, expected_params={"Bucket": settings.S3_BUCKET, **told})
+        storage.bucket_ensure()
+        aws.assert_no_pending_responses()
+
+
+def test_the_embedded_store_takes_any_region(embedded_s3, settings):
+    settings.S3_BUCKET, settings.S3_REGION = "made-elsewhere", "eu-central-1"
+    storage.ready_wait(timeout_s=60)
+    assert "made-elsewhere" in buckets()
 
 
 def test_a_store_that_does_not_answer_is_named(settings, monkeypatch):
