@@ -5,7 +5,7 @@ import threading
 
 from django.db import close_old_connections, connections
 
-from console.scheduling.logs import runtime_logs_bound
+from console.scheduling.logs import runtime_logs_bound, store_log_bound
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.removal import removals_finish
 from console.sessions.retention import checkpoints_expire
@@ -13,7 +13,14 @@ from console.webhooks.sending import deliveries_send
 
 log = logging.getLogger(__name__)
 
-CHORES = (sessions_over_budget_stop, checkpoints_expire, removals_finish, deliveries_send, runtime_logs_bound)
+CHORES = (
+    sessions_over_budget_stop,
+    checkpoints_expire,
+    removals_finish,
+    deliveries_send,
+    runtime_logs_bound,
+    store_log_bound,
+)
 PAUSE_S = 1.0
 END_S = 15.0  # longer than one delivery may take
 

@@ -1,14 +1,17 @@
-"""What a session's runtime wrote last, and no more than is read."""
+"""What a session's runtime wrote last; and that no log of this machine, the store's neither, grows for ever."""
 
 import logging
 from functools import lru_cache
 from pathlib import Path
+
+from django.conf import settings
 
 from console.errors import SessionNotReady
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
 from console.scheduling.launchers.log_file import LOG, log_bound
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Launcher, LauncherAway
+from console.sessions import embedded_s3
 from console.sessions.models import Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
@@ -37,6 +40,14 @@ def runtime_logs_bound() -> None:
             log_bound(Path(handle["folder"]) / LOG)
         except OSError as error:  # one that cannot be emptied leaves the others their turn
             log.warning("the log of %s could not be kept small: %s", handle["launch"], error)
+
+
+def store_log_bound() -> None:
+    """Keep small what the embedded store writes, where it runs."""
+    try:
+        log_bound(embedded_s3.log_path(settings.DATA))
+    except OSError as error:
+        log.warning("the log of the embedded store could not be kept small: %s", error)
 
 
 @lru_cache(maxsize=1)

@@ -48,6 +48,11 @@ def ports_get(data: Path) -> dict[str, int]:
     return json.loads(read_or_create(data / "s3" / "ports.json", _new_ports))
 
 
+def log_path(data: Path) -> Path:
+    """Where its output goes, opened to append."""
+    return data / "s3" / "weed.log"
+
+
 def start(data: Path, *, log: int, preexec: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
     """Start the server; it is ready when an object can be written. Raises WeedMissing.
 

@@ -14,13 +14,14 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from console.errors import StorageUnavailable
+from console.errors import DiskFull, StorageUnavailable
 from console.scheduling import supervisor
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
 from console.scheduling.launchers.protocol import Launcher, LauncherAway
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
 from console.sessions import embedded_s3, storage
+from console.sessions.store_room import RoomWatch
 from console.users.sealing import sealed_renew
 
 READY_TIMEOUT_S = 120.0
@@ -39,6 +40,7 @@ class Command(BaseCommand):
     def handle(self, **options: object) -> None:
         self._signals = 0
         self._has_tables = False
+        self._room = RoomWatch()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         run = settings.DATA / "run"
@@ -54,6 +56,7 @@ class Command(BaseCommand):
                 self._start()
                 while not self._signals:
                     self._children.tend()
+                    self._say_room()
                     time.sleep(LOOK_EVERY_S)
             except Interrupted:
                 pass
@@ -73,6 +76,7 @@ class Command(BaseCommand):
         self._children.start(Child("web", lambda: _python("-m", "console.serve"), grace_s=5.0))
         self._wait_for_store()
         self._say(f"store   {storage.store_get().endpoint_url}")
+        self._say_room()
         self._children.start(Child("reconcile", lambda: _python("manage.py", "reconcile"), grace_s=15.0))
         self._wait_for_web()
         self._say(f"ready {settings.PUBLIC_URL}")
@@ -86,9 +90,14 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _wait_for_store(self) -> None:
-        """Until it takes an object, be it the embedded one or the one that the settings name."""
+        """Until it takes an object, be it the embedded one or the one that the settings name.
+
+        One whose disk is nearly full can still be read: people get at their checkpoints, and can make room.
+        """
         try:
             storage.ready_wait(timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals > 0)
+        except DiskFull:
+            pass  # said by _say_room
         except StorageUnavailable as error:
             if self._signals:
                 raise Interrupted from None
@@ -126,6 +135,10 @@ class Command(BaseCommand):
             self._say(f"runtimes are left as they are: {error}")
             return
         Reconciler(launcher).release_all(grace_s=0 if self._hurry() else RUNTIME_GRACE_S)
+
+    def _say_room(self) -> None:
+        if line := self._room.look():
+            self._say(f"disk    {line}")
 
     def _hurry(self) -> bool:
         return self._signals > 1
@@ -177,6 +190,7 @@ def _python(*arguments: str) -> subprocess.Popen[bytes]:
 
 def _store() -> subprocess.Popen[bytes]:
     log: IO[bytes]
-    (settings.DATA / "s3").mkdir(parents=True, exist_ok=True)
-    with (settings.DATA / "s3" / "weed.log").open("ab") as log:
+    path = embedded_s3.log_path(settings.DATA)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as log:
         return embedded_s3.start(settings.DATA, log=log.fileno(), preexec=supervisor.die_with_parent)

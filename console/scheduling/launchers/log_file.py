@@ -1,4 +1,4 @@
-"""A runtime's log in its folder: written by the runtime itself, read and kept small by others.
+"""A runtime's log in its folder: written by the runtime itself, read and kept small by others. So is the store's.
 
 ``runtime.log`` grows to LIMIT_BYTES and is then emptied in place, after its end was copied to ``runtime.log.1``. In
 place, because the runtime and everything that it started write to a descriptor that nobody else can turn to another

@@ -11,9 +11,11 @@ from pathlib import Path
 import factories
 import pytest
 
+from console.management.commands import up
 from console.scheduling import chores, logs
 from console.scheduling.launchers import log_file
 from console.scheduling.launchers.log_file import LOG, log_bound, log_tail
+from console.sessions import embedded_s3
 from tinkerscript.wire.sessions import SessionState
 
 LIMIT = 10_000
@@ -154,3 +156,24 @@ def test_the_reconcilers_chores_do_it_for_the_runtimes_of_this_machine(project, 
     assert [record.getMessage() for record in caplog.records] == [
         "the log of refused could not be kept small: [Errno 13] Permission denied"
     ]
+
+
+def test_the_chores_keep_the_log_of_the_store_small_while_it_writes(settings, tmp_path, monkeypatch, caplog) -> None:
+    settings.DATA = tmp_path
+    path = tmp_path / "s3" / "weed.log"
+    assert logs.store_log_bound in chores.CHORES
+    logs.store_log_bound()  # a store of others: there is no log
+    monkeypatch.setattr(logs, "log_bound", lambda path: log_bound(path, limit_bytes=LIMIT))
+
+    def store(data: Path, *, log: int, **_: object) -> None:
+        """As weed does, through the descriptor that it is started with."""
+        os.write(log, b"".join(f"line {number}\n".encode() for number in range(2000)))
+        logs.store_log_bound()
+        os.write(log, b"line 2000\n")
+
+    monkeypatch.setattr(embedded_s3, "start", store)
+    up._store()
+    assert path.read_bytes() == b"line 2000\n" and path.with_name("weed.log.1").read_bytes().endswith(b"line 1999\n")
+    monkeypatch.setattr(logs, "log_bound", lambda path: (_ for _ in ()).throw(OSError(13, "Permission denied")))
+    logs.store_log_bound()
+    assert "log of the embedded store could not be kept small" in caplog.text
