@@ -15,7 +15,7 @@ DomainError
   RateLimited           429  too many requests in this window; details.retry_after_s
   SessionNotReady       503  ask again in a moment
   StorageUnavailable    503  the object store does not answer
-  DiskFull              507  refused before anything was written
+    DiskFull            507  its disk is nearly full; refused before anything was written
 """
 
 from typing import Any
@@ -102,6 +102,6 @@ class StorageUnavailable(DomainError):
     status = 503
 
 
-class DiskFull(DomainError):
+class DiskFull(StorageUnavailable):
     code = ErrorCode.DISK_FULL
     status = 507

@@ -8,6 +8,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from console.scheduling.leader import leader_pulse
 from console.sessions.storage import store_get
+from console.sessions.store_room import shortage_find
 
 STORE_TIMEOUT_S = 2.0
 
@@ -39,4 +40,6 @@ def problems_list() -> list[str]:
         pass
     except OSError as error:
         problems.append(f"The object store at {url} does not answer: {error}. Checkpoints cannot be kept or fetched.")
+    if shortage := shortage_find():
+        problems.append(f"{shortage.message} {shortage.hint}")
     return problems

@@ -22,7 +22,7 @@ from tinkerscript.wire.sessions import Accounting
 
 from .config import RuntimeConfig
 from .deadlines import DEADLINES_S, Phase
-from .errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault
+from .errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreFull
 from .lease import ControlPlaneAway, LeaseClient
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,7 @@ PATIENCE_S = 600.0  # how long a server may be away: the agreed time in which it
 BATCH_S = 0.05  # entries reported within this time travel together
 BATCH_ENTRIES, BATCH_BYTES = 500, 1 << 20
 FAREWELL_S = 10.0  # for what is still queued when the agent closes
+FULL_SAID_S = 600  # how often a full disk of the store is put on the record while it lasts
 
 
 @dataclass
@@ -119,7 +120,7 @@ class Agent:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="agent", daemon=True)
         self._thread.start()
-        self._client = LeaseClient(self._config, self._lose)
+        self._client = LeaseClient(self._config, self._lose, self._say_full)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -217,6 +218,10 @@ class Agent:
 
     async def _in_thread(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    def _say_full(self, full: StoreFull) -> None:
+        data = {"name": "store_full", "reason": str(full), "hint": full.hint}
+        self.report(EventKind.EVENT, data, key=f"store_full {int(time.time() // FULL_SAID_S)}")
 
     # Everything below runs on the agent's own loop.
 

@@ -13,6 +13,7 @@ RuntimeFault
   ControlPlaneRefused  it answered, and no repetition would change the answer: a bug or two versions that differ
   LeaseLost         another runtime holds the session now: end at once, write nothing more
   StoreUnavailable  the object store did not take or give a file, after retries
+    StoreFull       because its disk is nearly full
   DiskFull          the volume has no room for weights; refused before anything was written
   JournalFull       the disk has no room; refused before anything was written
 """
@@ -79,6 +80,14 @@ class LeaseLost(RuntimeFault):
 class StoreUnavailable(RuntimeFault):
     code = "storage_unavailable"
     hint = "Check that the object store runs and has room."
+
+
+class StoreFull(StoreUnavailable):
+    code = "disk_full"
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint  # the control plane's: it knows the disk
 
 
 class DiskFull(RuntimeFault):

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from tinkerscript.wire.errors import ErrorBody, ErrorCode
+from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 from .config import RuntimeConfig
-from .errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost, StoreUnavailable
+from .errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost, StoreFull, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -21,19 +21,34 @@ RETRY_FIRST_S, RETRY_LAST_S = 0.1, 3.0
 
 
 class ControlPlaneAway(Exception):
-    """No usable answer to one attempt; ask again. ``code`` is the control plane's, if it was it that answered."""
+    """No usable answer to one attempt; ask again. ``error`` is the control plane's, if it was it that answered."""
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+    def __init__(self, message: str, error: ErrorDetail | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.error = error
+
+    @property
+    def store_full(self) -> StoreFull | None:
+        """What the control plane says of the store's disk, if that is why."""
+        if self.error is None or self.error.code != ErrorCode.DISK_FULL:
+            return None
+        return StoreFull(self.error.message, self.error.hint)
 
 
 class LeaseClient:
-    """Speaks for the session. Used on one event loop only. Once a lease is lost it sends nothing more."""
+    """Speaks for the session. Used on one event loop only. Once a lease is lost it sends nothing more.
 
-    def __init__(self, config: RuntimeConfig, on_lease_lost: Callable[[LeaseLost], None]) -> None:
+    ``on_store_full`` is called at every answer that says so: the requests go on.
+    """
+
+    def __init__(
+        self,
+        config: RuntimeConfig,
+        on_lease_lost: Callable[[LeaseLost], None],
+        on_store_full: Callable[[StoreFull], None],
+    ) -> None:
         self._lease_lost: LeaseLost | None = None
-        self._on_lease_lost = on_lease_lost
+        self._on_lease_lost, self._on_store_full = on_lease_lost, on_store_full
         self._client = httpx.AsyncClient(
             base_url=config.server_url,
             headers={"Authorization": f"Bearer {config.lease}", "Content-Type": "application/json"},
@@ -56,12 +71,15 @@ class LeaseClient:
         if isinstance(fault, LeaseLost):
             self._lease_lost = fault
             self._on_lease_lost(fault)
+        elif isinstance(fault, ControlPlaneAway) and (full := fault.store_full):
+            self._on_store_full(full)
         raise fault
 
     async def retry(self, path: str, body: bytes, answer: type[BaseModel] | None, deadline_s: float) -> Any:
         """Attempts until answered. Raises LeaseLost, ControlPlaneRefused.
 
-        After ``deadline_s``: StoreUnavailable if that is what the control plane kept saying, else ControlPlaneLost.
+        After ``deadline_s``: StoreUnavailable (StoreFull) if that is what the control plane said last, else
+        ControlPlaneLost.
         """
         deadline, wait_s = time.monotonic() + deadline_s, RETRY_FIRST_S
         while True:
@@ -69,14 +87,20 @@ class LeaseClient:
                 return await self.send(path, body, answer, REQUEST_TIMEOUT_S)
             except ControlPlaneAway as away:
                 if time.monotonic() + wait_s > deadline:
-                    fault = StoreUnavailable if away.code == ErrorCode.STORAGE_UNAVAILABLE else ControlPlaneLost
-                    raise fault(f"{path} was not answered within {deadline_s:g} s: {away}") from away
+                    raise _lasting(away, f"{path} was not answered within {deadline_s:g} s: {away}") from away
                 log.warning("%s: %s; again in %.1f s", path, away, wait_s)
             await asyncio.sleep(wait_s)
             wait_s = min(wait_s * 2, RETRY_LAST_S)
 
     async def close(self) -> None:
         await self._client.aclose()
+
+
+def _lasting(away: ControlPlaneAway, words: str) -> StoreUnavailable | ControlPlaneLost:
+    if full := away.store_full:
+        return full
+    is_store = away.error is not None and away.error.code == ErrorCode.STORAGE_UNAVAILABLE
+    return StoreUnavailable(words) if is_store else ControlPlaneLost(words)
 
 
 def _fault(response: httpx.Response) -> Exception:
@@ -88,5 +112,5 @@ def _fault(response: httpx.Response) -> Exception:
     if error.code in (ErrorCode.STALE_LEASE, ErrorCode.UNAUTHENTICATED):
         return LeaseLost(error.message)
     if response.status_code >= 500 or error.code.retryable:
-        return ControlPlaneAway(f"{error.code}: {error.message}", error.code)
+        return ControlPlaneAway(f"{error.code}: {error.message}", error)
     return ControlPlaneRefused(f"{error.code}: {error.message}")

@@ -169,7 +169,7 @@ class Reconciler:
         self._move(session, SessionState.QUEUED, reason=reason, restarts=restarts, launch_handle=None, **fields)
 
     def _note_waiting(self, session: Session, reason: str, now: datetime) -> None:
-        """The engine has no place for it yet: no progress is asked of it meanwhile, and its user sees why."""
+        """There is no place for it yet: no progress is asked of it meanwhile, and its user sees why."""
         phase = reason[:200]
         noted_at = session.progress_at or session.state_since
         if phase == session.phase and now - noted_at < timedelta(seconds=WAIT_NOTED_S):
@@ -223,15 +223,22 @@ class Reconciler:
             return  # its place is kept for it meanwhile
         free = self._disk_free()
         if free < settings.DISK_FLOOR_BYTES:
-            failure = {
-                "code": "disk_full",
-                "cause": f"{free >> 20} MiB are free where runtimes keep their state, "
-                f"{settings.DISK_FLOOR_BYTES >> 20} MiB are needed to start one.",
-                "hint": f"Free space on the disk of {settings.DATA}, then start a new session.",
-            }
-            self._move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
+            self._no_room(session, free)
             return
         self._launch(session)
+
+    def _no_room(self, session: Session, free_bytes: int) -> None:
+        """A session that ran before waits for room and goes on with what it has; a new one has nothing to lose."""
+        needed = f"{settings.DISK_FLOOR_BYTES >> 20} MiB"
+        if session.launcher:
+            self._note_waiting(session, f"the server's disk is nearly full: waits for {needed} of room", timezone.now())
+            return
+        failure = {
+            "code": "disk_full",
+            "cause": f"{free_bytes >> 20} MiB are free where runtimes keep their state, {needed} needed to start one.",
+            "hint": f"Free space on the disk of {settings.DATA}, then start a new session.",
+        }
+        self._move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
 
     def _launch(self, session: Session) -> None:
         launcher = self._launcher

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.live.services import event_record
-from console.sessions import storage
+from console.sessions import storage, store_room
 from console.sessions.archive import part_commit, part_key
 from console.sessions.checkpoints import checkpoint_key
 from console.sessions.leases import lease_lock
@@ -29,9 +29,10 @@ def upload_open(*, session: Session, body: UploadOpen) -> UploadPlan:
     """Where to write the files. ``session`` is what ``lease_check`` answered.
 
     Raises InvalidRequest for paths that leave their folder, NotFound and Conflict for a checkpoint that is not waiting
-    to be written, StaleLease, StorageUnavailable.
+    to be written, StaleLease, StorageUnavailable, DiskFull.
     """
     _check_paths(body)
+    store_room.room_require(size_bytes=sum(file.size_bytes for file in body.files))
     checkpoint = _checkpoint_for(session, body)
     files = []
     for file in body.files:

@@ -302,6 +302,19 @@ def test_no_runtime_starts_on_a_full_disk(world, project):
     assert world.launcher.alive == {}
 
 
+def test_a_session_that_ran_before_waits_for_room_on_the_disk_and_goes_on(world, project):
+    session = world.ready(project)
+    world.free = GIB // 2
+    world.launcher.die()
+    world.tick(60)
+    assert state_of(session) == SessionState.QUEUED and world.launcher.alive == {}
+    assert session.phase == "the server's disk is nearly full: waits for 1024 MiB of room"
+    assert EventRecord.objects.filter(session_id=session.id, data__phase=session.phase).count() == 1
+    world.free = 2 * GIB
+    world.tick()
+    assert state_of(session) == SessionState.PROVISIONING and session.restarts == 1
+
+
 def test_the_process_of_a_session_that_failed_is_ended(world, project):
     session = world.ready(project)
     factories.Session.objects.filter(id=session.id).update(state="failed")

@@ -14,6 +14,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from small_disk import small_disk
 
 from console.scheduling import processes
 from console.scheduling.launchers.process import ProcessLauncher
@@ -168,3 +169,17 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_started(server):
         refused = server.run("up")
     assert refused.returncode != 0 and str(server.port) in refused.stderr and "TINKERSCRIPT_PORT" in refused.stderr
     assert server.left() == []
+
+
+def test_a_server_whose_disk_is_nearly_full_says_so_serves_and_tells_when_there_is_room(server):
+    with small_disk(server.data / "s3") as disk:
+        disk.fill(free_share=0.008)
+        server.start()
+        (said,) = [line for line in server.lines if line.startswith("disk ")]
+        assert "nearly full" in said and str(server.data) in said and server.answers()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=20) as answer:
+            assert any("nearly full" in problem for problem in json.load(answer)["problems"])
+        disk.make_room()
+        readable, _, _ = select.select([server.up.stdout], [], [], 30)
+        assert readable and b"has room again" in os.read(server.up.stdout.fileno(), 4096)
+        assert server.end(signal.SIGTERM) == 0

@@ -7,7 +7,7 @@ from fake_control_plane import LEASE, FakeControlPlane, error_body, eventually
 
 from gpu_runtime.agent import Agent
 from gpu_runtime.config import RuntimeConfig
-from gpu_runtime.errors import DiskFull, LeaseLost, StoreUnavailable
+from gpu_runtime.errors import DiskFull, LeaseLost, StoreFull, StoreUnavailable
 from gpu_runtime.weights import store, transfer
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import ResumePoint, StoredFile
@@ -91,6 +91,44 @@ async def test_a_store_that_stays_down_is_said_in_the_record(tmp_path, folder):
     assert entry["data"]["name"] == "storage_unavailable"
     assert entry["data"]["what"] == "state of step 3"
     assert not any(upload["committed"] for upload in server.uploads.values())
+
+
+FULL = "The disk of the object store is nearly full: 1.0 GB free of 252.0 GB"
+
+
+def store_full_events(server: FakeControlPlane) -> list[dict]:
+    return [entry["data"] for entry in list(server.entries.values()) if entry["data"]["name"] == "store_full"]
+
+
+async def test_a_full_disk_of_the_store_is_said_at_once_and_the_upload_goes_on_when_there_is_room(tmp_path, folder):
+    with FakeControlPlane() as server:
+        server.answers[UPLOADS] = (507, error_body("disk_full", FULL))
+        async with registered(server, tmp_path) as agent:
+            upload = asyncio.create_task(store.checkpoint_upload(agent, folder, CheckpointKind.STATE, 3))
+            await eventually(lambda: store_full_events(server) and len(server.bodies(UPLOADS)) >= 3)
+            assert [data["reason"] for data in store_full_events(server)] == [FULL], "once, however often it is asked"
+            del server.answers[UPLOADS]
+            checkpoint_id = await upload
+    assert server.objects[f"{checkpoint_id}/model.safetensors"] == FILES["model.safetensors"]
+
+
+@pytest.mark.parametrize("refuses", ["the plan", "the bytes"])
+async def test_an_upload_that_a_full_disk_ended_says_so_in_plain_words(tmp_path, folder, refuses):
+    plans = []
+
+    def answer(body):
+        plans.append(body)
+        return (507, error_body("disk_full", FULL)) if len(plans) > 1 else (200, server._upload_open(body))
+
+    with FakeControlPlane() as server:
+        server.answers[UPLOADS] = answer if refuses == "the bytes" else (507, error_body("disk_full", FULL))
+        server.store_statuses = [500] * 10_000
+        async with registered(server, tmp_path) as agent:
+            with pytest.raises(StoreFull, match=FULL) as fault:
+                await store.checkpoint_upload(agent, folder, CheckpointKind.STATE, 3, patience_s=0.2)
+            assert fault.value.code == "disk_full" and agent.lost is None
+    (said,) = [e["data"] for e in server.entries.values() if e["data"]["name"] == "storage_unavailable"]
+    assert (said["what"], said["reason"]) == ("state of step 3", FULL)
 
 
 async def test_a_control_plane_without_its_store_counts_as_the_store_being_away(tmp_path, folder):
