@@ -13,7 +13,8 @@ from django.http import HttpRequest, HttpResponse
 from ninja.errors import HttpError, ValidationError
 
 from api.rate_limit import allowance_show
-from console.errors import DomainError, Forbidden, InvalidRequest, NotFound
+from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, SessionNotReady
+from console.logs import refusal_expect
 from console.request_id import request_id_of
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
@@ -38,6 +39,8 @@ def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
     body = ErrorBody(error=detail, request_id=request_id)
     response = HttpResponse(body.model_dump_json(), status=error.status, content_type="application/json")
     response["X-Request-Id"] = request_id
+    if error.status > 500:
+        refusal_expect(request, level=logging.INFO if isinstance(error, SessionNotReady) else logging.WARNING)
     if error.status in RETRY_AFTER_S:
         response["Retry-After"] = str(error.details.get("retry_after_s", RETRY_AFTER_S[error.status]))
     return allowance_show(request, response)

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from api.idempotency import idempotency_key_of
 from api.upstream import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
 from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
+from console.logs import refusal_expect
 from console.request_id import request_id_of
 from console.sessions.leases import relay_key
 from console.sessions.models import Session
@@ -91,6 +92,8 @@ def _session_for(request: HttpRequest, session_id: str) -> Session:
 async def _ask(request: HttpRequest, session: Session, path: str, body: BaseModel | None) -> HttpResponseBase:
     limit = aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
     async with _sent(request, session, path, body, limit) as answer:
+        if answer.status == 503 and "Retry-After" in answer.headers:  # the gateway is full, or held it long enough
+            refusal_expect(request)
         return _with_headers(HttpResponse(await answer.read(), status=answer.status), answer)
 
 

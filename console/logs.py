@@ -5,6 +5,7 @@ import logging
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from types import MappingProxyType
+from typing import Any
 
 _bound: ContextVar[MappingProxyType[str, str]] = ContextVar("log_names", default=MappingProxyType({}))
 
@@ -15,6 +16,21 @@ def logs_bind(**names: str) -> None:
     What it starts (tasks, work in threads) says so too.
     """
     _bound.set(MappingProxyType({**_bound.get(), **names}))
+
+
+def refusal_expect(request: Any, *, level: int = logging.INFO) -> None:
+    """The answer to ``request`` will be a refusal that is no failure of ours: its line is of ``level``."""
+    request.refusal_level = level
+
+
+class ExpectedRefusals(logging.Filter):
+    """Django logs every status of 500 and above as an error; a 503 that says "ask again in a moment" is none."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        level = getattr(getattr(record, "request", None), "refusal_level", None)
+        if level is not None and not record.exc_info:
+            record.levelno, record.levelname = level, logging.getLevelName(level)
+        return True
 
 
 class JsonFormatter(logging.Formatter):

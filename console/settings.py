@@ -224,10 +224,12 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"json": {"()": "console.logs.JsonFormatter"}},
+    "filters": {"expected_refusals": {"()": "console.logs.ExpectedRefusals"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
         "django": {"handlers": [], "propagate": True},
+        "django.request": {"filters": ["expected_refusals"]},
         "uvicorn": {"level": "WARNING"},
         "botocore": {"level": "WARNING"},
         "boto3": {"level": "WARNING"},

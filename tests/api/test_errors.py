@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from api.views import sessions
+from console.errors import StorageUnavailable
 from console.sessions import selectors
 from console.sessions.models import Session
 from tinkerscript.wire.errors import ErrorBody
@@ -136,6 +137,16 @@ def test_our_own_bug_is_a_500_with_an_id_that_the_log_has(client, monkeypatch, c
     assert body.request_id == answer["X-Request-Id"] == "mine-1"
     assert "secret detail" not in answer.content.decode()
     assert [record.request_id for record in caplog.records if "secret detail" in (record.exc_text or "")] == ["mine-1"]
+    assert [record.levelname for record in caplog.records if record.name == "django.request"] == ["ERROR"]
+
+
+def test_a_store_that_is_away_is_a_warning_in_the_log(client, monkeypatch, caplog) -> None:
+    def away(**_):
+        raise StorageUnavailable("It does not answer.")
+
+    monkeypatch.setattr(selectors, "session_list", away)
+    error_of(client.get("/v1/sessions"), 503, "storage_unavailable")
+    assert [record.levelname for record in caplog.records if record.name == "django.request"] == ["WARNING"]
 
 
 def test_a_bug_outside_of_the_api_is_a_500_in_the_same_words(client, monkeypatch) -> None:

@@ -40,6 +40,11 @@ def code_of(body: bytes) -> str:
     return ErrorBody.model_validate_json(body).error.code
 
 
+def levels(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Of Django's lines about requests."""
+    return [record.levelname for record in caplog.records if record.name == "django.request"]
+
+
 async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, served: Session, api_key: str) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(BEGUN, status=201, headers={"X-Internal": "1", "Set-Cookie": "a=b"})
@@ -81,7 +86,7 @@ async def test_an_id_cannot_lead_elsewhere_in_the_gateway(episode, gateway, serv
     assert not gateway.requests
 
 
-async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(gateway, served, api_key) -> None:
+async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(gateway, served, api_key, caplog) -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.json_response({"error": {"code": "session_not_ready"}}, status=503, headers={"Retry-After": "0"})
 
@@ -89,6 +94,16 @@ async def test_a_refusal_of_the_gateway_keeps_its_status_and_body(gateway, serve
     status, headers, body = await begin(served, api_key).answer()
     assert (status, headers["retry-after"]) == (503, "0")
     assert json.loads(body) == {"error": {"code": "session_not_ready"}}
+    assert levels(caplog) == ["INFO"]
+
+
+async def test_a_gateway_that_fails_is_an_error_in_the_log(gateway, served, api_key, caplog) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"error": {"code": "internal"}}, status=503)
+
+    gateway.answer = answer
+    assert (await begin(served, api_key).answer())[0] == 503
+    assert levels(caplog) == ["ERROR"]
 
 
 async def test_a_body_is_checked_before_the_gateway_sees_it(gateway, served, api_key) -> None:
@@ -114,11 +129,12 @@ async def test_a_session_on_its_way_up_is_waited_for(gateway, served, api_key, m
     assert (await call.answer())[0] == 200
 
 
-async def test_a_wait_that_is_too_long_ends_with_the_place_in_the_queue(served, api_key) -> None:
+async def test_a_wait_that_is_too_long_ends_with_the_place_in_the_queue(served, api_key, caplog) -> None:
     await update(served, state=SessionState.QUEUED, address="")
     status, headers, body = await begin(served, api_key).answer()
     assert (status, headers["retry-after"], code_of(body)) == (503, "1", "session_not_ready")
     assert ErrorBody.model_validate_json(body).error.details == {"state": "queued", "queue_position": 1}
+    assert levels(caplog) == ["INFO"], "whoever polls a session that is not ready makes no error"
 
 
 async def test_a_failed_session_says_why(served, api_key) -> None:
