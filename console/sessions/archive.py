@@ -36,7 +36,9 @@ def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
                 path=part.path,
                 size_bytes=part.size_bytes,
                 sha256=part.sha256,
-                url=storage.read_url(part_key(session, part.sha256), expires_s=expires_s),
+                url=storage.read_url(
+                    part_key(session, part.sha256), expires_s=expires_s, save_as=f"{session.id}-{part.path}"
+                ),
             )
             for part in parts
         ],

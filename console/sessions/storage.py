@@ -149,9 +149,13 @@ def part_url(key: str, upload_id: str, number: int, *, expires_s: int) -> str:
     return _presign("upload_part", {"Key": key, "UploadId": upload_id, "PartNumber": number}, expires_s)
 
 
-def read_url(key: str, *, expires_s: int) -> str:
-    """A URL that serves an object, ranges too. Signed here, the store is not asked."""
-    return _presign("get_object", {"Key": key}, expires_s)
+def read_url(key: str, *, expires_s: int, save_as: str = "") -> str:
+    """A URL that serves an object, ranges too. Signed here, the store is not asked.
+
+    ``save_as`` is the name under which a browser keeps it, instead of showing it under the key's.
+    """
+    named = {"ResponseContentDisposition": f'attachment; filename="{save_as}"'} if save_as else {}
+    return _presign("get_object", {"Key": key, **named}, expires_s)
 
 
 def bucket_ensure() -> None:

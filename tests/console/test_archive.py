@@ -1,6 +1,7 @@
 """The archive of episodes on the server: parts are written under the lease, read by their project, and go with it."""
 
 import json
+import urllib.request
 
 import factories
 import pytest
@@ -52,6 +53,13 @@ def test_every_part_is_exported_in_order_whatever_the_session_does(project, runn
     told = archive.archive_export(project=project, session_id=running.id)
     assert [file.path for file in told.files] == ["part-000001.parquet", "part-000002.parquet"]
     assert 0 < (told.expires_at - timezone.now()).total_seconds() <= 900
+
+
+def test_a_browser_keeps_a_part_under_a_name_that_says_what_it_is(project, running) -> None:
+    store(running, 1, b"first")
+    (file,) = archive.archive_export(project=project, session_id=running.id).files
+    with urllib.request.urlopen(file.url, timeout=20) as answer:
+        assert answer.headers["Content-Disposition"] == f'attachment; filename="{running.id}-part-000001.parquet"'
 
 
 def test_a_part_that_is_stored_again_is_there_once(project, running) -> None:

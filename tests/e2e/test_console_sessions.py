@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow.parquet as parquet
 import pytest
 from e2e.loop_server import BASE_MODEL, LoopServer
 from e2e.playing import play
@@ -131,6 +132,8 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     expect(page.get_by_role("region", name="Budget")).to_contain_text("0 of 2")
     expect(page.get_by_text("strictly on-policy")).to_be_visible()
 
+    page.get_by_role("button", name="Download episodes").click()
+    expect(page.get_by_role("region", name="Archive").get_by_role("alert")).to_contain_text("archived yet")
     play_batches(server, secret, session_id, 1)
     expect(charted_steps(page)).to_have_attribute("data-steps", "1")
     with page.expect_download() as saved:
@@ -152,6 +155,7 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     expect(state("suspended")).to_be_visible(timeout=RUNTIME_MS)
     expect(page.get_by_role("button", name="Suspend", exact=True)).to_have_count(0)
     keep_and_remove_checkpoints(page)
+    download_episodes(page, session_id, 4)
     shot(page, "suspended")
     confirm(page, "Resume", "Resume session")
     expect(state("ready")).to_be_visible(timeout=RUNTIME_MS)
@@ -165,6 +169,19 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     confirm(page, "Delete", "Delete session")
     page.wait_for_url("**/sessions")
     expect(page.get_by_text("No session yet")).to_be_visible()
+
+
+def download_episodes(page: Page, session_id: str, episodes: int) -> None:
+    """One part comes at once; its link stays, and brings the same file."""
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download episodes").click()
+    assert parquet.read_table(saved.value.path()).num_rows == episodes
+    assert saved.value.suggested_filename == f"{session_id}-part-000001.parquet"
+    panel = page.get_by_role("region", name="Archive")
+    expect(panel.get_by_text(re.compile(rf"^{episodes} episodes, [\d.]+ KiB. Links are good until"))).to_be_visible()
+    with page.expect_download() as again:
+        panel.get_by_role("link", name="part-000001.parquet").click()
+    assert again.value.path().read_bytes() == saved.value.path().read_bytes()
 
 
 def keep_and_remove_checkpoints(page: Page) -> None:

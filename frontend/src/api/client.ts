@@ -40,11 +40,17 @@ export function remove<T>(path: string): Promise<T> {
 export async function download(path: string, fileName: string): Promise<void> {
   const response = await request("GET", path, undefined, DOWNLOAD_DEADLINE_MS);
   if (!response.ok) throw apiError(response.status, await response.json().catch(() => null));
+  const url = URL.createObjectURL(await response.blob());
+  save(url, fileName);
+  URL.revokeObjectURL(url);
+}
+
+/** Have the browser keep what is at `url`. The store's own URLs name the file themselves. */
+export function save(url: string, fileName: string): void {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
+  link.href = url;
   link.download = fileName;
   link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 async function send<T>(method: string, path: string, body?: unknown): Promise<T> {

@@ -1,7 +1,7 @@
 // Training sessions.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { download, get, post, remove } from "./client";
-import type { Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionState } from "./types";
+import type { EpisodeExport, Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionState } from "./types";
 
 const PAGE = 50;
 const LOG_LINES = 200;
@@ -87,4 +87,9 @@ export function deleteSession(id: string): Promise<void> {
 /** A batch as a file of JSON lines, by its step or by the name that its refusal gave it. */
 export function downloadBatch(id: string, batch: string): Promise<void> {
   return download(`/v1/sessions/${id}/batches/${encodeURIComponent(batch)}`, `${id}-batch-${batch}.jsonl`);
+}
+
+/** URLs of every archived episode as Parquet; they expire. */
+export function exportEpisodes(id: string): Promise<EpisodeExport> {
+  return get(`/v1/sessions/${id}/episodes/export`);
 }

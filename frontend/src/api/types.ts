@@ -20,6 +20,7 @@ export type Checkpoint = Answer<Schemas["CheckpointView"]>;
 export type CheckpointDownload = Answer<Schemas["CheckpointDownload"]>;
 export type CheckpointKind = Schemas["CheckpointKind"];
 export type Delivery = Answer<Schemas["DeliveryView"]>;
+export type EpisodeExport = Answer<Schemas["EpisodeExport"]>;
 export type ErrorBody = Answer<Schemas["ErrorBody"]>;
 export type Event = Answer<Schemas["Event"]>;
 export type EventPage = Answer<Schemas["EventPage"]>;

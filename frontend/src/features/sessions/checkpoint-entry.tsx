@@ -8,6 +8,7 @@ import { Confirm } from "../../ui/dialog";
 import { ago, bytes, dateTime, number, timeOfDay } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { IconButton } from "../../ui/icon-button";
+import { FileLinks } from "./file-links";
 
 const TONES: Record<Checkpoint["state"], Tone> = { requested: "busy", uploading: "busy", committed: "good", failed: "bad" };
 
@@ -88,16 +89,7 @@ function Files({ checkpoint }: { checkpoint: Checkpoint }) {
   if (!data) return <p className="px-9 py-2 text-xs text-muted">Signing links…</p>;
   return (
     <div className="border-t border-line bg-sunken px-4 py-2 pl-9 text-xs">
-      <ul className="space-y-1">
-        {data.files.map((file) => (
-          <li key={file.path} className="flex justify-between gap-3">
-            <a href={file.url} download={file.path.split("/").pop()} className="truncate font-mono text-accent hover:underline" title={`sha256 ${file.sha256}`}>
-              {file.path}
-            </a>
-            <span className="shrink-0 text-muted tabular-nums">{bytes(file.size_bytes)}</span>
-          </li>
-        ))}
-      </ul>
+      <FileLinks files={data.files} />
       <p className="mt-2 text-muted">
         {data.files.length > 1 && `${number(data.files.length)} files, ${bytes(checkpoint.size_bytes)}. `}
         Links are good until {timeOfDay(data.expires_at)} and are renewed while shown.

@@ -16,6 +16,7 @@ import { budgetEndText } from "./budget";
 import { BudgetPanel } from "./budget-panel";
 import { ChartsPanel } from "./charts-panel";
 import { CheckpointsPanel } from "./checkpoints-panel";
+import { EpisodesDownload } from "./episodes-download";
 import { RecordPanel } from "./record-panel";
 import { SessionFacts } from "./session-facts";
 import { SessionHeader } from "./session-header";
@@ -64,6 +65,7 @@ function LiveSession({ session }: { session: Session }) {
           <AccountingPanel session={session} />
           <BudgetPanel session={session} />
           <CheckpointsPanel session={session} />
+          <EpisodesDownload session={session} />
           <BatchDownload session={session} lastStep={last?.step} />
         </div>
       </div>
