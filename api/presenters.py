@@ -8,7 +8,7 @@ from console.sessions.models import Checkpoint, Session
 from console.sessions.queue import queue_position, queue_positions
 from console.users.models import ApiKey, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
-from tinkerscript.wire.account import AccountView, InvitationView, KeyCreated, KeyList, KeyView, ProjectView
+from tinkerscript.wire.account import AccountView, InvitationView, KeyCreated, KeyList, KeyView, ProjectView, SignInView
 from tinkerscript.wire.audit import AuditEntry
 from tinkerscript.wire.checkpoints import CheckpointView
 from tinkerscript.wire.projects import MemberView, Quotas, SessionUsage, Usage, UsageList
@@ -103,6 +103,13 @@ def audit_view(record: AuditRecord) -> AuditEntry:
     content = json.loads(record.content)
     del content["project_id"]
     return AuditEntry(**content, content=record.content, previous_sha256=record.previous_sha256, sha256=record.sha256)
+
+
+def sign_in_view(record: AuditRecord) -> SignInView:
+    """An entry about a sign-in, as the person whom it concerns sees it."""
+    content = json.loads(record.content)
+    told = {name: content["details"].get(name, "") for name in ("address", "agent")}
+    return SignInView(at=content["at"], action=content["action"], request_id=content["request_id"], **told)
 
 
 def webhook_view(webhook: Webhook) -> WebhookView:

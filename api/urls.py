@@ -6,7 +6,7 @@ from api import errors
 from api.auth import Door, LeaseDoor
 from api.contract import Api
 from api.views import account, audit, batches, checkpoints, episodes, pages, projects, runtime, sessions, webhooks
-from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope
+from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope, SignInList
 from tinkerscript.wire.audit import AuditPage
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
@@ -43,6 +43,7 @@ api = Api()
 route = api.route
 
 route("GET", "/account", account.account_get, anyone, AccountView)
+route("GET", "/account/sign-ins", account.sign_in_list, person, SignInList)
 route("GET", "/keys", account.key_list, people, KeyList)
 route("POST", "/keys", account.key_create, people, KeyCreated, status=201, once=True, secret=True)
 route("DELETE", "/keys/{key_id}", account.key_revoke, people, None, status=204)

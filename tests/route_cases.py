@@ -49,6 +49,7 @@ BODIES: dict[tuple[str, str], Any] = {
 # Without one: they answer with, or add to, the caller's own project.
 WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("GET", "/account"): None,
+    ("GET", "/account/sign-ins"): None,
     ("GET", "/keys"): None,
     ("POST", "/keys"): {"name": "made by a test"},
     ("GET", "/projects"): None,
@@ -93,6 +94,8 @@ FOR_OWNERS = {
 FOR_EVERYBODY = {("POST", "/projects")}
 # Keys do these only as an admin, people as far as their role allows.
 FOR_ADMIN_KEYS = FOR_OWNERS | {("GET", "/keys"), ("POST", "/keys"), ("POST", "/projects"), ("GET", "/members")}
+# For people alone: no key of theirs.
+FOR_PEOPLE = {("GET", "/account/sign-ins")}
 # For the person who is invited: nobody else, member or not, knows of an invitation by this way.
 FOR_INVITED = {("POST", I + "/accept"), ("DELETE", I)}
 

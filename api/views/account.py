@@ -1,14 +1,15 @@
 """The caller and their API keys."""
 
 from django.http import HttpRequest
+from ninja import Query
 
-from api.presenters import account_view, key_created, key_list_view
+from api.presenters import account_view, key_created, key_list_view, sign_in_view
 from console.sessions.usage import spent_by_key
-from console.users import keys
+from console.users import keys, sign_ins
 from console.users.members import invitation_list
 from console.users.selectors import key_list as keys_of
 from console.users.selectors import project_list
-from tinkerscript.wire.account import AccountView, KeyCreate, KeyCreated, KeyList
+from tinkerscript.wire.account import AccountView, KeyCreate, KeyCreated, KeyList, SignInList
 
 
 def account_get(request: HttpRequest) -> AccountView:
@@ -18,6 +19,12 @@ def account_get(request: HttpRequest) -> AccountView:
     if key:
         return account_view(user, memberships.filter(project=request.auth.project), [])
     return account_view(user, memberships, invitation_list(user=user))
+
+
+def sign_in_list(request: HttpRequest, limit: int = Query(50, ge=1, le=200)) -> SignInList:
+    """The caller's own sign-ins, refused ones, and changes of password and second factor."""
+    records = sign_ins.sign_in_list(user=request.auth.user, limit=limit)
+    return SignInList(items=[sign_in_view(record) for record in records])
 
 
 def key_list(request: HttpRequest) -> KeyList:

@@ -7,10 +7,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from console.audit.models import AuditHead, AuditRecord
@@ -65,6 +66,20 @@ def audit_list(*, project_id: str, before: int | None = None, limit: int = 50) -
     if before is not None:
         records = records.filter(number__lt=before)
     return list(records[:limit])
+
+
+def audit_find(
+    *, logs: Collection[str], kinds: Collection[str], target: dict[str, str], limit: int
+) -> list[AuditRecord]:
+    """The newest entries of these logs about ``target`` alone, whose action begins with one of ``kinds``."""
+    # The canonical text begins with its action and ends with its target, because their names do so.
+    of_kinds = Q(pk__in=[])
+    for kind in kinds:
+        of_kinds |= Q(content__startswith=f'{{"action":"{kind}')
+    about = AuditRecord.objects.filter(
+        of_kinds, project_id__in=logs, content__endswith=f',"target":{_canonical(target)}}}'
+    )
+    return list(about.order_by("-id")[:limit])
 
 
 def chain_verify(*, project_id: str) -> Iterator[str]:

@@ -17,7 +17,8 @@ from django.contrib.auth.signals import user_login_failed
 from django.dispatch import receiver
 from django.http import HttpRequest
 
-from console.audit.services import audit_record
+from console.audit.models import AuditRecord
+from console.audit.services import audit_find, audit_record
 from console.request_id import request_id_of
 from console.users.models import Membership, User
 from tinkerscript.wire.account import Role
@@ -25,6 +26,15 @@ from tinkerscript.wire.account import Role
 NOBODYS = "nobody"  # ids of projects begin with prj_
 SOMEBODY = "somebody"  # whoever tried to come in has not shown who they are
 AGENT_LENGTH = 200
+
+
+KINDS = ("sign_", "second_factor_", "password_")  # how the actions below begin
+
+
+def sign_in_list(*, user: User, limit: int) -> list[AuditRecord]:
+    """This person's sign-ins as recorded, newest first: in the logs of projects that they own, and in their own."""
+    owned = Membership.objects.filter(user=user, role=Role.OWNER).values_list("project_id", flat=True)
+    return audit_find(logs=[*owned, _own_log(user)], kinds=KINDS, target={"email": user.email}, limit=limit)
 
 
 @receiver(account.user_logged_in)
@@ -99,4 +109,8 @@ def _log_of(user: User | None) -> str:
     if user is None:
         return NOBODYS
     own = Membership.objects.filter(user=user, role=Role.OWNER).order_by("created_at", "id").first()
-    return own.project_id if own else f"user:{user.pk}"
+    return own.project_id if own else _own_log(user)
+
+
+def _own_log(user: User) -> str:
+    return f"user:{user.pk}"

@@ -141,6 +141,36 @@ def test_the_console_shows_them_to_the_owner_of_the_project(project, alice) -> N
     assert [entry["action"] for entry in shown] == ["sign_in", "project_create"]
 
 
+def shown(client: Client) -> list[tuple[str, str]]:
+    """What the person sees of their own sign-ins."""
+    return [(entry["action"], entry["address"]) for entry in client.get("/v1/account/sign-ins").json()["items"]]
+
+
+def test_a_person_sees_their_own_sign_ins_and_nobody_elses(project, alice, member, bob) -> None:
+    Membership.objects.create(user=bob, project=project, role=Role.OWNER)  # and reads the project's log with it
+    client = signed_in(alice)
+    sign_in(Client(REMOTE_ADDR="198.51.100.7"), alice, "wrong")
+    for other in (member, bob):
+        sign_in(Client(), other)
+    assert shown(client) == [("sign_in_refuse", "198.51.100.7"), ("sign_in", "127.0.0.1")]
+    assert [action for action, _ in shown(signed_in(bob))] == ["sign_in", "sign_in"]
+    assert len(client.get("/v1/account/sign-ins?limit=1").json()["items"]) == 1
+    assert client.get("/v1/account/sign-ins?limit=0").status_code == 400
+    assert Client().get("/v1/account/sign-ins").status_code == 401
+
+
+def test_who_owns_no_project_sees_the_log_of_their_own_too(project, db) -> None:
+    user = User.objects.create_user(username="u_1", email="u_1@example.com", password=factories.PASSWORD)
+    like = User.objects.create_user(username="uX1", email="ux1@example.com", password=factories.PASSWORD)
+    signed_in(like)
+    client = signed_in(user)
+    Membership.objects.create(user=user, project=project, role=Role.VIEWER)
+    assert shown(client) == [("sign_in", "127.0.0.1")]
+    Membership.objects.create(user=user, project=Project.objects.create(name="theirs"), role=Role.OWNER)
+    signed_in(user)
+    assert shown(client) == [("sign_in", "127.0.0.1")] * 2
+
+
 def test_who_owns_no_project_has_a_log_of_their_own(db) -> None:
     user = User.objects.create_user(username="u", email="u@example.com", password=factories.PASSWORD)
     signed_in(user)

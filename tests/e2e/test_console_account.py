@@ -105,6 +105,10 @@ def test_a_second_factor_is_switched_on_asked_for_and_signed_out_of_everywhere(p
     page.get_by_label("Code").fill(code_of(secret, later=1))
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+    open_account(page, "ada@example.org")
+    entries = page.get_by_role("region", name="Recent sign-ins and changes").get_by_role("listitem")
+    expect(entries.first).to_contain_text(re.compile(r"^sign in.*Chrome.*127\.0\.0\.1"))
+    expect(entries.filter(has_text="second factor add")).to_have_count(2)  # and its recovery codes
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

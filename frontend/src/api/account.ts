@@ -2,7 +2,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import { get, post, remove } from "./client";
 import { keepChoice } from "./project";
-import type { Account, Project } from "./types";
+import type { Account, Items, Project, SignIn } from "./types";
 
 export const accountQuery = queryOptions({
   queryKey: ["account"],
@@ -21,3 +21,9 @@ export function acceptInvitation(id: string): Promise<Project> {
 export function declineInvitation(id: string): Promise<void> {
   return remove(`/v1/invitations/${id}`);
 }
+
+/** What the audit log has of the person's own sign-ins, newest first. */
+export const signInsQuery = queryOptions({
+  queryKey: ["sign-ins"],
+  queryFn: () => get<Items<SignIn>>("/v1/account/sign-ins?limit=20"),
+});

@@ -20,6 +20,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/account/sign-ins": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The caller's own sign-ins, refused ones, and changes of password and second factor.
+         * @description The caller's own sign-ins, refused ones, and changes of password and second factor.
+         */
+        get: operations["sign_in_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/audit": {
         parameters: {
             query?: never;
@@ -2297,6 +2317,35 @@ export interface components {
             updated_at: string;
         };
         /**
+         * SignInList
+         * @description ``GET /v1/account/sign-ins``: newest first, of this person alone; no key may see it.
+         */
+        SignInList: {
+            /** Items */
+            items: components["schemas"]["SignInView"][];
+        };
+        /**
+         * SignInView
+         * @description One thing that happened to how the caller comes in: a sign-in, a refused one, a changed password or factor.
+         *
+         *     ``address`` and ``agent`` are those of the browser that did it, as far as the server can see.
+         */
+        SignInView: {
+            /** Action */
+            action: string;
+            /** Address */
+            address: string;
+            /** Agent */
+            agent: string;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Request Id */
+            request_id: string;
+        };
+        /**
          * StepMetrics
          * @description One optimizer step, as measured. Times are seconds, norms are L2.
          */
@@ -2519,6 +2568,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AccountView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    sign_in_list: {
+        parameters: {
+            query?: {
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInList"];
                 };
             };
             /** @description Refused or failed */

@@ -41,6 +41,7 @@ export type SessionLogs = Answer<Schemas["SessionLogs"]>;
 export type SessionPlan = Answer<Schemas["SessionPlan"]>;
 export type SessionState = Schemas["SessionState"];
 export type SessionUsage = Answer<Schemas["SessionUsage"]>;
+export type SignIn = Answer<Schemas["SignInView"]>;
 export type StepMetrics = Answer<Schemas["StepMetrics"]>;
 export type Usage = Answer<Schemas["Usage"]>;
 export type UsagePage = Answer<Schemas["UsageList"]>;

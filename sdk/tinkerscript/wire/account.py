@@ -52,6 +52,25 @@ class AccountView(Response):
     invitations: list[InvitationView] = []
 
 
+class SignInView(Response):
+    """One thing that happened to how the caller comes in: a sign-in, a refused one, a changed password or factor.
+
+    ``address`` and ``agent`` are those of the browser that did it, as far as the server can see.
+    """
+
+    at: datetime
+    action: str
+    address: str
+    agent: str
+    request_id: str
+
+
+class SignInList(Response):
+    """``GET /v1/account/sign-ins``: newest first, of this person alone; no key may see it."""
+
+    items: list[SignInView]
+
+
 BaseModelName = Annotated[str, Field(min_length=1, max_length=400)]
 
 

@@ -11,6 +11,7 @@ import { ErrorNotice, Notice } from "../../ui/notice";
 import { PageHeader, Panel } from "../../ui/panel";
 import { BrowsersPanel } from "./browsers-panel";
 import { SecondFactorPanel } from "./second-factor-panel";
+import { SignInsPanel } from "./sign-ins-panel";
 
 export function AccountPage() {
   return (
@@ -22,6 +23,7 @@ export function AccountPage() {
         <PasswordPanel />
         <SecondFactorPanel />
         <BrowsersPanel />
+        <SignInsPanel />
       </div>
     </>
   );
