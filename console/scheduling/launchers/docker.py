@@ -81,9 +81,8 @@ class DockerLauncher:
                 try:
                     container.start()
                 except APIError as error:
-                    # Such as no driver for the GPUs that were asked for.
                     container.remove(force=True, v=True)
-                    raise OSError(f"the container could not be started: {error.explanation}") from error
+                    raise OSError(f"the container could not be started: {self._meaning(error)}") from error
             self._seen.forget()
             return handle | {"container": container.id}
 
@@ -149,6 +148,13 @@ class DockerLauncher:
             if error.status_code == 409 and (container := self._find(handle)):
                 return container  # another call for the same handle was faster
             raise OSError(f"Docker refuses the container: {error.explanation}") from error
+
+    def _meaning(self, error: APIError) -> str:
+        """What the engine says. Of GPUs that it has no driver for it only names the request."""
+        if not self._resources.gpus or "device driver" not in str(error.explanation):
+            return str(error.explanation)
+        wanted = f"{self._resources.gpus} GPUs were asked for, and the engine's machine offers none to containers"
+        return f"{wanted} (is the NVIDIA Container Toolkit installed there?): {error.explanation}"
 
     def _description(self, handle: Handle, environment: Mapping[str, str]) -> dict[str, Any]:
         folder = Path(handle["folder"])
