@@ -105,6 +105,7 @@ class Agent:
         self.status = Status()
         self.stop_requested = asyncio.Event()
         self.stop_reason: str | None = None
+        self.last_try = False  # the session fails if this runtime ends by a fault, as of the last heartbeat
         self.checkpoint_orders: asyncio.Queue[CheckpointOrder] = asyncio.Queue()
         self.lost: RuntimeFault | None = None
         self._lost_event = asyncio.Event()
@@ -202,6 +203,7 @@ class Agent:
         self._orders_known.discard(checkpoint_id)
 
     def _deliver(self, orders: Orders) -> None:
+        self.last_try = orders.last_try
         if orders.stop is not None:
             self.stop_reason = orders.stop
             self.stop_requested.set()

@@ -28,7 +28,7 @@ class Archive:
     def __init__(
         self, assignment: Assignment, agent: Agent, journal: Journal, replica: JournalReplica, volume: Path
     ) -> None:
-        self._agent, self._journal, self._replica = agent, journal, replica
+        self._agent, self._journal, self.replica = agent, journal, replica
         self._folder = volume / "archive"
         self._about = {"session_id": assignment.session_id, "base_model": assignment.base_model}
         self._lock = asyncio.Lock()
@@ -41,7 +41,7 @@ class Archive:
         """
         async with self._lock:
             await asyncio.to_thread(parts_fix, self._journal, everything=everything)
-            await self._replica.renew()
+            await self.replica.renew()
             for part in await asyncio.to_thread(parts_unstored, self._journal):
                 await self._store(part, on_progress)
             shutil.rmtree(self._folder, ignore_errors=True)

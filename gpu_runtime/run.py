@@ -29,6 +29,7 @@ from .gateway.episodes import Episodes
 from .gateway.render import Renderer
 from .interfaces import Engine, Trainer
 from .journal import Journal
+from .last_try import LastTry
 from .learner import Learner
 from .place import address_advertise, devices_verify
 from .placement import gpus_visible, placement_choose
@@ -63,13 +64,16 @@ async def run(config: RuntimeConfig, *, hard_exit: bool = False) -> None:
 
 async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
     """Bring up the parts and serve."""
-    devices_verify(config.gpus)
     journal = await open_journal(assignment, config.runtime_dir)
-    with handover_folder(config.session_id) as handover:
-        async with open_engine_and_trainer(assignment) as (engine, trainer):
-            watched = WatchedEngine(engine)
-            watchdog.watch(watched)
-            await serve_session(agent, assignment, journal, watched, trainer, config, handover)
+    replica = JournalReplica(agent, journal, config.runtime_dir)
+    archive = Archive(assignment, agent, journal, replica, config.runtime_dir)
+    async with LastTry(agent, archive):
+        devices_verify(config.gpus)
+        with handover_folder(config.session_id) as handover:
+            async with open_engine_and_trainer(assignment) as (engine, trainer):
+                watched = WatchedEngine(engine)
+                watchdog.watch(watched)
+                await serve_session(agent, assignment, journal, archive, watched, trainer, config, handover)
 
 
 def report_end(agent: Agent, error: Exception) -> None:
@@ -82,14 +86,12 @@ def report_end(agent: Agent, error: Exception) -> None:
 
 
 async def serve_session(
-    agent: Agent, assignment: Assignment, journal: Journal, engine: Engine, trainer: Trainer,
+    agent: Agent, assignment: Assignment, journal: Journal, archive: Archive, engine: Engine, trainer: Trainer,
     config: RuntimeConfig, handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
-    replica = JournalReplica(agent, journal, config.runtime_dir)
-    archive = Archive(assignment, agent, journal, replica, config.runtime_dir)
     learner = Learner(assignment, config.runtime_dir, handover, agent, batches, engine, trainer, archive)
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
@@ -102,7 +104,7 @@ async def serve_session(
         agent.status.update(state="ready", address=address, policy_version=version)
         background = [
             keep_status(agent, episodes),
-            replica.keep_fresh(assignment.config.journal_interval_s),
+            archive.replica.keep_fresh(assignment.config.journal_interval_s),
             watch(engine, trainer, learner),
             fault_found(faults),
         ]

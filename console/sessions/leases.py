@@ -130,7 +130,8 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
         raise InvalidRequest("address must read host:port.")
     with transaction.atomic():
         row = lease_lock(session)
-        Session.objects.filter(id=row.id).update(**_renewed(), **_observed(row, body))
+        observed = _observed(row, body)
+        Session.objects.filter(id=row.id).update(**_renewed(), **observed)
         span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
         if row.state == SessionState.LOADING and body.state == "ready":
             session_move(
@@ -148,7 +149,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 kind=EventKind.STATE,
                 data={"from": row.state, "to": row.state, "phase": body.phase, "reason": ""},
             )
-    return _orders(row)
+    return _orders(row, restarts=observed.get("restarts", row.restarts))
 
 
 def runtime_report(*, session: Session, body: Report) -> None:
@@ -207,7 +208,7 @@ def _observed(row: Session, body: RuntimeState) -> dict:
     return fields
 
 
-def _orders(row: Session) -> Orders:
+def _orders(row: Session, *, restarts: int) -> Orders:
     stop = row.desired if row.desired in {"stop", "suspend"} else None
     pending = Checkpoint.objects.filter(
         session=row, ordered=True, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
@@ -215,6 +216,7 @@ def _orders(row: Session) -> Orders:
     return Orders(
         lease_seconds=settings.LEASE_S,
         stop="stop" if row.state == SessionState.STOPPING else stop,
+        last_try=restarts >= settings.MAX_RESTARTS,
         checkpoints=[
             CheckpointOrder(checkpoint_id=checkpoint.id, kind=CheckpointKind(checkpoint.kind))
             for checkpoint in pending.order_by("created_at", "id")

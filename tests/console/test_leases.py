@@ -256,3 +256,11 @@ def test_a_runtime_that_gives_up_fails_the_session_with_its_cause(project):
     }
     with pytest.raises(StaleLease):
         heartbeat(token)
+
+
+def test_a_runtime_is_told_whether_the_session_fails_with_it(project, settings):
+    for restarts, last in ((settings.MAX_RESTARTS - 1, False), (settings.MAX_RESTARTS, True)):
+        _session, token = factories.runtime_make(project, restarts=restarts, policy_version_high=3)
+        assert heartbeat(token).last_try is last
+    further = BEAT.model_copy(update={"policy_version": 4})
+    assert heartbeat(token, further).last_try is False, "a step that nobody did before gives it new tries"

@@ -1246,8 +1246,8 @@ export interface components {
          * EpisodeExport
          * @description ``GET .../episodes/export``: what has been archived; ask again when ``expires_at`` has passed.
          *
-         *     An episode is archived once nothing about it can change: with the next checkpoint, or when the session is suspended
-         *     or stopped.
+         *     An episode is archived once nothing about it can change: with the next checkpoint, when the session is suspended or
+         *     stopped, and when it fails in a way that leaves its runtime the time.
          */
         EpisodeExport: {
             /**

@@ -87,6 +87,7 @@ class Orders(Response):
 
     lease_seconds: float
     stop: str | None = Field(None, description='"stop" or "suspend": end when the state is safe.')
+    last_try: bool = Field(False, description="The session fails if this runtime ends by a fault: no other follows.")
     checkpoints: list[CheckpointOrder] = []
 
 

@@ -22,7 +22,7 @@ export function EpisodesDownload({ session }: { session: Session }) {
       <div className="space-y-3 p-4">
         <ErrorNotice error={archive.error} />
         <p className="text-xs text-muted">
-          Every episode that has ended, with its calls and token ids, as Parquet: archived with each checkpoint, and when the session is suspended or stopped.
+          Every episode that has ended, with its calls and token ids, as Parquet: archived with each checkpoint, and when the session is suspended, is stopped or fails.
         </p>
         <Button
           disabled={archive.isPending}
