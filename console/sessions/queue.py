@@ -3,6 +3,7 @@
 1. A session whose runtime died comes first: it had its turn and lost it through no fault of its own.
 2. Projects share the places alike: a project's first runtime goes before any other's second, and so on.
 3. Inside a project its own priorities decide, then the order of arrival. A priority takes nothing from other projects.
+   A session that was suspended, or whose server was stopped, arrived when it was made: it gave its place up meanwhile.
 4. A project's quota holds back what would exceed it; those come last and do not start.
 """
 

@@ -114,6 +114,7 @@ def session_wake(*, session: Session) -> Session:
                 actor=Actor.USER,
                 reason="woken by a request",
                 desired="run",
+                state_since=session.created_at,  # it gave its place up: who came later comes later
             )
         elif session.desired == "suspend":
             Session.objects.filter(id=session.id, state=session.state, desired="suspend").update(

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.sessions.queue import Turn, Waiting, queue_next, queue_position, queue_positions, turns
+from console.sessions.services import session_wake
 from console.users.models import Project
 from console.users.selectors import project_get
 from tinkerscript.wire.sessions import SessionState
@@ -101,6 +102,15 @@ def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
     assert queue_position(session=urgent) == 2
     running = factories.session_make(project_get(user=bob), state=SessionState.READY)
     assert queue_position(session=running) is None and queue_position(session=urgent) == 1
+
+
+def test_a_session_that_is_woken_has_the_place_of_its_first_start(project, bob) -> None:
+    slept = factories.session_make(project, state=SessionState.SUSPENDED)
+    others = [factories.session_make(project_get(user=bob)), factories.session_make(project)]
+    session_wake(session=slept)
+    assert queue_next(places=9) == [slept.id, *(session.id for session in others)]
+    factories.session_make(project, state=SessionState.READY)  # what its project runs counts all the same
+    assert queue_next(places=9) == [others[0].id, slept.id, others[1].id]
 
 
 def test_a_project_over_its_quota_starts_nothing(project) -> None:
