@@ -1,6 +1,7 @@
 """What stands in docker/: manifests that Kubernetes takes, rights that are just enough, images that fit the code."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -119,6 +120,31 @@ def test_every_folder_that_an_image_copies_is_let_into_its_build() -> None:
         for line in path.read_text().splitlines():
             if line.startswith("COPY ") and not line.startswith("COPY --from"):
                 assert {source.split("/")[0] for source in line.split()[1:-1]} <= let_in, line
+
+
+def test_every_image_is_built_under_the_name_that_compose_and_the_launchers_look_for(tmp_path: Path) -> None:
+    stub = tmp_path / "docker"
+    stub.write_text('#!/bin/sh\necho "$@"\n')
+    stub.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def build(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [DOCKER / "build.sh", *words]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=20)
+
+    done = build("server", "cpu", "cuda", "--", "--network", "host")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert all(line[:3] == ["build", "--network", "host"] and line[-1] == "." for line in lines)
+    named = [line[line.index("-t") + 1] for line in lines]
+    assert named == ["tinkerscript-server", "tinkerscript-runtime:cpu", "tinkerscript-runtime:cuda"]
+    assert {line[line.index("-f") + 1] for line in lines} == {f"docker/{path.name}" for path in DOCKERFILES}
+    assert compose()["x-server"]["image"] in named
+    assert compose()["x-server"]["environment"]["TINKERSCRIPT_RUNTIME_IMAGE"].endswith(f":-{named[1]}}}")
+    assert manifest_of("ConfigMap", "tinkerscript")["data"]["TINKERSCRIPT_RUNTIME_IMAGE"] == named[2]
+    for words in ((), ("gpu",)):
+        refused = build(*words)
+        assert refused.returncode != 0 and "IMAGE is one of server, cpu, cuda" in refused.stderr
 
 
 def compose() -> dict:
