@@ -51,8 +51,7 @@ class GuardedAdamW(torch.optim.AdamW):
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_eps,
             weight_decay=config.weight_decay,
-            # One pass over memory per step: on a host that is what an offloaded step costs.
-            fused=True if config.offload_optimizer else None,
+            fused=True,  # one pass over memory, which is what a step on a host costs
         )
         self.device = device
 

@@ -25,11 +25,15 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.stacks import stacks_folder, stacks_on_signal
 from tinkerscript.wire.config import SessionConfig
 
+from .heap import heap_keep
+
 # Seconds in which a command must be answered or, if it is a long one, said to advance. The last resort: the watchdog,
 # which knows the stacks, has shorter ones (deadlines.py).
 START_S, STEP_S, WEIGHTS_S = 900.0, 3600.0, 1800.0
 JOIN_S = 10.0
 ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
+# oneDNN gives no reason; what it was asked for had been found possible before it says so.
+ONEDNN_SAYS = ("could not create a primitive", "could not execute a primitive")
 
 
 @dataclass(frozen=True)
@@ -187,6 +191,8 @@ def rank_main(connection: Connection, spec: RankSpec) -> None:
     stacks_on_signal(stacks_folder(), f"trainer-rank-{spec.rank}")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when a rank ends
     rank_environment(spec)
+    if spec.device == "cpu":
+        heap_keep()
     trainer = None
     while True:
         try:
@@ -211,7 +217,9 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether an allocation failed: torch names it on a GPU, and on a CPU only says so."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in ALLOCATOR_SAYS)
+    if not isinstance(error, RuntimeError):
+        return False
+    return str(error) in ONEDNN_SAYS or any(words in str(error) for words in ALLOCATOR_SAYS)
 
 
 def rank_environment(spec: RankSpec) -> None:
