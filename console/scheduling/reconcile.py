@@ -5,10 +5,7 @@ nothing. Moves are conditional, so that a tick that acts on an old view changes 
 """
 
 import logging
-import os
-import secrets
 import shutil
-import socket
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -23,7 +20,7 @@ from console.live.services import event_record
 from console.scheduling import verdicts
 from console.scheduling.draining import is_draining
 from console.scheduling.launchers.protocol import Launcher, LauncherAway
-from console.scheduling.leader import leader_release, leader_renew
+from console.scheduling.leader import holder_new, leader_release, leader_renew
 from console.sessions.leases import lease_issue
 from console.sessions.models import Session
 from console.sessions.moves import WITH_RUNTIME, session_move
@@ -55,7 +52,7 @@ class Reconciler:
     ) -> None:
         self._launcher = launcher
         self._disk_free = disk_free
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._holder = holder_new()
         self._last_tick: datetime | None = None
         self._tick_s = 0.0
         self._draining = False

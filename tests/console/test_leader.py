@@ -1,0 +1,93 @@
+"""One reconciler leads. One that was killed is followed at once by another that can see it; all others wait."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from console.scheduling import leader
+from console.scheduling.leader import holder_new, leader_pulse, leader_renew
+from console.scheduling.models import LeaderLease
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def process() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that would lead for ever."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+    yield process
+    process.kill()
+    process.wait(10)
+
+
+def leads(holder: str, after_s: float = 0) -> bool:
+    return leader_renew(holder=holder, now=timezone.now() + timedelta(seconds=after_s))
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_leader_that_was_killed_is_followed_at_once_by_one_alone(process, collected) -> None:
+    old, new, third = holder_new(process.pid), holder_new(), holder_new()
+    assert leads(old) and not leads(new)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended; its parent may not know yet
+    if collected:
+        process.wait(10)
+    assert leads(new)
+    assert not leads(third) and leads(new) and leader_pulse() is not None
+
+
+def test_a_leader_that_is_only_slow_is_waited_for(process) -> None:
+    old, new = holder_new(process.pid), holder_new()
+    assert leads(old)
+    assert not leads(new, after_s=9)
+    assert leads(new, after_s=11)
+
+
+def test_a_pid_that_another_process_has_by_now_does_not_keep_the_lead(process) -> None:
+    place, pid, start_time, token = holder_new(process.pid).split(":")
+    assert leads(f"{place}:{pid}:{int(start_time) - 1}:{token}")
+    assert leads(holder_new())
+
+
+@pytest.mark.parametrize("holder", ["elsewhere:999999999:1:aa", "host:1:aa", "x"])
+def test_nothing_is_seen_of_a_process_of_another_machine(holder) -> None:
+    assert leads(holder)
+    assert not leads(holder_new(), after_s=9)
+    assert leads(holder_new(), after_s=11)
+
+
+def test_another_kernel_namespace_or_user_is_another_place(monkeypatch) -> None:
+    here = leader._place()
+    assert leader._place() == here
+    monkeypatch.setattr(os, "readlink", lambda _: "pid:[1]")
+    other = leader._place()
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    assert len({here, other, leader._place()}) == 3
+
+
+def test_where_the_kernel_does_not_tell_every_process_is_waited_for(process, monkeypatch) -> None:
+    def hidden(_: str) -> str:
+        raise PermissionError(13, "not here")
+
+    monkeypatch.setattr(os, "readlink", hidden)
+    assert leads(holder_new(process.pid))
+    process.kill()
+    process.wait(10)
+    assert not leads(holder_new(), after_s=9)
+
+
+def test_a_lead_that_was_taken_meanwhile_is_not_taken_again(process, monkeypatch) -> None:
+    """Two see that the leader is gone; the slower of them finds that it is not the leader any more."""
+    old, fast, slow = holder_new(process.pid), holder_new(), holder_new()
+    assert leads(old)
+    process.kill()
+    process.wait(10)
+    seen = leader._killed()
+    assert seen == [old] and leads(fast)
+    monkeypatch.setattr(leader, "_killed", lambda: seen)
+    assert not leads(slow) and LeaderLease.objects.get().holder == fast
