@@ -38,13 +38,15 @@ class FakeKubernetes:
     """``url`` serves it.
 
     ``unplaceable``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken;
-    ``node_lost``: pods' nodes do not answer.
+    ``preparing``: they are never done with that; ``node_lost``: pods' nodes do not answer; ``ended_as``: why containers
+    end, if there is more to say than their code.
     """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}  # (kind, name) ->
         self.processes: dict[str, subprocess.Popen[bytes]] = {}  # pod ->
-        self.unplaceable = self.image_missing = self.node_lost = False
+        self.unplaceable = self.image_missing = self.preparing = self.node_lost = False
+        self.ended_as = ""
         self.quota = ""  # why no Job is taken
         self._lock = threading.RLock()
         self._logs = Path(tempfile.mkdtemp(prefix="ts-kube-"))
@@ -79,19 +81,23 @@ class FakeKubernetes:
                 return {"items": [obj for obj in found if _selected(obj, query.get("labelSelector", ""))]}
             if (kind, name) not in self.objects:
                 raise Refusal(404, f"{kind} {name} not found")
-            if matched["log"] and self.node_lost:
-                raise Refusal(500, "dial tcp 10.0.0.7:10250: connect: no route to host")
-            if matched["log"] and name not in self.processes:
-                return None
             if matched["log"]:
-                lines = (self._logs / name).read_bytes().splitlines(keepends=True)
-                return b"".join(lines[-int(query.get("tailLines", "1000")) :])
+                return self._log(name, int(query.get("tailLines", "1000")))
             if method == "PATCH":
                 self.objects[kind, name]["spec"] |= body["spec"]
                 self._job_changed(self.objects[kind, name])
             elif method == "DELETE":
                 self._delete(kind, name, int((body or query).get("gracePeriodSeconds", 30)))
             return self.objects.get((kind, name), {"kind": "Status", "status": "Success"})
+
+    def _log(self, pod: str, lines: int) -> bytes | None:
+        if self.node_lost:
+            raise Refusal(500, "dial tcp 10.0.0.7:10250: connect: no route to host")
+        if self.preparing:
+            raise Refusal(400, f'container "runtime" in pod "{pod}" is waiting to start: ContainerCreating')
+        if pod not in self.processes:
+            return None
+        return b"".join((self._logs / pod).read_bytes().splitlines(keepends=True)[-lines:])
 
     def _create(self, kind: str, namespace: str, manifest: Object) -> Object:
         name = manifest["metadata"]["name"]
@@ -143,6 +149,8 @@ class FakeKubernetes:
         elif self.image_missing:
             waiting = {"waiting": {"reason": "ErrImagePull", "message": f"{container['image']}: not found"}}
             pod["status"]["containerStatuses"] = [_status(container, waiting)]
+        elif self.preparing:
+            pod["status"]["containerStatuses"] = [_status(container, {"waiting": {"reason": "ContainerCreating"}})]
         else:
             self._run(pod, container)
 
@@ -172,7 +180,8 @@ class FakeKubernetes:
             code = process.poll()
             if pod is None or code is None or pod["status"]["phase"] != "Running":
                 continue
-            ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code}}
+            ended = {"terminated": {"exitCode": code if code >= 0 else 128 - code, "startedAt": "2026-01-01T00:00:00Z"}}
+            ended["terminated"] |= {"reason": self.ended_as} if self.ended_as else {}
             phase = "Failed" if code else "Succeeded"
             container = pod["spec"]["containers"][0]
             pod["status"] = {"phase": phase, "containerStatuses": [_status(container, ended)]}

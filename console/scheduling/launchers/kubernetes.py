@@ -96,9 +96,8 @@ class KubernetesLauncher:
             pod = self._seen_pods.find(handle["launch"])
             if pod is None:
                 return []
-            waiting = [status.state.waiting for status in pod.status.container_statuses or [] if status.state.waiting]
-            if waiting:
-                return [f"{state.reason}: {state.message or ''}".rstrip(": ") for state in waiting]
+            if mistake := _mistake(pod):
+                return [mistake]
             return self._read_log(pod.metadata.name, lines)
 
     def _wanted(self, handle: Handle, environment: Mapping[str, str]) -> Wanted:
@@ -132,6 +131,8 @@ class KubernetesLauncher:
             )
             return answer.data.decode(errors="replace").splitlines()
         except (ApiException, HTTPError) as error:
+            if isinstance(error, ApiException) and error.status in (400, 404):  # not begun yet; ended meanwhile
+                return []
             return [f"Kubernetes has no log of it: {_words(error)}"]
 
     def _create(self, create: Callable[..., Any], manifest: manifests.Manifest) -> Any | None:
@@ -209,14 +210,32 @@ def _pod_sight(pod: Any) -> Sight:
     state = statuses[0].state if statuses else None
     if pod.status.phase in ("Succeeded", "Failed"):
         ended = state.terminated if state else None
-        return Sight("exited", _code(ended.exit_code) if ended else None, pod.status.reason or "")
+        return Sight("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
     if pod.status.phase == "Running":
         return Sight("running")
-    if state is not None and state.waiting is not None and (state.waiting.reason or "") not in PATIENT:
-        return Sight("exited", reason=f"{state.waiting.reason}: {state.waiting.message or ''}")
+    if mistake := _mistake(pod):
+        return Sight("exited", reason=mistake)
     conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
     unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
     return Sight("waiting", reason=f"Kubernetes: {unplaced}")
+
+
+def _end_reason(pod: Any, ended: Any | None) -> str:
+    """What Kubernetes says of an end beyond its code: Evicted, OOMKilled, StartError and the like."""
+    if pod.status.reason:
+        return f"{pod.status.reason}: {pod.status.message or ''}".rstrip(": ")
+    if ended is None or ended.reason in (None, "Error", "Completed"):
+        return ""
+    # Of one that had begun, the message is its last lines.
+    return ended.reason if ended.started_at else f"{ended.reason}: {ended.message or ''}".rstrip(": ")
+
+
+def _mistake(pod: Any) -> str:
+    """Why its container will never start, by all that is known; empty when it will."""
+    waiting = next((status.state.waiting for status in pod.status.container_statuses or [] if status.state), None)
+    if waiting is None or (waiting.reason or "") in PATIENT:
+        return ""
+    return f"{waiting.reason}: {waiting.message or ''}".rstrip(": ")
 
 
 def _code(code: int) -> int:

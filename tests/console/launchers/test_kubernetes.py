@@ -118,6 +118,11 @@ def start(launcher, tmp_path: Path, program: str = FOREVER) -> dict:
     return launcher.start(plan_of(launcher, tmp_path), environment={"PROGRAM": program})
 
 
+def fresh(cluster: FakeKubernetes):
+    """A launcher that has not looked yet."""
+    return kubernetes_launcher(cluster.url)
+
+
 def left_in(cluster: FakeKubernetes) -> list[tuple[str, str]]:
     return list(cluster.objects)
 
