@@ -4,9 +4,10 @@ import ctypes
 import os
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
@@ -15,7 +16,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
-def daemon(command: Sequence[object], *, log: Path, path: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
+def daemon(
+    command: Sequence[object], *, log: Path, path: str | None = None, end_by: signal.Signals = signal.SIGTERM
+) -> Iterator[subprocess.Popen[bytes]]:
     """A daemon in the foreground, with its output in ``log``; asked to end with the block, killed when it does not."""
     environment = os.environ | ({"PATH": path} if path else {})
     with log.open("wb") as output:
@@ -26,17 +29,24 @@ def daemon(command: Sequence[object], *, log: Path, path: str | None = None) -> 
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,  # Ctrl-C is for the test run, which ends its daemons in their order
-            preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+            preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, end_by),
         )
     try:
         yield program
     finally:
-        program.terminate()
+        program.send_signal(end_by)
         try:
             program.wait(STOP_S)
         except subprocess.TimeoutExpired:
             program.kill()
             program.wait(STOP_S)
+
+
+def ports_find(count: int) -> list[int]:
+    """Ports of loopback that are free now."""
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def folder_remove(folder: Path) -> None:

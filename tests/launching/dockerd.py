@@ -82,19 +82,20 @@ def _client(address: str | None) -> docker.DockerClient | None:
 @contextmanager
 def stub_image(client: docker.DockerClient) -> Iterator[str]:
     """An image of a few programs that runs PROGRAM: made of a static busybox, without a registry."""
-    busybox = shutil.which("busybox")
-    if busybox is None or b"/ld-linux" in Path(busybox).read_bytes():
-        pytest.skip("no static busybox to make a stub image of (apt: busybox-static)")
     name = f"tinkerscript-stub-{secrets.token_hex(4)}"
     changes = [f"ENTRYPOINT {json.dumps(ENTRYPOINT)}"]
-    client.api.import_image_from_data(_rootfs(Path(busybox)), repository=name, tag="latest", changes=changes)
+    client.api.import_image_from_data(busybox_rootfs(), repository=name, tag="latest", changes=changes)
     try:
         yield f"{name}:latest"
     finally:
         client.images.remove(f"{name}:latest", force=True)
 
 
-def _rootfs(busybox: Path) -> bytes:
+def busybox_rootfs() -> bytes:
+    """A tar of a root file system with a few programs. Skips where there is no busybox to make it of."""
+    busybox = shutil.which("busybox")
+    if busybox is None or b"/ld-linux" in Path(busybox).read_bytes():
+        pytest.skip("no static busybox to make a stub image of (apt: busybox-static)")
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for folder in ("bin", "tmp", "etc"):

@@ -12,11 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from kubernetes import client as kubernetes_client
+from kubernetes import config as kubernetes_config
 from launching.dockerd import docker_engine, stub_image
 from launching.fake_kubernetes import FakeKubernetes
+from launching.kubernetes_node import RUNTIME, container_kill
+from launching.real_kubernetes import CLAIM, namespace_make, own_kubernetes, volume_make
 from launching.slurm_cluster import slurm_cluster
 
+from console.scheduling.launchers import kubernetes_manifests
 from console.scheduling.launchers.docker import DockerLauncher
 from console.scheduling.launchers.kubernetes import KubernetesLauncher
 from console.scheduling.launchers.options import LauncherOptions
@@ -34,16 +39,23 @@ WAIT_S = 30
 
 @dataclass
 class Place:
-    """``launcher()`` is a launcher that knows nothing of any other; ``kill`` ends a runtime behind its back."""
+    """``launcher()`` is a launcher that knows nothing of any other; ``kill`` ends a runtime behind its back.
+
+    ``home`` is where its folders have to be, if not just anywhere; runtimes have a user of their own there.
+    """
 
     name: str
     launcher: Callable[[], Launcher]
     kill: Callable[[Handle], None]
     folder: Path = Path()
+    home: Path | None = None
     started: list[tuple[Launcher, Handle]] = field(default_factory=list)
 
     def plan(self, launcher: Launcher, session_id: str | None = None) -> Handle:
         session_id = session_id or f"ses_{secrets.token_hex(8)}"
+        if self.home is not None:
+            (self.folder / session_id).mkdir(parents=True, exist_ok=True)
+            os.chown(self.folder / session_id, kubernetes_manifests.USER, kubernetes_manifests.USER)
         return launcher.plan(session_id=session_id, folder=self.folder / session_id)
 
     def start(
@@ -106,6 +118,34 @@ def kubernetes_place() -> Iterator[Place]:
         cluster.close()
 
 
+@contextmanager
+def cluster_place() -> Iterator[Place]:
+    """A real Kubernetes with one node, and the volume that runtimes share with the server."""
+    with (
+        own_kubernetes(node=True) as kubeconfig,
+        kubernetes_config.new_client_from_config(str(kubeconfig)) as api,
+        namespace_make(api) as namespace,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        # A kubelet of 1.20 gives a pod whatever time it was told first, which may be by the Job's controller.
+        patch.setattr(kubernetes_manifests, "GRACE_S", 2)
+        home = kubeconfig.parent / "data"
+        volume_make(api, namespace, home)
+        options = {
+            "image": RUNTIME,
+            "resources": Resources(memory_bytes=64 << 20),
+            "kubernetes_namespace": namespace,
+            "kubernetes_claim": CLAIM,
+        }
+
+        def kill(handle: Handle) -> None:
+            pods = kubernetes_client.CoreV1Api(api).list_namespaced_pod(namespace)
+            (pod,) = [pod for pod in pods.items if pod.metadata.labels[kubernetes_manifests.LAUNCH] == handle["launch"]]
+            container_kill(kubeconfig.parent / "node", pod.status.container_statuses[0].container_id)
+
+        yield Place("cluster", lambda: kubernetes_launcher(api, data=home, **options), kill, home=home)
+
+
 def kubernetes_launcher(
     api: kubernetes_client.ApiClient | str, *, data: Path = Path("/data"), **options: object
 ) -> KubernetesLauncher:
@@ -116,4 +156,10 @@ def kubernetes_launcher(
     return KubernetesLauncher(api, options=LauncherOptions(**settings), data=data)
 
 
-PLACES = {"process": process_place, "docker": docker_place, "slurm": slurm_place, "kubernetes": kubernetes_place}
+PLACES = {
+    "process": process_place,
+    "docker": docker_place,
+    "slurm": slurm_place,
+    "kubernetes": kubernetes_place,
+    "cluster": cluster_place,
+}

@@ -27,7 +27,7 @@ def place_open(places: dict, name: str, folder: Path) -> Place:
     if isinstance(places[name], str):
         pytest.skip(places[name])
     place = places[name]
-    place.folder = folder
+    place.folder = folder if place.home is None else place.home / folder.name
     return place
 
 
@@ -49,5 +49,12 @@ def docker_place(places: dict, tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def slurm_place(places: dict, tmp_path: Path) -> Iterator[Place]:
     place = place_open(places, "slurm", tmp_path)
+    yield place
+    place.clear()
+
+
+@pytest.fixture
+def cluster_place(places: dict, tmp_path: Path) -> Iterator[Place]:
+    place = place_open(places, "cluster", tmp_path)
     yield place
     place.clear()

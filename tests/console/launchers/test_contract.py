@@ -1,4 +1,7 @@
-"""What every launcher promises, tried with each that is available here: processes, Docker, Slurm, Kubernetes."""
+"""What every launcher promises, tried with each that is available here: processes, Docker, Slurm, Kubernetes.
+
+Kubernetes twice: a stand-in for its API, and a real cluster of one node where TESTS_KUBERNETES_BIN names its programs.
+"""
 
 import secrets
 import time

@@ -1,0 +1,50 @@
+"""The Kubernetes launcher on a cluster with a real node: what a pod may not do, and how its end is told."""
+
+from launching.places import WAIT, Place, kubernetes_launcher
+
+from console.scheduling.launchers.kubernetes import KubernetesLauncher
+from console.scheduling.processes import wait_until
+
+WAIT_S = 60
+
+
+def launcher_like(place: Place, **changes: object) -> KubernetesLauncher:
+    """One like the place's, but for ``changes``."""
+    like = place.launcher()
+    options = {name: value for name, value in vars(like._options).items() if name != "name"}
+    return kubernetes_launcher(like._core.api_client, data=like._data, **(options | changes))
+
+
+def test_a_pod_has_no_rights_and_none_to_gain(cluster_place: Place) -> None:
+    program = (
+        "id -u; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; touch /x; touch /tmp/x /dev/shm/x mine && "
+    )
+    program += f"echo written; touch {cluster_place.home}/models/x; ls /var/run/secrets; echo end; {WAIT}"
+    launcher, handle = cluster_place.start(program)
+    assert wait_until(lambda: "end" in launcher.logs(handle, lines=99), timeout_s=WAIT_S)
+    said = launcher.logs(handle, lines=99)
+    assert "10001" in said and "written" in said
+    rights = dict(line.split(":\t") for line in said if ":\t" in line)
+    assert rights.pop("NoNewPrivs") == "1" and rights.pop("Seccomp") == "2"
+    assert len(rights) == 5 and set(rights.values()) == {"0000000000000000"}
+    assert sum("Read-only file system" in line for line in said) == 2, said
+    assert any("/var/run/secrets: No such file" in line for line in said), said
+
+
+def test_a_runtime_that_takes_more_memory_than_it_was_given_is_said_to_have_ended_of_that(cluster_place: Place) -> None:
+    launcher, handle = cluster_place.start("echo up; x=a; while :; do x=$x$x$x$x; done")
+    assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.2)
+    sight = launcher.inspect(handle)
+    assert (sight.code, sight.reason) == (-9, "OOMKilled")
+
+
+def test_an_image_that_cannot_be_had_is_an_end_with_the_kubelets_words(cluster_place: Place) -> None:
+    launcher = launcher_like(cluster_place, image="127.0.0.1:9/no-such-image:1")
+    handle = cluster_place.plan(launcher)
+    cluster_place.started.append((launcher, handle))
+    launcher.start(handle, environment={})
+    assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.1)
+    reason = launcher.inspect(handle).reason
+    assert reason.startswith(("ErrImagePull: ", "ImagePullBackOff: ")) and "no-such-image" in reason, reason
+    (said,) = launcher.logs(handle, lines=5)
+    assert "no-such-image" in said
