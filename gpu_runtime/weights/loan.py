@@ -25,7 +25,7 @@ class WeightLoan:
     """The trainer's side. ``lend`` again after each step: the memory stays the same, so it costs next to nothing."""
 
     def __init__(self) -> None:
-        self._files: dict[int, int] = {}  # address of a storage in shared memory: its file descriptor
+        self._files: dict[int, dict[str, Any]] = {}  # address of a storage in shared memory: where others find it
 
     def lend(self, weights: Mapping[str, Tensor], folder: Path) -> bool:
         """Leave the list in ``folder``. False, with nothing lent, where shared memory has no room for the weights."""
@@ -36,7 +36,9 @@ class WeightLoan:
             return False
         for storage in new:
             descriptor, _ = storage._share_fd_cpu_()
-            self._files[storage.data_ptr()] = descriptor
+            path = f"/proc/{os.getpid()}/fd/{descriptor}"
+            memory = os.readlink(path)  # its own name, which no other memory ever has
+            self._files[storage.data_ptr()] = {"path": path, "memory": memory, "bytes": storage.nbytes()}
         folder.mkdir(parents=True, exist_ok=True)
         partial = folder / f"{NAME}.partial"
         partial.write_text(json.dumps({name: self._place(tensor) for name, tensor in weights.items()}))
@@ -44,12 +46,8 @@ class WeightLoan:
         return True
 
     def _place(self, tensor: Tensor) -> dict[str, Any]:
-        storage = tensor.untyped_storage()
-        path = f"/proc/{os.getpid()}/fd/{self._files[storage.data_ptr()]}"
         return {
-            "path": path,
-            "memory": os.readlink(path),  # its own name, which no other memory ever has
-            "bytes": storage.nbytes(),
+            **self._files[tensor.untyped_storage().data_ptr()],
             "offset": tensor.storage_offset(),
             "shape": list(tensor.shape),
             "stride": list(tensor.stride()),
