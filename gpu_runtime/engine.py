@@ -190,6 +190,7 @@ def _environment(device: str) -> None:
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     os.environ.setdefault("PYTHONHASHSEED", "0")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # its processes are all on this machine
     if device == "cpu":
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
         os.environ.setdefault("OMP_NUM_THREADS", str(os.cpu_count() or 1))

@@ -31,6 +31,7 @@ from .heap import heap_keep
 # which knows the stacks, has shorter ones (deadlines.py).
 START_S, STEP_S, WEIGHTS_S = 900.0, 3600.0, 1800.0
 JOIN_S = 10.0
+LOOPBACK = "127.0.0.1"
 ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
 # oneDNN gives no reason; what it was asked for had been found possible before it says so.
 ONEDNN_SAYS = ("could not create a primitive", "could not execute a primitive")
@@ -225,11 +226,12 @@ def is_out_of_memory(error: Exception) -> bool:
 def rank_environment(spec: RankSpec) -> None:
     """What torch and DeepSpeed read when they are imported and when the ranks meet."""
     os.environ.update(
-        MASTER_ADDR="127.0.0.1",
+        MASTER_ADDR=LOOPBACK,
         MASTER_PORT=str(spec.master_port),
         RANK=str(spec.rank),
         LOCAL_RANK=str(spec.rank),
         WORLD_SIZE=str(spec.world_size),
+        GLOO_SOCKET_IFNAME="lo",
         OMP_NUM_THREADS=str(spec.threads),
         OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve whoever shares the cores
         DS_ACCELERATOR=spec.device,
@@ -251,11 +253,30 @@ def rank_load(spec: RankSpec):
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     torch.set_num_threads(spec.threads)
     backend = "nccl" if spec.device == "cuda" else "gloo"
+    _meet(spec, backend)
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
     return RankTrainer(spec)
 
 
+def _meet(spec: RankSpec, backend: str) -> None:
+    """Make the process group, which DeepSpeed takes as it is.
+
+    Left to itself, torch has rank 0 listen on every interface of the machine, and asks nobody who calls for a key.
+    """
+    import torch
+    from torch.distributed import TCPStore, init_process_group, is_initialized
+
+    if is_initialized():
+        return
+    leads = spec.rank == 0
+    listener = socket.create_server((LOOPBACK, spec.master_port)).detach() if leads else None  # the store closes it
+    store = TCPStore(LOOPBACK, spec.master_port, spec.world_size, is_master=leads, master_listen_fd=listener)
+    # As DeepSpeed would: ranks of NCCL name their device.
+    device = torch.device("cuda", spec.rank) if backend == "nccl" and spec.world_size > 1 else None
+    init_process_group(backend, store=store, rank=spec.rank, world_size=spec.world_size, device_id=device)
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((LOOPBACK, 0))
         return probe.getsockname()[1]

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import random
 
+import psutil
 import pytest
 import torch
 from published_weights import published_weights
@@ -151,3 +152,15 @@ async def test_a_killed_rank_is_a_named_failure_not_a_hang(model):
             await trainer.forward_backward(batch(1))
     finally:
         await trainer.close()
+
+
+async def test_ranks_are_heard_on_this_machine_alone(model) -> None:
+    """They are on the network of other runtimes, or of a laptop; what they tell one another is nobody else's."""
+    trainer = TrainerRanks(model, config(trainer_ranks=2), "cpu")
+    try:
+        await trainer.ready()
+        open_there = [found for it in trainer._processes for found in psutil.Process(it.pid).net_connections("tcp")]
+    finally:
+        await trainer.close()
+    listening = [found.laddr.ip for found in open_there if found.status == psutil.CONN_LISTEN]
+    assert len(listening) > 1 and set(listening) == {"127.0.0.1"}
