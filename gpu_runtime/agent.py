@@ -11,19 +11,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.runtime import Assignment, CheckpointOrder, FailureReport, Orders, ReportEntry, RuntimeState
-from tinkerscript.wire.sessions import Accounting
+from tinkerscript.wire.runtime import Assignment, CheckpointOrder, FailureReport, Orders, ReportEntry
 
 from .config import RuntimeConfig
-from .deadlines import DEADLINES_S, Phase
 from .errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreFull
 from .lease import ControlPlaneAway, LeaseClient
+from .status import Status
 
 log = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=BaseModel)
@@ -35,62 +33,6 @@ BATCH_S = 0.05  # entries reported within this time travel together
 BATCH_ENTRIES, BATCH_BYTES = 500, 1 << 20
 FAREWELL_S = 10.0  # for what is still queued when the agent closes
 FULL_SAID_S = 600  # how often a full disk of the store is put on the record while it lasts
-
-
-@dataclass
-class Status:
-    """What the next heartbeat says. Change several fields that belong together with ``update``."""
-
-    state: str = "loading"
-    phase: str = ""
-    progress: int = 0
-    address: str = ""
-    policy_version: int = 0
-    reward_mean: float | None = None
-    accounting: Accounting = field(default_factory=Accounting)
-    last_activity_at: float | None = None
-
-    def __post_init__(self) -> None:
-        self._lock = threading.Lock()
-        self._doing = Phase.LOADING
-        self._advanced_at = time.monotonic()
-
-    def update(self, **changes: Any) -> None:
-        """Set fields as one: no heartbeat sees half of the change. Raises AttributeError for an unknown field."""
-        with self._lock:
-            for name, value in changes.items():
-                getattr(self, name)
-                setattr(self, name, value)
-
-    def begin(self, doing: Phase, words: str) -> None:
-        """A phase begins: what it is in words, and the deadline that it stands under."""
-        with self._lock:
-            self.phase, self._doing = words, doing
-            self._count()
-
-    def advance(self) -> None:
-        """Real work advanced: every progress clock starts anew, here and in the control plane."""
-        with self._lock:
-            self._count()
-
-    def stuck(self) -> str | None:
-        """Why the phase counts as stuck, or None."""
-        with self._lock:
-            still_s = time.monotonic() - self._advanced_at
-            if still_s <= DEADLINES_S[self._doing]:
-                return None
-            if self._doing == Phase.WAITING:
-                return f"the runtime's main loop did not turn for {still_s:.0f} s"
-            return f"{self.phase or self._doing}: no progress for {still_s:.0f} s"
-
-    def _count(self) -> None:
-        self.progress += 1
-        self._advanced_at = time.monotonic()
-
-    def snapshot(self) -> RuntimeState:
-        """The fields as a message. Raises pydantic.ValidationError if one is out of its bounds."""
-        with self._lock:
-            return RuntimeState(**{name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
 class Agent:
@@ -222,6 +164,8 @@ class Agent:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def _say_full(self, full: StoreFull) -> None:
+        if self.status.state == "stopping":  # all that is left to do is to wait for room
+            self.status.advance()
         data = {"name": "store_full", "reason": str(full), "hint": full.hint}
         self.report(EventKind.EVENT, data, key=f"store_full {int(time.time() // FULL_SAID_S)}")
 

@@ -22,7 +22,7 @@ from .archive import Archive
 from .config import RuntimeConfig
 from .deadlines import Phase
 from .engine import VllmEngine
-from .errors import EngineDead, PlacementImpossible, RuntimeFault, StoreUnavailable, TrainerFailed
+from .errors import EngineDead, PlacementImpossible, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .gateway.batches import Batches
 from .gateway.episodes import Episodes
@@ -113,12 +113,23 @@ async def serve_session(
         agent.status.begin(Phase.SAVING, "saving")
         agent.status.update(state="stopping")
     await episodes.close()
-    if agent.stop_reason == "suspend":
-        await learner.save_state(batches.policy_version)
-    await learner.settle()
-    # A session that was told to stop gets no other runtime; one that is suspended goes on with what waits.
-    await archive.publish(everything=agent.stop_reason != "suspend", on_progress=agent.status.advance)
+    await store_what_stays(agent, batches, learner, archive)
     journal.close()
+
+
+async def store_what_stays(agent: Agent, batches: Batches, learner: Learner, archive: Archive) -> None:
+    """What outlives the runtime. A store that is full is waited for, for as long as the control plane lets us."""
+    while True:
+        is_over = agent.stop_reason != "suspend"  # no other runtime follows, which would train what waits
+        try:
+            if not is_over:
+                await learner.save_state(batches.policy_version)
+            await learner.settle()
+            await archive.publish(everything=is_over, on_progress=agent.status.advance)
+            return
+        except StoreFull as full:
+            agent.status.begin(Phase.SAVING, "waiting for room in the object store")
+            log.warning("%s", full)
 
 
 async def work(agent: Agent, batches: Batches, learner: Learner) -> None:

@@ -39,7 +39,7 @@ async def test_a_session_trains_on_while_the_stores_disk_is_full_and_stores_it_a
         acknowledged = play(remote, "hail", 8)
         until(lambda: events("store_full"), "the session says so", 40)
         until(lambda: remote.status().policy_version == 2, "training goes on", 40)
-        (said,) = events("store_full")
+        said = events("store_full")[0]
         assert "nearly full" in said["reason"] and str(server.data) in said["hint"]
         until(lambda: events("storage_unavailable"), "it names what was not stored")
         assert all("nearly full" in event["reason"] for event in events("storage_unavailable"))

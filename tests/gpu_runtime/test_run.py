@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from archive_checks import check_archive
 from fake_control_plane import FakeControlPlane, error_body, eventually
 from runtime_harness import plane_assign, running, tiny_model, upload_committed
 
@@ -118,6 +119,30 @@ async def test_a_stop_leaves_the_journal_in_the_store(plane, runtime) -> None:
     copy = Journal(it.volume / "copy.sqlite3")
     assert copy.accounting().waiting == 1
     copy.close()
+
+
+@pytest.mark.parametrize("how", ["stop", "suspend"])
+async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_stays(
+    plane, runtime, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for transfer in (store.checkpoint_upload, store.journal_replicate, store.archive_upload):
+        monkeypatch.setitem(transfer.__kwdefaults__, "patience_s", 0.3)
+    async with runtime(plane) as it:
+        await it.play_groups("a", "b")
+        await it.stepped(1)
+        await it.play("c", 1.0)
+        plane.answers[UPLOADS] = (507, error_body("disk_full", "The disk is nearly full."))
+        plane.orders = plane.orders | {"stop": how}
+        await eventually(lambda: it.status["phase"] == "waiting for room in the object store")
+        progress = it.status["progress"]
+        await eventually(lambda: it.status["progress"] > progress + 3)
+        assert not it.task.done() and events(plane, "store_full")[0]["reason"] == "The disk is nearly full."
+        del plane.answers[UPLOADS]
+        await asyncio.wait_for(it.task, 20)
+        fates = sorted(check_archive(plane, it.volume).values())
+        assert fates == ["trained"] * 4 + ["waiting"] * (how == "stop")
+        states = [u for u in plane.uploads.values() if u["kind"] == "state" and u["committed"]]
+        assert [state["step"] for state in states] == [1] * (how == "suspend")
 
 
 async def test_a_suspended_session_goes_on_on_another_machine(plane, runtime, tmp_path: Path) -> None:

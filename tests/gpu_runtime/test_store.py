@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 from fake_control_plane import LEASE, FakeControlPlane, error_body, eventually
 
+from gpu_runtime import agent as agent_module
 from gpu_runtime.agent import Agent
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.errors import DiskFull, LeaseLost, StoreFull, StoreUnavailable
@@ -100,7 +101,10 @@ def store_full_events(server: FakeControlPlane) -> list[dict]:
     return [entry["data"] for entry in list(server.entries.values()) if entry["data"]["name"] == "store_full"]
 
 
-async def test_a_full_disk_of_the_store_is_said_at_once_and_the_upload_goes_on_when_there_is_room(tmp_path, folder):
+async def test_a_full_disk_of_the_store_is_said_at_once_and_the_upload_goes_on_when_there_is_room(
+    tmp_path, folder, monkeypatch
+):
+    monkeypatch.setattr(agent_module, "FULL_SAID_S", 10**10)
     with FakeControlPlane() as server:
         server.answers[UPLOADS] = (507, error_body("disk_full", FULL))
         async with registered(server, tmp_path) as agent:

@@ -14,11 +14,11 @@ from runtime_harness import plane_assign, running, tiny_model
 
 from gpu_runtime import engine
 from gpu_runtime import watchdog as watchdog_module
-from gpu_runtime.agent import Status
 from gpu_runtime.deadlines import DEADLINES_S, Phase
 from gpu_runtime.errors import Stuck
 from gpu_runtime.gateway.calls import STALL_S
 from gpu_runtime.stacks import stacks_collect
+from gpu_runtime.status import Status
 from gpu_runtime.training import ranks
 from gpu_runtime.watchdog import FROZEN
 
