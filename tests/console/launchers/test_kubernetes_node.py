@@ -16,10 +16,9 @@ def launcher_like(place: Place, **changes: object) -> KubernetesLauncher:
 
 
 def test_a_pod_has_no_rights_and_none_to_gain(cluster_place: Place) -> None:
-    program = (
-        "id -u; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; touch /x; touch /tmp/x /dev/shm/x mine && "
-    )
-    program += f"echo written; touch {cluster_place.home}/models/x; ls /var/run/secrets; echo end; {WAIT}"
+    program = "id -u; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; touch /x; "
+    program += f"touch {cluster_place.home}/models/x; touch mine /dev/shm/x && (cd /tmp && touch x) && echo written; "
+    program += f"ls /var/run/secrets; echo end; {WAIT}"
     launcher, handle = cluster_place.start(program)
     assert wait_until(lambda: "end" in launcher.logs(handle, lines=99), timeout_s=WAIT_S)
     said = launcher.logs(handle, lines=99)
