@@ -99,8 +99,9 @@ def explained(container: Container) -> Iterator[None]:
 
 
 def test_the_web_server_serves_with_nothing_but_a_folder_to_write_to(started) -> None:
-    settings = {"TINKERSCRIPT_DATA": "/tmp/data", "TINKERSCRIPT_SECRET_KEY": secrets.token_hex(32)}
-    web = started("tinkerscript-server", init=True, environment=settings)
+    folders = {"/tmp": "", "/data": "mode=0700,uid=10001,gid=10001"}
+    settings = {"TINKERSCRIPT_SECRET_KEY": secrets.token_hex(32)}
+    web = started("tinkerscript-server", init=True, tmpfs=folders, environment=settings)
     with explained(web):
         assert wait_until(lambda: answer(web, HEALTHY.format("/healthz")) is not None, timeout_s=START_S)
         assert "/assets/" in answer(web, HEALTHY.format("/"))  # the console was built into it
