@@ -31,6 +31,7 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.training.heap import heap_keep  # noqa: E402
 from gpu_runtime.training.linear import linear_layers_use_onednn  # noqa: E402
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
 from gpu_runtime.training.packing import pack, pack_row  # noqa: E402
@@ -121,6 +122,7 @@ def main() -> None:
     parser.add_argument("--same-products", action="store_true", help="oneDNN for the padded side too")
     options = parser.parse_args()
     torch.set_num_threads(os.cpu_count() or 1)
+    heap_keep()  # as a trainer's process does; here for both sides
     policy = Policy.load(options.model, torch.float32)
     plain = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32, attn_implementation="sdpa")
     for model in (policy, plain) if options.same_products else (policy,):
