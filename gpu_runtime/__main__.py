@@ -21,7 +21,9 @@ def main() -> int:
 
     async def until_terminated() -> None:
         # SIGTERM unwinds like any other end, so that the engine and the ranks are closed on the way out.
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asyncio.current_task().cancel)
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         await run(config, hard_exit=True)
 
     try:

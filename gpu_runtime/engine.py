@@ -2,14 +2,20 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.errors import EngineDead, RequestRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.stacks import stacks_folder
 from tinkerscript.wire.config import SessionConfig
+
+if TYPE_CHECKING:
+    from vllm.outputs import CompletionOutput
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine.async_llm import AsyncLLM
 
 # Seconds. Start covers loading a large model; a hand-over waits for calls in flight, whose own length bounds it.
 START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
@@ -26,7 +32,7 @@ IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 class VllmEngine:
     """One vLLM engine in a child process. Build it with ``start``."""
 
-    def __init__(self, llm, context_length: int, *, shares_device: bool = False) -> None:
+    def __init__(self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False) -> None:
         self._llm = llm
         self.context_length = context_length
         self.shares_device = shares_device
@@ -84,7 +90,7 @@ class VllmEngine:
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
-    ) -> AsyncIterator[Delta]:
+    ) -> AsyncGenerator[Delta, None]:
         """Stream one completion; closing the iterator aborts it inside vLLM. Raises EngineDead, RequestRefused."""
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
@@ -201,11 +207,11 @@ def _environment(device: str) -> None:
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
 
 
-def _dtype(config: SessionConfig, device: str) -> str:
+def _dtype(config: SessionConfig, device: str) -> Literal["float32", "bfloat16"]:
     return ("bfloat16" if device == "cuda" else "float32") if config.dtype == "auto" else config.dtype
 
 
-def _parameters(options: SamplingOptions):
+def _parameters(options: SamplingOptions) -> "SamplingParams":
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     structured = None
@@ -229,15 +235,15 @@ def _parameters(options: SamplingOptions):
     )
 
 
-def _delta(completion, version: int, top: int) -> Delta:
+def _delta(completion: "CompletionOutput", version: int, top: int) -> Delta:
     ids = tuple(completion.token_ids)
-    by_token = completion.logprobs or []
+    by_token = [{token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []]
     return Delta(
         text=completion.text,
         token_ids_T=ids,
-        logprobs_T=tuple(entry[token].logprob for token, entry in zip(ids, by_token, strict=True)),
+        logprobs_T=tuple(entry[token] for token, entry in zip(ids, by_token, strict=True)),
         version=version,
         finish_reason=completion.finish_reason,
-        top_logprobs_T=tuple({t: lp.logprob for t, lp in entry.items()} for entry in by_token) if top else (),
+        top_logprobs_T=tuple(by_token) if top else (),
         stop_reason=completion.stop_reason if isinstance(completion.stop_reason, str) else None,
     )

@@ -3,7 +3,7 @@
 Shape legend: T tokens of one sequence, G episodes of one group.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -50,11 +50,25 @@ class Engine(Protocol):
     """Generates from token ids. One model, whose weights change between calls, never within a token."""
 
     version: int  # policy version being served
-    context_length: int
-    dead: bool  # a process of the engine has ended; it serves nothing any more
-    shares_device: bool  # with the trainer: it must sleep while a step runs
 
-    def generate(self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions) -> AsyncIterator[Delta]:
+    @property
+    def context_length(self) -> int:
+        """Prompt plus answer of one call, in tokens."""
+        ...
+
+    @property
+    def dead(self) -> bool:
+        """A process of the engine has ended; it serves nothing any more."""
+        ...
+
+    @property
+    def shares_device(self) -> bool:
+        """With the trainer: it must sleep while a step runs."""
+        ...
+
+    def generate(
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+    ) -> AsyncGenerator[Delta, None]:
         """Stream one completion. Closing the iterator cancels it. Raises EngineDead, RequestRefused."""
         ...
 
@@ -110,9 +124,17 @@ class Sample:
 class Trainer(Protocol):
     """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
 
-    dead: bool  # a rank has ended
     on_progress: Callable[[], None]  # called, from any thread, as a command advances
-    dtype: str  # of its weights: "float32" or "bfloat16"
+
+    @property
+    def dead(self) -> bool:
+        """A rank has ended."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """Of its weights: "float32" or "bfloat16"."""
+        ...
 
     async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
         """Accumulate the gradient of the session's loss over ``samples``; answers its metrics.

@@ -213,6 +213,7 @@ async def until_one_fails(background: list[Coroutine[None, None, None]]) -> Asyn
     """Run ``background`` beside the block. The first of them to raise ends the block with its error."""
     tasks = [asyncio.create_task(job) for job in background]
     block = asyncio.current_task()
+    assert block is not None, "a coroutine runs in a task"
     failed: list[BaseException] = []
 
     def ended(task: asyncio.Task[None]) -> None:

@@ -4,7 +4,7 @@ One clock for all calls: while the engine serves others, a call that waits for i
 """
 
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class WatchedEngine:
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
-    ) -> AsyncIterator[Delta]:
+    ) -> AsyncGenerator[Delta, None]:
         """The engine's own stream; each piece is a sign of life."""
         if self._calls == 0:
             self.advance()

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ from tinkerscript.wire.runtime import Assignment
 MOST_AGENT = 128
 P = TypeVar("P", ChatPlan, TextPlan)
 Whole = Callable[[P, CallRecord], dict[str, Any]]
-Chunks = Callable[[P, LiveCall, float], AsyncIterator[bytes]]
+Chunks = Callable[[P, LiveCall, float], AsyncGenerator[bytes, None]]
 ErrorEvent = Callable[[Request, GatewayError], bytes]
 
 
@@ -95,7 +95,7 @@ class Answering:
             )
 
     def _stream(
-        self, request: Request, chunks: AsyncIterator[bytes], live: LiveCall, error_event: ErrorEvent
+        self, request: Request, chunks: AsyncGenerator[bytes, None], live: LiveCall, error_event: ErrorEvent
     ) -> Response:
         version = live.deltas[0][1].version if live.deltas else self._episodes.batches.policy_version
         headers = _headers(request, version) | {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -104,8 +104,8 @@ class Answering:
 
 
 async def _until_error(
-    request: Request, chunks: AsyncIterator[bytes], live: LiveCall, error_event: ErrorEvent
-) -> AsyncIterator[bytes]:
+    request: Request, chunks: AsyncGenerator[bytes, None], live: LiveCall, error_event: ErrorEvent
+) -> AsyncGenerator[bytes, None]:
     try:
         async with aclosing(chunks):
             async for chunk in chunks:

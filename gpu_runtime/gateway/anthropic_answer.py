@@ -1,7 +1,7 @@
 """A call as Anthropic's Messages dialect answers it: one message of blocks, or the events in which they come to be."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from gpu_runtime.gateway.call_ids import MESSAGE, spelled
@@ -25,7 +25,7 @@ def message(plan: ChatPlan, record: CallRecord) -> dict[str, Any]:
     return head | _end(answer) | {"content": blocks, "policy_version": policy_version(record)}
 
 
-async def message_events(plan: ChatPlan, live: LiveCall, created: float) -> AsyncIterator[bytes]:
+async def message_events(plan: ChatPlan, live: LiveCall, created: float) -> AsyncGenerator[bytes, None]:
     """The answer in events; the last ones are sent once the call is on disk. Raises the call's error."""
     yield _event("message_start", message=_head(plan, live.id, len(live.prompt_ids)))
     blocks, reader = _Blocks(), plan.reader()

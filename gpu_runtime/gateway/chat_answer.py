@@ -1,7 +1,7 @@
 """A call as the OpenAI dialect answers it: one object, or server-sent chunks while it is sampled."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from gpu_runtime.gateway.answer_reader import CallPiece
@@ -27,7 +27,7 @@ def chat_completion(plan: ChatPlan, record: CallRecord) -> dict[str, Any]:
     return answer
 
 
-async def chat_chunks(plan: ChatPlan, live: LiveCall, created: float) -> AsyncIterator[bytes]:
+async def chat_chunks(plan: ChatPlan, live: LiveCall, created: float) -> AsyncGenerator[bytes, None]:
     """The answer in chunks; those with a finish reason are sent once the call is on disk. Raises the call's error."""
     head = _head(live.id, created, plan, "chat.completion.chunk")
     if plan.request.wants_usage:
@@ -53,9 +53,9 @@ async def chat_chunks(plan: ChatPlan, live: LiveCall, created: float) -> AsyncIt
         yield _chunk(head | {"policy_version": delta.version}, choice, body)
     assert live.record is not None, "read() ends with a record or raises"
     for completion in live.record.completions:
-        calls = [] if completion.choice in called else completion.message.get("tool_calls", [])
+        unsent = [] if completion.choice in called else completion.message.get("tool_calls", [])
         rest = readers[completion.choice].rest(completion.message["content"] or "")
-        for body in _last(plan, completion, rest, calls):
+        for body in _last(plan, completion, rest, unsent):
             yield _chunk(head | {"policy_version": policy_version(live.record)}, completion.choice, body)
     if "usage" in head:
         yield sse(head | {"choices": [], "usage": usage(live.record)})

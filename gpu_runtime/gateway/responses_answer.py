@@ -1,6 +1,6 @@
 """A call as the Responses dialect answers it: one object of output items, or the events in which they come to be."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from gpu_runtime.gateway.answer_reader import CallPiece
@@ -35,7 +35,7 @@ def response(asked: ResponsesRequest, plan: ChatPlan, record: CallRecord) -> dic
 
 async def response_events(
     asked: ResponsesRequest, plan: ChatPlan, live: LiveCall, created: float
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The answer in events; the last one is sent once the call is on disk. Raises the call's error."""
     events = ResponseEvents(live.id)
     head = _head(asked, plan, live.id, created)

@@ -1,7 +1,7 @@
 """A call as the older completions dialect answers it: plain text, one object or chunks."""
 
 import itertools
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from gpu_runtime.gateway.call_ids import TEXT, spelled
@@ -24,7 +24,7 @@ def text_completion(plan: TextPlan, record: CallRecord) -> dict[str, Any]:
     return head | {"choices": choices, "usage": usage(record), "policy_version": policy_version(record)}
 
 
-async def text_chunks(plan: TextPlan, live: LiveCall, created: float) -> AsyncIterator[bytes]:
+async def text_chunks(plan: TextPlan, live: LiveCall, created: float) -> AsyncGenerator[bytes, None]:
     """The answer in chunks; the finish reasons are sent once the call is on disk. Raises the call's error."""
     head = _head(plan, live.id, created) | ({"usage": None} if plan.request.wants_usage else {})
     offsets: dict[int, int] = {}
