@@ -7,9 +7,11 @@ import array
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from tinkerscript.wire.episodes import EpisodeState, EpisodeView, SampleFate, WorkflowOutput
+
+CallStatus = Literal["completed", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class CallRecord:
     completions: tuple[Completion, ...]
     begun_at: float
     ended_at: float
-    status: str = "completed"
+    status: CallStatus = "completed"
     request_id: str | None = None
     body_sha256: str | None = None
     agent: str | None = None

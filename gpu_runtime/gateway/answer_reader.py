@@ -78,7 +78,8 @@ class AnswerReader:
     def __init__(self, call_format: ToolFormat | None, *, is_forced: bool, is_guaranteed: bool, decode: Decode) -> None:
         self._format, self._is_forced, self._decode = call_format, is_forced, decode
         self._scanner = CallScanner(call_format.arguments_key) if call_format and is_guaranteed else None
-        self._text, self._ids, self._sent, self._scanned = "", [], 0, 0
+        self._ids: list[int] = []
+        self._text, self._sent, self._scanned = "", 0, 0
         self._calls_from = 0 if is_forced else None  # where plain text ends for good
 
     def more(self, text: str, token_ids: Sequence[int]) -> tuple[str, list[CallPiece]]:
@@ -101,17 +102,17 @@ class AnswerReader:
         if self._format is None:
             return len(self._text)
         if self._calls_from is None:
-            self._calls_from = self._find_calls()
+            self._calls_from = self._find_calls(self._format)
         if self._calls_from is not None:
             return len(self._text[: self._calls_from].rstrip())
         return self._format.plain_length(self._text)
 
-    def _find_calls(self) -> int | None:
-        mark = self._format.marker_id
+    def _find_calls(self, call_format: ToolFormat) -> int | None:
+        mark = call_format.marker_id
         if mark is not None:  # no part of the text: it stands where the text of the ids before it ends
             return len(self._decode(self._ids[: self._ids.index(mark)])) if mark in self._ids else None
-        if self._format.at_start:
+        if call_format.at_start:
             begun = self._text.lstrip()
-            return 0 if begun.startswith(self._format.marker) else None
-        found = self._text.find(self._format.marker)
+            return 0 if begun.startswith(call_format.marker) else None
+        found = self._text.find(call_format.marker)
         return None if found < 0 else found

@@ -159,6 +159,6 @@ def _call(block: ToolUseBlock) -> dict[str, Any]:
 
 
 def _tool(tool: Tool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
-    function |= {"strict": tool.strict}
+    function: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    function |= {"parameters": tool.input_schema, "strict": tool.strict}
     return {"type": "function", "function": {name: value for name, value in function.items() if value is not None}}

@@ -73,7 +73,11 @@ async def serve(
     """
     listener = _listen(host, port)
     config = uvicorn.Config(
-        app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=2 * grace_s
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=2 * grace_s,  # type: ignore[arg-type]  # waited for by asyncio: any number will do
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve([listener]))

@@ -146,7 +146,7 @@ class Batches:
 
     def _load(self, step: int) -> Batch | None:
         found = self._journal.batch_get(step)
-        return found and self._load_record(found)
+        return None if found is None else self._load_record(found)
 
     def _load_record(self, record: BatchRecord) -> Batch:
         return Batch(record.step, record.policy_version, tuple(map(self._load_group, record.groups)))

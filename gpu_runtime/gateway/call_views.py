@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpu_runtime.gateway.timelines import report
 from gpu_runtime.journal_records import CallRecord, Completion
-from tinkerscript.wire.calls import CallView, DriftPoint, EpisodeCalls, SampledAnswer
+from tinkerscript.wire.calls import CallView, DriftPoint, EpisodeCalls, EpisodeReport, SampledAnswer
 
 MOST_CALLS = 200  # of one page: each carries its whole prompt
 
@@ -13,7 +13,7 @@ def episode_calls(calls: Sequence[CallRecord], *, start: int, limit: int) -> Epi
     """``limit`` of an episode's ``calls``, in the order of recording, from number ``start`` on; cursors are numbers."""
     end = start + limit
     return EpisodeCalls(
-        report=report(calls),
+        report=EpisodeReport.model_validate(report(calls)),
         items=[_call(call) for call in calls[start:end]],
         next_cursor=str(end) if end < len(calls) else None,
     )

@@ -19,7 +19,7 @@ from gpu_runtime.gateway.splicing import Conversation, Prompt
 from gpu_runtime.gateway.text_plan import TextPlan
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
 from gpu_runtime.journal import EpisodeNotOpen
-from gpu_runtime.journal_records import CallRecord
+from gpu_runtime.journal_records import CallRecord, CallStatus
 from tinkerscript.wire.config import SessionConfig
 
 Plan = ChatPlan | TextPlan
@@ -167,7 +167,7 @@ class Calls:
         prompt: Prompt,
         answers: list[list[Delta]],
         begun_at: float,
-        status: str = "completed",
+        status: CallStatus = "completed",
     ) -> CallRecord:
         return CallRecord(
             id=live.id,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -192,8 +192,9 @@ class TextRequest(SampledRequest):
     @property
     def the_prompt(self) -> str | list[int]:
         """The one prompt, without the list around it."""
-        is_wrapped = isinstance(self.prompt, list) and self.prompt and not isinstance(self.prompt[0], int)
-        return self.prompt[0] if is_wrapped else self.prompt
+        if isinstance(self.prompt, list) and self.prompt and not isinstance(self.prompt[0], int):
+            return self.prompt[0]
+        return cast(str | list[int], self.prompt)  # what is left: no type tells a list of ids from a list of prompts
 
     @property
     def wants_logprobs(self) -> bool:

@@ -108,14 +108,13 @@ class Entrance:
         # Those that began to sample under older weights will be stale: they fill nothing.
         useful = [e for e in self._open.values() if not e.eval and e.is_live(self._now())]
         useful = [e for e in useful if e.version_first is None or e.version_first >= batches.policy_version]
-        counts = {
-            "completed": Counter(record.group_key or "" for record in batches.waiting.values()),
-            "open_known": Counter(e.group_key for e in useful if e.group_key is not None),
-            "grpo_n": config.grpo_n,
-            "tasks_per_batch": config.tasks_per_batch,
-        }
-        if batch_is_covered(**counts, open_unknown=sum(e.group_key is None for e in useful)):
+        completed = Counter(record.group_key or "" for record in batches.waiting.values())
+        known = Counter(e.group_key for e in useful if e.group_key is not None)
+        unknown = sum(e.group_key is None for e in useful)
+        size = {"grpo_n": config.grpo_n, "tasks_per_batch": config.tasks_per_batch}
+        if batch_is_covered(completed=completed, open_known=known, open_unknown=unknown, **size):
             return "the open episodes already fill the coming batch"
-        if request.task and useful and waited_s < SORT_S and not task_helps(request.task, **counts):
-            return "episodes of other tasks go first"
-        return None
+        if not request.task or not useful or waited_s >= SORT_S:
+            return None
+        helps = task_helps(request.task, completed=completed, open_known=known, **size)
+        return None if helps else "episodes of other tasks go first"

@@ -77,9 +77,10 @@ class ChatPlan:
                 param="tools",
                 openai_code="unsupported_parameter",
             )
-        if self._may_call_or_answer and self.tool_format.marker_id is not None:
+        call_format = self.tool_format if self._may_call_or_answer else None
+        if call_format is not None and call_format.marker_id is not None:
             raise BadRequest(
-                f"response_format together with tools is not possible in this model's format ({self.tool_format.name}),"
+                f"response_format together with tools is not possible in this model's format ({call_format.name}),"
                 " which begins a call with a special token",
                 hint="Send one of the two, or a tool_choice other than auto.",
                 param="response_format",
@@ -130,25 +131,28 @@ class ChatPlan:
     def _grammar(self) -> str | None:
         """What the answer must look like beyond a plain schema; a forced call is no answer that has a format."""
         many, choice = self.request.parallel_tool_calls is not False, self.request.tool_choice
+        if (call_format := self.tool_format) is None:
+            return None
         if self.forced is not None:
             named = choice.function.name if isinstance(choice, NamedTool) else None
             allowed = [tool for tool in self.tools if named in (None, tool["function"]["name"])]
             return forced_call(self.forced, allowed, many=many and named is None)
-        if self._may_call_or_answer:
-            return call_or_answer(self.tool_format, self.tools, self.request.json_schema, many=many)
+        if (schema := self.request.json_schema) is not None:
+            return call_or_answer(call_format, self.tools, schema, many=many)
         if self._is_guaranteed:
             strict = self.request.strict_tools
             tools = [tool if tool["function"]["name"] in strict else _any_arguments(tool) for tool in self.tools]
-            return text_then_calls(self.tool_format, tools, many=many)
+            return text_then_calls(call_format, tools, many=many)
         return None
 
     def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": text}
-        if self.tool_format is None:
+        if (call_format := self.tool_format) is None:
             return message
-        content, calls = (
-            self._read(text, ids) if self._is_guaranteed else self.tool_format.parse(self._marked(text, ids))
-        )
+        if self._is_guaranteed:
+            content, calls = self._read(text, ids)
+        else:
+            content, calls = call_format.parse(self._marked(text, ids, call_format.marker_id))
         if not calls:
             return message
         if self.request.parallel_tool_calls is False:
@@ -164,9 +168,9 @@ class ChatPlan:
         content, pieces = self.reader().more(text, ids)
         return content, [ParsedCall(piece.name or "", piece.arguments) for piece in pieces]
 
-    def _marked(self, text: str, ids: Sequence[int]) -> str:
+    def _marked(self, text: str, ids: Sequence[int], marker_id: int | None) -> str:
         """``text`` with the special token that marks a call, where there is one."""
-        if self.tool_format.marker_id not in ids:
+        if marker_id is None or marker_id not in ids:
             return text
         body = ids[:-1] if ids and self.renderer.is_special(ids[-1]) else ids
         return self.renderer.decode(body, special=True)

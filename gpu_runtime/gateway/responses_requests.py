@@ -132,7 +132,7 @@ class ResponsesRequest(BaseModel):
 
 def chat_request(asked: ResponsesRequest) -> ChatRequest:
     """The same question in chat terms. Raises BadRequest for what does not fit together."""
-    chat = {
+    chat: dict[str, Any] = {
         "model": asked.model,
         "messages": _messages(asked),
         "max_completion_tokens": asked.max_output_tokens,
@@ -142,8 +142,8 @@ def chat_request(asked: ResponsesRequest) -> ChatRequest:
     for name in ("parallel_tool_calls", "temperature", "top_p", "stream", "metadata", "user"):
         chat[name] = getattr(asked, name)
     choice = asked.tool_choice
-    named = isinstance(choice, NamedTool)
-    chat["tool_choice"] = {"type": "function", "function": {"name": choice.name}} if named else choice
+    named = {"type": "function", "function": {"name": choice.name}} if isinstance(choice, NamedTool) else None
+    chat["tool_choice"] = named or choice
     return checked(chat, ChatRequest)
 
 

@@ -184,12 +184,12 @@ def _same_answer(renderer: Renderer, source: Source, rendered: str) -> bool:
     if rendered.strip() in sampled:
         return True
     # A call's JSON is written anew by the template: it must mean the same.
-    if renderer.tool_format is None:
+    if (call_format := renderer.tool_format) is None:
         return False
     before, after = (source.forced.prefill, source.forced.closing) if source.forced else ("", "")
 
     def meaning(text: str) -> tuple[str, list[tuple[str, Any]]]:
-        content, calls = renderer.tool_format.parse(f"{before}{text}{after}")
+        content, calls = call_format.parse(f"{before}{text}{after}")
         return content.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
 
     return meaning(rendered) in [meaning(text) for text in sampled]
