@@ -16,6 +16,7 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.config import SessionConfig
@@ -162,14 +163,15 @@ class Learner:
         rollout_s = time.monotonic() - self._rollout_began
         samples = await asyncio.to_thread(trainable, batch, self._config)
         began = time.monotonic()
-        metrics = await self._update(batch.step, samples)
+        metrics: dict[str, Any] = await self._update(batch.step, samples)
         trained = time.monotonic()
         if serve and samples:
             self._status.begin(Phase.HANDOVER, f"handing over the weights of step {batch.step}")
             await self._hand_over(batch.step)
         self._engine.version = batch.step  # also where there was nothing to learn: the same weights, the next number
+        statistics: dict[str, Any] = batch_statistics(batch)
         measured = StepMetrics(
-            step=batch.step, **batch_statistics(batch), **metrics, rollout_s=rollout_s, train_s=trained - began,
+            step=batch.step, **statistics, **metrics, rollout_s=rollout_s, train_s=trained - began,
             handover_s=time.monotonic() - trained,
         )  # fmt: skip
         await self._batches.step_done(batch.step, measured.model_dump())

@@ -29,7 +29,7 @@ def stacks_on_signal(folder: Path | None, name: str) -> None:
     """From now on SIGUSR1 makes this process write its stacks: into ``folder``, or to stderr where there is none."""
     global _file
     if folder is None:
-        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__)
+        faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or sys.stderr)
         return
     folder.mkdir(parents=True, exist_ok=True)
     earlier, _file = _file, (folder / f"{name}.{os.getpid()}{SUFFIX}").open("w")

@@ -8,6 +8,7 @@ Shapes: x ``[..., K]``, W ``[N, K]``, y and its gradient g ``[..., N]``:  dx = g
 """
 
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +18,12 @@ class OneDnnLinear(torch.autograd.Function):
     """Differentiable once."""
 
     @staticmethod
-    def forward(ctx, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         ctx.save_for_backward(inputs, weight)
         return _product(inputs, weight, bias)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         inputs, weight = ctx.saved_tensors
         needs_input, needs_weight, needs_bias = ctx.needs_input_grad
         grad_2, inputs_2 = grad.reshape(-1, grad.shape[-1]), inputs.reshape(-1, inputs.shape[-1])
@@ -39,7 +40,7 @@ def linear_layers_use_onednn(model: nn.Module) -> None:
         return
     for module in model.modules():
         if type(module) is nn.Linear and module.weight.dtype == torch.float32:
-            module.forward = partial(_forward, module)
+            module.forward = partial(_forward, module)  # type: ignore[method-assign]  # of this one layer, not of its class
 
 
 def products(left_GMK: Tensor, right_GNK: Tensor) -> Tensor:

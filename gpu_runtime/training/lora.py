@@ -6,6 +6,7 @@ base model's own names.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -32,7 +33,7 @@ def adapters_add(model: nn.Module, config: SessionConfig) -> None:
     inject_adapter_in_model(lora, model, adapter_name=ADAPTER)
 
 
-def _targets(model: nn.Module, part: str) -> list[str]:
+def _targets(model: Any, part: str) -> list[str]:
     head = model.get_output_embeddings()
     linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear) and module is not head]
     return [name for name in linear if part == "all-linear" or PARTS[part] & set(name.split("."))]
@@ -64,11 +65,16 @@ def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
             merge = _merge(parameter, a, b, layer.scaling[ADAPTER])
             yield name.replace(".base_layer.", "."), [parameter, a, b], merge
         elif ".lora_" not in name:
-            yield name.replace(".base_layer.", "."), [parameter], lambda parameter=parameter: parameter
+            yield name.replace(".base_layer.", "."), [parameter], _itself(parameter)
 
 
-def _adapted(model: nn.Module) -> dict[str, nn.Module]:
+def _adapted(model: nn.Module) -> dict[str, Any]:
+    """peft's layers, whose attributes ``nn.Module`` does not declare, by name."""
     return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
+
+
+def _itself(parameter: nn.Parameter) -> Callable[[], Tensor]:
+    return lambda: parameter
 
 
 def _merge(weight: nn.Parameter, a: nn.Parameter, b: nn.Parameter, scaling: float) -> Callable[[], Tensor]:

@@ -1,10 +1,12 @@
 """AdamW that refuses a step that would break the weights, and the learning rate as a function of the step."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 
 from tinkerscript.wire.config import SessionConfig
 
@@ -44,7 +46,7 @@ class GuardedAdamW(torch.optim.AdamW):
     most_norm = math.inf
     global_norm: Callable[[], float] = staticmethod(lambda: 0.0)  # of the gradient before it was clipped
 
-    def __init__(self, parameters, config: SessionConfig, device: torch.device) -> None:
+    def __init__(self, parameters: Iterable[nn.Parameter], config: SessionConfig, device: torch.device) -> None:
         super().__init__(
             parameters,
             lr=0.0,  # set at each step
@@ -56,7 +58,7 @@ class GuardedAdamW(torch.optim.AdamW):
         self.device = device
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Any = None) -> Any:
         gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
         finite = torch.stack([torch.isfinite(g.sum()) for g in gradients]).all() if gradients else torch.tensor(True)
         verdict = finite.to(self.device, torch.float32)

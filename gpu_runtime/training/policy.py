@@ -1,6 +1,7 @@
 """The model as the trainer sees it: a packed row in, the log-probabilities of its trained tokens out."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,6 +54,8 @@ def block_mask(end_N: Tensor) -> BlockMask:
 
 class Policy(nn.Module):
     """A causal language model whose ``forward`` answers ``logprobs_K``, never ``[tokens, vocabulary]`` logits."""
+
+    model: Any  # a Hugging Face model: its methods are its class's own
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.errors import OutOfMemory, PlacementImpossible, StepRefused, TrainerFailed, TrainerKilled
 from gpu_runtime.interfaces import Sample
@@ -26,6 +26,9 @@ from gpu_runtime.stacks import stacks_folder, stacks_on_signal
 from tinkerscript.wire.config import SessionConfig
 
 from .heap import heap_keep
+
+if TYPE_CHECKING:
+    from .trainer import RankTrainer
 
 # Seconds in which a command must be answered or, if it is a long one, said to advance. The last resort: the watchdog,
 # which knows the stacks, has shorter ones (deadlines.py).
@@ -127,11 +130,11 @@ class TrainerRanks:
         for process in self._processes:
             await asyncio.to_thread(process.join, JOIN_S)
 
-    async def _call(self, command: str, *arguments: object, deadline_s: float):
+    async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
         async with self._lock:
             return await asyncio.to_thread(self._exchange, command, arguments, deadline_s)
 
-    def _exchange(self, command: str, arguments: tuple, deadline_s: float):
+    def _exchange(self, command: str, arguments: tuple[object, ...], deadline_s: float) -> Any:
         """One answer of each rank. The first that is an error ends the exchange: the others may wait for that rank."""
         with suppress(BrokenPipeError, ConnectionResetError):  # a rank that is gone says so below, by its sentinel
             for connection in self._connections:
@@ -240,7 +243,7 @@ def rank_environment(spec: RankSpec) -> None:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(spec.gpus)
 
 
-def rank_load(spec: RankSpec):
+def rank_load(spec: RankSpec) -> "RankTrainer":
     """The RankTrainer of ``spec``, in this process, whose environment is the rank's."""
     # Here and not above: the parent must not pay for torch, and the environment must be set first.
     import deepspeed

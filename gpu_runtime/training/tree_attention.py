@@ -12,6 +12,7 @@ size, Q = R x queries of a block, K its keys.
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +68,7 @@ class TreeAttention(torch.autograd.Function):
     """``attended_NHD`` of ``query_NHD``, ``key_GND``, ``value_GND``; differentiable once."""
 
     @staticmethod
-    def forward(ctx, query_NHD: Tensor, key_GND: Tensor, value_GND: Tensor, tree: Tree, scale: float) -> Tensor:
+    def forward(ctx: Any, query_NHD: Tensor, key_GND: Tensor, value_GND: Tensor, tree: Tree, scale: float) -> Tensor:
         query_NHD = query_NHD * scale  # here, where it is small: scores need no pass of their own
         attended_NHD = torch.empty_like(query_NHD)
         for block in tree.blocks:
@@ -79,7 +80,7 @@ class TreeAttention(torch.autograd.Function):
         return attended_NHD
 
     @staticmethod
-    def backward(ctx, grad_NHD: Tensor):
+    def backward(ctx: Any, grad_NHD: Tensor) -> tuple[Tensor | None, ...]:
         query_NHD, key_GND, value_GND, attended_NHD = ctx.saved_tensors
         groups = len(key_GND)
         # The derivative of softmax, dS = P (dP - sum(P dP)); the sum over keys is one over D, of dO O, and far shorter.

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -80,8 +81,8 @@ def blocks_write(jobs: Sequence[Job]) -> None:
 
 
 @functools.cache
-def _kernel():
-    """blocks_write of blocks.c; None, with a line in the log, where there is no compiler."""
+def _kernel() -> Any:
+    """blocks_write of blocks.c, as ctypes has it; None, with a line in the log, where there is no compiler."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "blocks.so"
         command = [os.environ.get("CC", "cc"), "-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]

@@ -5,6 +5,7 @@ reads what the trainer lent or wrote where it lies, and writes where the layer m
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +21,7 @@ class WeightPacking:
     """The matrices of one vLLM model on one CPU, packed at the first hand-over and written in place from then on."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._model = model
+        self._model: Any = model  # vLLM's: it and its layers have attributes that nn.Module does not declare
         self._packed: dict[nn.Module, PackedWeight | None] = {}
 
     def take(self, tensors: Mapping[str, Tensor]) -> bool:
@@ -32,7 +33,7 @@ class WeightPacking:
         if sources is None:
             return False
         with torch.no_grad():
-            jobs = []
+            jobs: list[Job] = []
             for path, module in self._model.named_modules():
                 for local, parameter in module.named_parameters(recurse=False):
                     pieces = [tensors[name] for name in sources.get(f"{path}.{local}", ())]
@@ -49,7 +50,7 @@ class WeightPacking:
 
         vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head.
         """
-        head = getattr(self._model, "lm_head", None)
+        head: Any = getattr(self._model, "lm_head", None)
         for module in self._model.modules():
             if not hasattr(module, "cpu_linear") or not module.weight.numel():
                 continue
@@ -58,7 +59,7 @@ class WeightPacking:
             else:
                 module.cpu_linear = None  # of an embedding, which looks up rows and multiplies nothing
 
-    def _pack(self, module: nn.Module, pieces: Sequence[Tensor]) -> Iterator[Job]:
+    def _pack(self, module: Any, pieces: Sequence[Tensor]) -> Iterator[Job]:
         """What is left to do, after the first time, until ``pieces`` are the matrix that ``module`` multiplies with."""
         if packed := self._packed.get(module):
             is_whole_blocks = all(len(piece) % ROWS == 0 and piece.is_contiguous() for piece in pieces)

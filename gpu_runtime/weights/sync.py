@@ -5,7 +5,9 @@ every worker through ``collective_rpc``.
 """
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import torch
 from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
 from gpu_runtime.stacks import stacks_on_signal
@@ -14,9 +16,16 @@ from . import ipc
 from .mapped import MappedWeights
 from .repack import WeightPacking
 
+if TYPE_CHECKING:
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
 
 class WeightReceiver:
-    """Methods added to a vLLM worker; ``self.model_runner`` and ``self.device`` are the worker's own."""
+    """Methods added to a vLLM worker."""
+
+    # The worker's own. Declared and not set: vLLM refuses a mix-in that has an attribute of the worker's.
+    model_runner: "GPUModelRunner"  # on a CPU a subclass of it
+    device: torch.device
 
     mapped_weights = MappedWeights()  # a process has one worker, and it one model
     weight_packing: WeightPacking | None = None
