@@ -28,10 +28,10 @@ def verify(body: bytes, header: str, secret: str, *, now: float | None = None) -
     After a rotation of the server's secret there are two signatures: one of them must be this secret's.
     """
     form = FORM.fullmatch(header)
-    signatures = form[2].split(",v1=")[1:] if form else []
-    if not any(hmac.compare_digest(_mac(body, secret, int(form[1])), signature) for signature in signatures):
+    at, signatures = (int(form[1]), form[2].split(",v1=")[1:]) if form else (0, [])
+    if not any(hmac.compare_digest(_mac(body, secret, at), signature) for signature in signatures):
         raise BadSignature("the signature is not one of this secret")
-    if abs((time.time() if now is None else now) - int(form[1])) > TOLERANCE_S:
+    if abs((time.time() if now is None else now) - at) > TOLERANCE_S:
         raise BadSignature("the signature is too old")
     return WebhookEvent.model_validate_json(body)
 

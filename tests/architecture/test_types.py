@@ -1,4 +1,4 @@
-"""The runtime's types fit each other and those of the libraries that say theirs, on a GPU's path as on a CPU's."""
+"""The types of runtime and client fit each other, and the libraries' that have any: a GPU's path as a CPU's."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ DEADLINE_S = 280  # a first run takes 25 s of one core, a later one 2 s: it keep
 
 
 @pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed, whose types are part of the check")
-def test_the_runtime_is_type_checked():
+def test_runtime_and_client_are_type_checked():
     # What to check, and how, is in pyproject.toml.
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True, timeout=DEADLINE_S)
     assert done.returncode == 0, done.stdout + done.stderr
