@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow.parquet as parquet
 import pytest
 from archive_checks import check_archive, check_row, rows_in
-from fake_control_plane import FakeControlPlane, error_body, eventually
-from runtime_harness import plane_assign, running, tiny_model
+from fake_control_plane import error_body, eventually
 
 from gpu_runtime.archive_table import SCHEMA, episode_row, part_write
 from gpu_runtime.errors import StoreUnavailable
@@ -89,24 +88,6 @@ def test_the_same_rows_make_the_same_bytes_and_every_column_says_what_it_is(jour
     schema = parquet.read_schema(tmp_path / "p")
     assert schema.names == SCHEMA.names and schema.metadata[b"session_id"] == b"ses_1"
     assert all(field.metadata[b"description"] for field in schema)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch):
-    """``runtime(plane)``: a runtime of this control plane, on the same volume each time."""
-    return lambda plane: running(plane, tmp_path / "volume", model, monkeypatch)
-
-
-@pytest.fixture
-def plane(model: Path):
-    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
-        plane_assign(plane, model, max_staleness=0)
-        yield plane
 
 
 async def test_what_a_model_was_trained_on_is_archived_when_the_model_is_there(plane, runtime) -> None:

@@ -2,34 +2,15 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from archive_checks import check_archive, rows_in
 from fake_control_plane import FakeControlPlane, error_body, eventually
-from runtime_harness import plane_assign, running, runtime_config, tiny_model
+from runtime_harness import runtime_config
 
 from gpu_runtime import last_try
 from gpu_runtime import run as run_module
 from gpu_runtime.errors import EngineDead, LeaseLost, PlacementImpossible
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch):
-    """``runtime(plane)``: a runtime of this control plane, on the same volume each time."""
-    return lambda plane: running(plane, tmp_path / "volume", model, monkeypatch)
-
-
-@pytest.fixture
-def plane(model: Path):
-    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
-        plane_assign(plane, model, max_staleness=0)
-        yield plane
 
 
 async def play_and_die(it, plane: FakeControlPlane, fault: type[Exception] = EngineDead, **orders) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from archive_checks import check_archive
 from fake_control_plane import FakeControlPlane, error_body, eventually
-from runtime_harness import plane_assign, running, tiny_model, upload_committed
+from runtime_harness import plane_assign, upload_committed
 
 from gpu_runtime.errors import EngineDead, LeaseLost, StepRefused, TrainerFailed
 from gpu_runtime.journal import Journal
@@ -16,25 +16,6 @@ from gpu_runtime.weights import store
 from tinkerscript.wire.runtime import PHASE_WAITING
 
 UPLOADS = "/v1/runtime/uploads"
-STRICT = {"max_staleness": 0}
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_model(tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def runtime(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch):
-    """``runtime(plane)``: a runtime of this control plane, on the same volume each time."""
-    return lambda plane: running(plane, tmp_path / "volume", model, monkeypatch)
-
-
-@pytest.fixture
-def plane(model: Path):
-    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
-        plane_assign(plane, model, **STRICT)
-        yield plane
 
 
 def events(plane: FakeControlPlane, name: str) -> list[dict]:
@@ -184,7 +165,7 @@ async def test_a_refused_step_is_said_and_the_session_goes_on(plane, runtime) ->
 
 
 async def test_training_ends_at_max_steps_and_orders_are_still_taken(plane, runtime, model: Path) -> None:
-    plane_assign(plane, model, max_steps=1, **STRICT)
+    plane_assign(plane, model, max_steps=1, max_staleness=0)
     async with runtime(plane) as it:
         await it.play_groups("a", "b")
         await it.stepped(1)

@@ -1,0 +1,30 @@
+"""A runtime with fake engine and trainer, and the fake control plane that it serves."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+from fake_control_plane import FakeControlPlane
+from runtime_harness import plane_assign, running, tiny_model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def runtime(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[FakeControlPlane], AbstractAsyncContextManager]:
+    """``runtime(plane)``: a runtime of this control plane, on the same volume each time."""
+    return lambda plane: running(plane, tmp_path / "volume", model, monkeypatch)
+
+
+@pytest.fixture
+def plane(model: Path) -> Iterator[FakeControlPlane]:
+    """It assigns a session that trains on its own policy's episodes alone."""
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane, model, max_staleness=0)
+        yield plane
