@@ -8,6 +8,10 @@ import torch
 from gpu_runtime.weights import blocks
 from gpu_runtime.weights.blocks import Job, blocks_write, weight_pack
 
+# With the engine's tests: not in one process with those of stack dumps, because faulthandler (CPython 3.11) reads the
+# frames of other threads unguarded, and what oneDNN leaves in memory here made it read where nothing is.
+pytestmark = pytest.mark.engine
+
 
 @pytest.fixture(autouse=True)
 def kernel_is_compiled_anew():
