@@ -8,8 +8,8 @@ import torch
 from gpu_runtime.weights import blocks
 from gpu_runtime.weights.blocks import Job, blocks_write, weight_pack
 
-# With the engine's tests: not in one process with those of stack dumps, because faulthandler (CPython 3.11) reads the
-# frames of other threads unguarded, and what oneDNN leaves in memory here made it read where nothing is.
+# With the engine's tests, not in one process with those of stack dumps: after one product of torch's oneDNN, with none
+# of our code, a dump by faulthandler (CPython 3.11) crashes there while it reads another thread's frame.
 pytestmark = pytest.mark.engine
 
 
