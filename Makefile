@@ -4,7 +4,7 @@ export PYTHON
 SETUP := requirements/install.sh
 RUN := .venv/bin/python
 
-.PHONY: help quickstart up test test-postgres frontend check clean
+.PHONY: help quickstart up test nightly gpu check light test-postgres frontend clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,10 +20,26 @@ up:
 	@$(SETUP) runtime model + frontend
 	@$(RUN) manage.py up
 
-## make test         set-up, then the whole suite in three parts side by side; the real engine and trainer take what is left
+## make test         set-up, the checks, then the whole suite in three parts side by side
 test:
-	@$(SETUP) runtime dev launchers + frontend + browser engines + clients swift
+	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker
+	@$(RUN) tests/checks.py
 	@$(RUN) tests/side_by_side.py
+
+## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
+nightly:
+	@$(SETUP) runtime dev launchers engines + browser
+	@$(RUN) tests/nightly.py
+
+## make gpu          on a machine with CUDA builds installed (tests/gpu/RESULTS.md says how): correctness, then speed
+gpu:
+	@$(RUN) -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make gpu: torch sees no CUDA device; tests/gpu/RESULTS.md says what to install")'
+	@$(RUN) -m pytest -m gpu tests/gpu -v
+	@$(RUN) tests/gpu/throughput.py
+
+## make light        set-up without torch or vLLM, to work on the control plane, the client, the gateway or the docs
+light:
+	@$(SETUP) light
 
 ## make test-postgres   the control plane's tests once more, on PostgreSQL and Redis
 test-postgres:
@@ -34,14 +50,12 @@ test-postgres:
 frontend:
 	@$(SETUP) frontend
 
-## make check        style and import contracts
+## make check        set-up, then what needs no server: style, types, contracts, the front end's tests
 check:
-	@$(SETUP) runtime dev launchers
-	@.venv/bin/ruff check
-	@.venv/bin/ruff format --check --exclude '*.md'
-	@.venv/bin/lint-imports
+	@$(SETUP) runtime dev launchers + frontend
+	@$(RUN) tests/checks.py
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-clients .venv-swift .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,48 +4,25 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tinkerscript.wire.errors import ErrorBody
 from tinkerscript.wire.events import StepMetrics
 
 FILE = Path(__file__).resolve().parent.parent / "openapi.json"
-SECURITY_SCHEMES = {
-    "ApiKey": {"type": "http", "scheme": "bearer", "description": "An API key made in the console."},
-    "ConsoleSession": {
-        "type": "apiKey",
-        "in": "cookie",
-        "name": "sessionid",
-        "description": "The console's sign-in; writes carry X-CSRFToken, X-Project-Id chooses the project.",
-    },
-}
-IDEMPOTENCY_KEY = {
-    "in": "header",
-    "name": "Idempotency-Key",
-    "required": False,
-    "description": "A word of the caller's choice: a repeated request with the same one is answered as the first was.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
-}
-REF = "#/components/schemas/{model}"
 
 
 def document() -> dict[str, Any]:
-    """The document as a dict. Any answer that is not the one listed is an ErrorBody."""
-    from api.urls import api  # the routes import Django's models: not before Django is set up
+    """The document as a dict. Any response that is not the one listed is an ErrorBody."""
+    # They import Django's models: not before Django is set up.
+    from django.urls import include, path
+    from drf_spectacular.generators import SchemaGenerator
 
-    schema = json.loads(json.dumps(api.get_openapi_schema(path_prefix="/v1")))
-    schemas = schema["components"]["schemas"]
-    for model in (ErrorBody, StepMetrics):  # the latter is the `data` of an Event of kind `metric`
-        definition = model.model_json_schema(ref_template=REF, mode="serialization")
-        schemas |= definition.pop("$defs", {}) | {model.__name__: definition}
+    from api.rest.schema import SECURITY_SCHEMES, wire_schema
+    from api.routes import api
+
+    generator = SchemaGenerator(patterns=[path("v1/", include(api.urls))])
+    schema = json.loads(json.dumps(generator.get_schema(public=True)))
+    metrics = wire_schema(StepMetrics, "serialization")  # `data` of a `metric` Event
+    schemas = schema["components"]["schemas"] | metrics.pop("$defs", {}) | {"StepMetrics": metrics}
     schema["components"] = {"schemas": schemas, "securitySchemes": SECURITY_SCHEMES}
-    failed = {
-        "description": "Refused or failed",
-        "content": {"application/json": {"schema": {"$ref": REF.format(model="ErrorBody")}}},
-    }
-    for methods in schema["paths"].values():
-        for method, operation in methods.items():
-            operation["parameters"] += [IDEMPOTENCY_KEY] if method == "post" else []
-            operation["security"] = [{name: []} for name in SECURITY_SCHEMES]
-            operation["responses"]["default"] = failed
     return schema
 
 

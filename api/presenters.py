@@ -4,15 +4,23 @@ import json
 from collections.abc import Iterable, Sequence
 
 from console.audit.models import AuditRecord
+from console.sessions.limits.queue import queue_position, queue_positions
 from console.sessions.models import Checkpoint, Session
-from console.sessions.queue import queue_position, queue_positions
 from console.users.models import ApiKey, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
-from tinkerscript.wire.account import AccountView, InvitationView, KeyCreated, KeyList, KeyView, ProjectView, SignInView
-from tinkerscript.wire.audit import AuditEntry
-from tinkerscript.wire.checkpoints import CheckpointView
-from tinkerscript.wire.projects import MemberView, Quotas, SessionUsage, Usage, UsageList
-from tinkerscript.wire.sessions import Accounting, Failure, SessionList, SessionState, SessionView
+from tinkerscript.wire.account import (
+    AccountView,
+    InvitationView,
+    KeyCreated,
+    KeyList,
+    KeyView,
+    ProjectView,
+    Role,
+    SignInView,
+)
+from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
+from tinkerscript.wire.projects import AuditEntry, MemberView, Quotas, SessionUsage, Usage, UsageList
+from tinkerscript.wire.sessions import Accounting, Failure, SessionKind, SessionList, SessionState, SessionView
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
 
@@ -25,7 +33,7 @@ def account_view(user: User, memberships: Iterable[Membership], invitations: Ite
             InvitationView(
                 id=invitation.member_id,
                 project_name=invitation.project.name,
-                role=invitation.role,
+                role=Role(invitation.role),
                 created_at=invitation.created_at,
             )
             for invitation in invitations
@@ -34,16 +42,16 @@ def account_view(user: User, memberships: Iterable[Membership], invitations: Ite
 
 
 def project_view(project: Project, role: str) -> ProjectView:
-    """A project as somebody with ``role`` in it sees it."""
-    return ProjectView(id=project.id, name=project.name, role=role)
+    """A project as a member with ``role`` sees it."""
+    return ProjectView(id=project.id, name=project.name, role=Role(role))
 
 
 def member_view(member: Membership) -> MemberView:
-    """A member, or somebody who is invited."""
+    """A member, or a person who is invited."""
     return MemberView(
         id=member.member_id,
         email=member.user.email if member.user else member.email,
-        role=member.role,
+        role=Role(member.role),
         is_invited=member.user is None,
         created_at=member.created_at,
     )
@@ -108,8 +116,8 @@ def audit_view(record: AuditRecord) -> AuditEntry:
 def sign_in_view(record: AuditRecord) -> SignInView:
     """An entry about a sign-in, as the person whom it concerns sees it."""
     content = json.loads(record.content)
-    told = {name: content["details"].get(name, "") for name in ("address", "agent")}
-    return SignInView(at=content["at"], action=content["action"], request_id=content["request_id"], **told)
+    origin = {name: content["details"].get(name, "") for name in ("address", "agent")}
+    return SignInView(at=content["at"], action=content["action"], request_id=content["request_id"], **origin)
 
 
 def webhook_view(webhook: Webhook) -> WebhookView:
@@ -129,9 +137,9 @@ def delivery_view(delivery: Delivery) -> DeliveryView:
 
 def session_list_view(sessions: Sequence[Session], next_cursor: str | None) -> SessionList:
     """One page of sessions. The queue, which may be long, is looked at once for all of them."""
-    places = queue_positions() if any(session.state == SessionState.QUEUED for session in sessions) else {}
+    positions = queue_positions() if any(session.state == SessionState.QUEUED for session in sessions) else {}
     return SessionList(
-        items=[_session_view(session, places.get(session.id)) for session in sessions], next_cursor=next_cursor
+        items=[_session_view(session, positions.get(session.id)) for session in sessions], next_cursor=next_cursor
     )
 
 
@@ -140,15 +148,16 @@ def session_view(session: Session) -> SessionView:
     return _session_view(session, queue_position(session=session))
 
 
-def _session_view(session: Session, place: int | None) -> SessionView:
+def _session_view(session: Session, position: int | None) -> SessionView:
     return SessionView(
         id=session.id,
         project_id=session.project_id,
+        kind=SessionKind(session.kind),
         name=session.name or session.id,
         base_model=session.base_model,
-        state=session.state,
+        state=SessionState(session.state),
         phase=session.phase,
-        queue_position=place,
+        queue_position=position,
         failure=Failure.model_validate(session.failure) if session.failure else None,
         config=session.config,
         priority=session.priority,
@@ -167,8 +176,8 @@ def checkpoint_view(checkpoint: Checkpoint) -> CheckpointView:
     return CheckpointView(
         id=checkpoint.id,
         session_id=checkpoint.session_id,
-        kind=checkpoint.kind,
-        state=checkpoint.state,
+        kind=CheckpointKind(checkpoint.kind),
+        state=CheckpointState(checkpoint.state),
         step=checkpoint.step,
         size_bytes=checkpoint.size_bytes if checkpoint.files else None,
         pinned=checkpoint.pinned,

@@ -11,13 +11,13 @@ from console.models import ApiKey, AuditRecord, Checkpoint, Membership, Project,
 class ReadOnly(admin.ModelAdmin):
     """Rows change through services alone; a form would skip their rules."""
 
-    def has_add_permission(self, request, obj=None):
+    def has_add_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False
 
-    def has_change_permission(self, request, obj=None):
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False
 
-    def has_delete_permission(self, request, obj=None):
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
         return False
 
 
@@ -65,10 +65,10 @@ class WebhookAdmin(ReadOnly):
 
 
 def sign_in(request: HttpRequest, extra_context: object = None) -> HttpResponse:
-    """Through the console's door, with its lock-out and second factor: the admin's own form has neither."""
+    """Sign in at the console's page, which has lock-out and second factor: the admin's own form has neither."""
     if request.user.is_authenticated:
         raise PermissionDenied("This is for the server's staff.")
     return redirect("/signin?next=%2Fadmin%2F")
 
 
-admin.site.login = sign_in
+admin.site.login = sign_in  # type: ignore[method-assign]

@@ -10,4 +10,4 @@ class ConsoleConfig(AppConfig):
     label = "console"
 
     def ready(self) -> None:
-        from console.users import sign_ins  # noqa: F401  its receivers listen from here on
+        from console.users import sign_ins, sign_up  # noqa: F401 - their receivers are connected from here on

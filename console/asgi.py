@@ -1,29 +1,36 @@
-"""The server: HTTP to the relay or to Django, websockets to the live channel. Runs under console.serve."""
+"""The server: HTTP to the relay or to Django, websockets to the live channel. Any ASGI server runs it.
+
+The default is console.server.uvicorn, which waits for slow clients and bounds the heads of requests; others do neither.
+"""
 
 import os
+from typing import Any
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
 django = get_asgi_application()  # before the imports below: they need Django set up
 
-from channels.auth import AuthMiddlewareStack  # noqa: E402
+from channels.auth import AuthMiddleware  # noqa: E402
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from channels.sessions import CookieMiddleware  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
-from api.relay import relay  # noqa: E402
-from console.doorway import Doorway  # noqa: E402
-from console.live.consumer import LiveConsumer, refuse  # noqa: E402
-from console.sessions.watching import watch_allow  # noqa: E402
+from api.relay.app import relay  # noqa: E402
+from api.tinker.app import tinker  # noqa: E402
+from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
+from console.server.request_limits import RequestMiddleware  # noqa: E402
+from console.sessions.live_permission import live_permission_check  # noqa: E402
+from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
 
-channels = [
-    path("ws/v1/sessions/<str:session_id>", LiveConsumer.as_asgi(allow=watch_allow)),
-    re_path(r"^", refuse),
-]
+# Django's types know paths that lead to views alone; Channels' router takes ASGI applications in their place.
+watch: Any = LiveConsumer.as_asgi(allow=live_permission_check)
+refuse: Any = NoChannel.as_asgi()
+channels: list[Any] = [path("ws/v1/sessions/<str:session_id>", watch), re_path(r"^", refuse)]
 application = ProtocolTypeRouter(
     {
-        "http": Doorway(relay=relay, django=django),
+        "http": RequestMiddleware(relay=relay, tinker=tinker, django=django),
         # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
-        "websocket": AuthMiddlewareStack(URLRouter(channels)),
+        "websocket": CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels)))),
     }
 )

@@ -7,14 +7,14 @@ DomainError
   Unauthenticated       401  no key, or a wrong, revoked or expired one
   BudgetExhausted       402  what was allowed to be spent is spent
   Forbidden             403  known, but not allowed to do this
-  NotFound              404  no such row, or another tenant's: the answer is the same
+  NotFound              404  no such row, or another tenant's: the response is the same
   Conflict              409  the row is not in a state that allows this
     StaleLease          409  another runtime holds the session now
     SessionFailed       409  details carry the failure's code, cause and hint
   QuotaExceeded         429  the project has as many as it may have; details.limit
   RateLimited           429  too many requests in this window; details.retry_after_s
   SessionNotReady       503  ask again in a moment
-  StorageUnavailable    503  the object store does not answer
+  StorageUnavailable    503  the object store does not respond
     DiskFull            507  its disk is nearly full; refused before anything was written
 """
 
@@ -43,6 +43,10 @@ class InvalidRequest(DomainError):
 
 class UnknownBaseModel(InvalidRequest):
     code = ErrorCode.UNKNOWN_BASE_MODEL
+
+
+class ModelUnsupported(InvalidRequest):
+    code = ErrorCode.MODEL_UNSUPPORTED
 
 
 class DoesNotFit(InvalidRequest):

@@ -2,9 +2,26 @@
 
 from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord
-from console.scheduling.models import Drain, LeaderLease
-from console.sessions.models import ArchivePart, Checkpoint, Removal, RuntimeSpan, Session, Upload
-from console.users.models import ApiKey, KeptAnswer, Membership, Project, User
+from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance
+from console.sessions.models import (
+    ArchivePart,
+    Checkpoint,
+    Device,
+    EpisodePack,
+    EpisodeRecord,
+    Removal,
+    RuntimeSpan,
+    Session,
+    Upload,
+)
+from console.tinker.models import (
+    TinkerCheckpoint,
+    TinkerModel,
+    TinkerRuntime,
+    TinkerSampler,
+    TinkerSession,
+)
+from console.users.models import ApiKey, IdempotencyRecord, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
 
 __all__ = [
@@ -14,15 +31,25 @@ __all__ = [
     "AuditRecord",
     "Checkpoint",
     "Delivery",
+    "Device",
     "Drain",
+    "EpisodePack",
+    "EpisodeRecord",
     "EventRecord",
-    "KeptAnswer",
+    "IdempotencyRecord",
     "LeaderLease",
     "Membership",
     "Project",
     "Removal",
+    "RestartCount",
     "RuntimeSpan",
+    "ServerInstance",
     "Session",
+    "TinkerCheckpoint",
+    "TinkerModel",
+    "TinkerRuntime",
+    "TinkerSampler",
+    "TinkerSession",
     "Upload",
     "User",
     "Webhook",

@@ -7,18 +7,23 @@ TINKERSCRIPT_PORT       8000                       port that `manage.py up` list
 TINKERSCRIPT_PUBLIC_URL http://127.0.0.1:PORT      origin that browsers and clients use
 TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
 TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
-TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm; their settings: launchers/options.py
+TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm: see scheduling/launchers/options.py
 TINKERSCRIPT_RUNTIME_SERVER_URL http://127.0.0.1:PORT origin at which runtimes find the server
 TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
 TINKERSCRIPT_SECRET_KEY_PREVIOUS                   the one before it: what it signed is still taken
+TINKERSCRIPT_AUDIT_KEY  DATA/audit_key             makes the codes of the audit log; made once when not given
 TINKERSCRIPT_METRICS_TOKEN                         what Prometheus sends to read /metrics; without it: this machine only
 TINKERSCRIPT_DEBUG      0                          1: error pages with tracebacks, any folder is a base model
-TINKERSCRIPT_EMAIL_VERIFICATION optional           none, optional or mandatory
+TINKERSCRIPT_SIGN_UP    invited                    closed, invited, domains or open; open where PUBLIC_URL is loopback
+TINKERSCRIPT_SIGN_UP_DOMAINS                       with domains: example.org,lab.example.org
+TINKERSCRIPT_EMAIL_VERIFICATION mandatory          none, optional or mandatory; optional where PUBLIC_URL is loopback
+TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/limits.py
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
 TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
 TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, or one person
 TINKERSCRIPT_CHECKPOINT_DAYS 0                     days after which checkpoints that are not pinned go; 0: none go
+TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a session's logs go; 0: never
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
 REDIS_URL               (in memory)                channel layer and cache for more than one server process
@@ -27,13 +32,17 @@ S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET
 
 import secrets
 from pathlib import Path
+from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-from console.environment import read_int, read_models, read_text, read_url
-from console.mail import mail_settings
-from console.private_files import read_or_create
+from console.config.data_folder import data_folder_open
+from console.config.environment import read_int, read_models, read_text, read_url, unknown_refuse
+from console.config.limits import limits_read
+from console.config.mail import mail_settings
+from console.config.private_files import read_or_create
+from console.config.sign_up import sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -41,7 +50,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # -- This server --------------------------------------------------------------------------------------------------
 DATA = Path(read_text("TINKERSCRIPT_DATA", ".data")).expanduser().resolve()
-DATA.mkdir(mode=0o700, parents=True, exist_ok=True)
+data_folder_open(DATA, is_shared_volume=read_text("TINKERSCRIPT_LAUNCHER", "process") == "kubernetes")
 HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
 PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", schemes=("http", "https"))
@@ -60,10 +69,14 @@ else:
     if not _keys:
         raise ImproperlyConfigured(f"{SECRET_KEY_FILE} is empty: restore it from a backup.")
 SECRET_KEY, SECRET_KEY_FALLBACKS = _keys[0], [key for key in _keys[1:] if key]
+# Proves that the audit log was written here. Never rotated: entries of years ago are checked with it.
+AUDIT_KEY_FILE = DATA / "audit_key"
+AUDIT_KEY = read_text("TINKERSCRIPT_AUDIT_KEY", "") or read_or_create(AUDIT_KEY_FILE, lambda: secrets.token_urlsafe(64))
 # The relay hands requests to any host name that reaches it; cookies and CSRF are bound to PUBLIC_URL below.
 ALLOWED_HOSTS = ["*"]
 METRICS_TOKEN = read_text("TINKERSCRIPT_METRICS_TOKEN", "")
 
+LIMITS = limits_read(PUBLIC_URL)
 EXTRA_MODELS = read_models("TINKERSCRIPT_MODELS")
 MAX_RUNTIMES = read_int("TINKERSCRIPT_MAX_RUNTIMES", 1, low=1, high=1024)
 
@@ -72,7 +85,9 @@ LEASE_S = 15.0
 # A runtime that is alive but silent is left this long beyond its lease: a restarting server must not cost a session.
 SILENCE_GRACE_S = 30.0
 # Longest time without progress in each state. Loading reads weights and compiles; a step on a CPU takes minutes.
-PROGRESS_DEADLINES_S = {"provisioning": 120.0, "loading": 900.0, "ready": 900.0}
+# A runtime registers before it loads anything; the long one here is for a machine so busy that even that takes minutes.
+# One that finds no server gives up by itself, after ten minutes and with its reason in its log.
+PROGRESS_DEADLINES_S = {"provisioning": 900.0, "loading": 900.0, "ready": 900.0}
 # An end that was asked for: longest time without progress, and longest in all (a last checkpoint may be large).
 STOP_GRACE_S = 60.0
 STOP_DEADLINE_S = 1800.0
@@ -107,6 +122,8 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+CHANNEL_LAYERS: dict[str, dict[str, Any]]
+CACHES: dict[str, dict[str, Any]]
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))
 if REDIS_URL:
     CHANNEL_LAYERS = {
@@ -115,7 +132,7 @@ if REDIS_URL:
     CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
 else:
     CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-    # It counts failed sign-ins and requests: many entries, so that nobody can push their own count out.
+    # It counts failed sign-ins and requests: many entries, so that no caller can push their own count out.
     CACHES = {
         "default": {
             "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
@@ -137,13 +154,18 @@ INSTALLED_APPS = [
     "allauth.headless",
     "allauth.mfa",
     "allauth.usersessions",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "api",
     "console",
 ]
 MIDDLEWARE = [
-    "console.counting.count_requests",
+    "console.server.request_metrics.count_requests",
+    "console.server.security_headers.security_headers",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "console.users.sign_in_sessions.SignInMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -176,6 +198,12 @@ STATIC_URL = "/static/"
 WHITENOISE_ROOT = FRONTEND_DIST if FRONTEND_DIST.is_dir() else None
 WHITENOISE_USE_FINDERS = True
 
+
+def WHITENOISE_IMMUTABLE_FILE_TEST(path: str, url: str) -> bool:
+    """Vite names what it builds by its content: such a file never changes, and a browser may keep it for ever."""
+    return url.startswith("/assets/")
+
+
 # -- Who is calling -----------------------------------------------------------------------------------------------
 AUTH_USER_MODEL = "console.User"
 AUTHENTICATION_BACKENDS = [
@@ -190,18 +218,21 @@ AUTH_PASSWORD_VALIDATORS = [
 ACCOUNT_ADAPTER = "console.users.adapter.AccountAdapter"
 ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
-ACCOUNT_EMAIL_VERIFICATION = read_text(
-    "TINKERSCRIPT_EMAIL_VERIFICATION", "optional", among=("none", "optional", "mandatory")
-)
+SIGN_UP = sign_up_read(PUBLIC_URL)
+ACCOUNT_EMAIL_VERIFICATION = SIGN_UP.verification
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
-ACCOUNT_EMAIL_NOTIFICATIONS = True  # a changed password or second factor is told to whom it belongs
+ACCOUNT_EMAIL_NOTIFICATIONS = True  # mail the account's owner when a password or second factor changes
+ACCOUNT_RATE_LIMITS = {
+    "login_failed": "10/m/ip,5/300s/key",  # the key is account and network: console/users/networks.py
+    "login_elsewhere": "50/h/key",  # tries at one account from networks that it has not signed in from
+}
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"
 USERSESSIONS_ADAPTER = "console.users.adapter.SignInsAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "TinkerScript"
 MFA_TOTP_TOLERANCE = 1  # clocks of telephones are some seconds off
-# Nobody locks somebody else out of an address that they have not confirmed.
+# An address that its user did not confirm is not locked against its real owner.
 MFA_ALLOW_UNVERIFIED_EMAIL = ACCOUNT_EMAIL_VERIFICATION == "none"
 globals().update(mail_settings(read_text("TINKERSCRIPT_SMTP_URL", ""), name="TINKERSCRIPT_SMTP_URL"))
 DEFAULT_FROM_EMAIL = read_text("TINKERSCRIPT_MAIL_FROM", "tinkerscript@localhost")
@@ -215,16 +246,37 @@ HEADLESS_FRONTEND_URLS = {
 }
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 CHECKPOINT_DAYS = read_int("TINKERSCRIPT_CHECKPOINT_DAYS", 0, low=0, high=36_500)  # 0: no limit
+RECORD_DAYS = read_int("TINKERSCRIPT_RECORD_DAYS", 400, low=0, high=36_500)  # 0: no limit
 RATE_LIMIT_PER_MINUTE = read_int("TINKERSCRIPT_RATE_LIMIT", 6000, low=60, high=1_000_000)
 WEBHOOKS_PRIVATE = read_text("TINKERSCRIPT_WEBHOOKS_PRIVATE", "0", among=("0", "1")) == "1"
+SESSION_ENGINE = "console.users.sign_in_sessions"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = PUBLIC_URL.startswith("https://")
+
+# -- REST: what each endpoint does is in api/rest -------------------------------------------------------------------
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "api.rest.authentication.KeyAuthentication",
+        "api.rest.authentication.CookieAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "EXCEPTION_HANDLER": "api.rest.errors.exception_handler",
+    "URL_FORMAT_OVERRIDE": None,  # `format` is no parameter of ours: the Accept header chooses
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "TinkerScript",
+    "DESCRIPTION": "Full-weight reinforcement learning of language models, as a service.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "COMPONENT_SPLIT_PATCH": False,
+    "POSTPROCESSING_HOOKS": [],
+}
 
 # -- Logs ---------------------------------------------------------------------------------------------------------
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "console.logs.JsonFormatter"}},
-    "filters": {"expected_refusals": {"()": "console.logs.ExpectedRefusals"}},
+    "formatters": {"json": {"()": "console.server.logs.JsonFormatter"}},
+    "filters": {"expected_refusals": {"()": "console.server.logs.ExpectedRefusals"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
@@ -235,3 +287,5 @@ LOGGING = {
         "boto3": {"level": "WARNING"},
     },
 }
+
+unknown_refuse()

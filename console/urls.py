@@ -11,7 +11,7 @@ urlpatterns = [
     path("", include(api_urls)),
 ]
 
-handler400 = "api.errors.bad_request"
-handler403 = "api.errors.forbidden"
-handler404 = "api.errors.not_found"
-handler500 = "api.errors.internal"
+handler400 = "api.rest.errors.bad_request"
+handler403 = "api.rest.errors.forbidden"
+handler404 = "api.rest.errors.not_found"
+handler500 = "api.rest.errors.internal"

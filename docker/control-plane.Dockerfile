@@ -17,7 +17,7 @@ ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_
 WORKDIR /app
 COPY requirements/constraints.txt requirements/server.txt requirements/launchers.txt requirements/
 RUN python3 -m pip install -c requirements/constraints.txt -r requirements/server.txt -r requirements/launchers.txt
-COPY manage.py openapi.json pyproject.toml ./
+COPY manage.py openapi.json pyproject.toml README.md LICENSE ./
 COPY docker/*.sh docker/
 COPY sdk sdk
 COPY api api
@@ -28,4 +28,4 @@ ENV PYTHONPATH=/app:/app/sdk DJANGO_SETTINGS_MODULE=console.settings TINKERSCRIP
 RUN install -d -o 10001 -g 10001 -m 0700 /data
 USER 10001:10001
 EXPOSE 8000
-CMD ["python3", "-m", "console.serve"]
+CMD ["python3", "-m", "console.server.uvicorn"]

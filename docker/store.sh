@@ -1,13 +1,10 @@
 #!/bin/sh
 # SeaweedFS as the S3 server of compose.yaml: S3_ACCESS_KEY and S3_SECRET_KEY are the one identity that it knows.
-# Port 8333 is S3. Its other ports ask for tokens that are signed with keys of this start.
+# Port 8333 is S3. Its other ports ask for a certificate, whose key is in FOLDER, and for tokens of this start.
 set -eu
-cd "${1:?usage: store.sh FOLDER}"
-random() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
-for name in SIGNING SIGNING_READ FILER_SIGNING FILER_SIGNING_READ; do
-  export "WEED_JWT_${name}_KEY=$(random)"
-done
 umask 077
+cd "${1:?usage: store.sh FOLDER}"
+PYTHONPATH=/app python3 -m console.object_store.weed_security .
 cat >identities.json <<JSON
 {"identities": [{"name": "console", "actions": ["Admin", "Read", "Write", "List", "Tagging"],
   "credentials": [{"accessKey": "${S3_ACCESS_KEY:?}", "secretKey": "${S3_SECRET_KEY:?}"}]}]}

@@ -15,5 +15,6 @@ export default defineConfig({
       "/ws": { target: server, ws: true },
     },
   },
-  test: { environment: "node", include: ["src/**/*.test.ts", "scripts/**/*.test.ts"] },
+  // One of them runs the generator of types, which takes seconds on a busy machine.
+  test: { environment: "node", include: ["src/**/*.test.ts", "scripts/**/*.test.ts"], testTimeout: 60_000 },
 });

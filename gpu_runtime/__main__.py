@@ -3,28 +3,29 @@
 import asyncio
 import faulthandler
 import logging
+import os
 import signal
 import sys
 
 from .config import config_load
 from .errors import RuntimeFault
+from .start import start
 
 
 def main() -> int:
-    """Run one session. The exit code says how it ended: 0 as asked, 1 by a fault (the reconciler starts it again)."""
+    """Run one session. Exit code: 0 as asked, 1 by a fault (the reconciler starts it again)."""
+    os.umask(0o077)  # weights, episodes and logs are the user's of this process, whatever its launcher left us
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     faulthandler.enable()  # a crash in C leaves a stack in the log
-    faulthandler.register(signal.SIGUSR1)  # so does this signal, until the watchdog gives the stacks a file
     config = config_load()
-    from .run import run  # after the lease has left the environment; it imports torch
 
     async def until_terminated() -> None:
         # SIGTERM unwinds like any other end, so that the engine and the ranks are closed on the way out.
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        await run(config, hard_exit=True)
+        await start(config, hard_exit=True)
 
     try:
         asyncio.run(until_terminated())

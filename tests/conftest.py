@@ -1,69 +1,122 @@
-"""People, keys and real object stores for every test that asks for them."""
+"""People, keys and real object stores for every test that asks for them.
 
+What fixtures need of the server is imported where they need it: most tests of the client and of the runtime need none,
+and start a second sooner.
+"""
+
+import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-import factories
 import pytest
-import swift_server
 from asgiref.sync import SyncToAsync
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connections
+from django.http import HttpRequest
 from django.test import Client, override_settings
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
-from console.sessions import embedded_s3 as server
-from console.sessions import storage
-from console.users.models import Project, User
-from tinkerscript.wire.account import Role
+from support import migrated_database
+
+if TYPE_CHECKING:
+    from console.object_store.client import Store
+    from console.users.models import Project, User
 
 
-@pytest.fixture(scope="session", autouse=True)
-def bundled_model() -> None:
-    """The catalogue looks for a folder; what is in it matters to runtimes only."""
-    (settings.DATA / "models" / factories.BASE_MODEL).mkdir(parents=True, exist_ok=True)
+def _login_cookies(self: Client, request: HttpRequest) -> None:
+    """Django's own puts the key of the row into the cookie, which is not what a browser has here."""
+    self.cookies[settings.SESSION_COOKIE_NAME] = request.session.cookie
+
+
+Client._set_login_cookies = _login_cookies  # noqa: SLF001 - Django has no hook here
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hypothesis's plug-in loads the library, 1.4 s, for its part of the summary, also where no test has used it."""
+    plugins = session.config.pluginmanager
+    if "hypothesis" not in sys.modules and (plugin := plugins.get_plugin("hypothesispytest")) is not None:
+        plugins.unregister(plugin)
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """The test database, which PostgreSQL drops only once nobody uses it: asgiref's thread outlives its last test."""
+def django_db_keepdb() -> bool:
+    """Whether pytest-django leaves a database that is there as it is: ours has its migrations already."""
+    return migrated_database.is_possible()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_keepdb: bool, request: pytest.FixtureRequest) -> None:
+    """What pytest-django calls before it makes the database."""
+    if django_db_keepdb:
+        migrated_database.kept_take(request.config.cache.mkdir("database"))
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(
+    django_db_setup: None,
+    django_db_keepdb: bool,
+    django_db_blocker: DjangoDbBlocker,
+    request: pytest.FixtureRequest,
+) -> Iterator[None]:
+    """The test database, of which asgiref's thread has a connection until the last test has ended."""
+    if django_db_keepdb:
+        with django_db_blocker.unblock():
+            migrated_database.kept_write(request.config.cache.mkdir("database"))
     yield
-    SyncToAsync.single_thread_executor.submit(connections.close_all).result(10)
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result(10)  # PostgreSQL drops none that is in use
+    if django_db_keepdb:  # else pytest-django drops the database, and closes what it has open
+        with django_db_blocker.unblock():
+            connections.close_all()
 
 
 @pytest.fixture
-def alice(db: None) -> User:
+def alice(db: None) -> "User":
     """The owner of ``project``."""
+    from support import factories
+
     return factories.user_make("alice")
 
 
 @pytest.fixture
-def bob(db: None) -> User:
+def bob(db: None) -> "User":
     """An outsider: he has a project of his own and no part in alice's."""
+    from support import factories
+
     return factories.user_make("bob")
 
 
 @pytest.fixture
-def project(alice: User) -> Project:
+def project(alice: "User") -> "Project":
     """Alice's project."""
+    from console.users.models import Project
+
     return Project.objects.get(memberships__user=alice)
 
 
 @pytest.fixture
-def member(project: Project) -> User:
-    """Somebody who works in alice's project."""
+def member(project: "Project") -> "User":
+    """A member of alice's project."""
+    from support import factories
+    from tinkerscript.wire.account import Role
+
     return factories.member_make(project, "mia", Role.MEMBER)
 
 
 @pytest.fixture
-def api_key(project: Project, alice: User) -> str:
+def api_key(project: "Project", alice: "User") -> str:
     """The secret of a key of alice's, for everything but admin."""
+    from support import factories
+
     return factories.key_make(project, alice)
 
 
 @pytest.fixture
-def outsider_key(bob: User) -> str:
+def outsider_key(bob: "User") -> str:
     """The secret of a key of bob's, for his own project."""
+    from console.users.models import Project
+    from support import factories
+
     return factories.key_make(Project.objects.get(memberships__user=bob), bob)
 
 
@@ -76,31 +129,39 @@ def client_for() -> Callable[[str], Client]:
 @pytest.fixture(scope="session")
 def embedded_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A real SeaweedFS with an empty bucket; its address."""
+    from console.object_store import client as object_store
+    from console.object_store import seaweedfs
+
     with (tmp_path_factory.mktemp("s3") / "weed.log").open("wb") as log:
         try:
-            process = server.start(settings.DATA, log=log.fileno())
-        except server.WeedMissing as error:
+            process = seaweedfs.start(settings.DATA, log=log.fileno())
+        except seaweedfs.WeedMissing as error:
             pytest.skip(str(error))
         try:
-            storage.ready_wait(timeout_s=60, stopped=lambda: process.poll() is not None)
-            yield storage.store_get().endpoint_url
+            object_store.ready_wait(timeout_s=60, stopped=lambda: process.poll() is not None)
+            yield object_store.store_get().endpoint_url
         finally:
             process.kill()  # asked to end it takes seconds, and its data goes with the tests
             process.wait(10)
 
 
 @pytest.fixture(scope="session")
-def swift_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[storage.Store]:
+def swift_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Store"]:
     """A real OpenStack Swift with an empty bucket."""
+    from console.object_store import client as object_store
+    from support import swift_server
+
     with swift_server.swift(tmp_path_factory.mktemp("swift")) as store:
         with override_settings(**swift_server.settings_of(store)):
-            storage.ready_wait(timeout_s=swift_server.START_S)
+            object_store.ready_wait(timeout_s=swift_server.START_S)
         yield store
 
 
 @pytest.fixture(params=["seaweedfs", "swift"])
 def s3(request: pytest.FixtureRequest, settings: Settings) -> str:
     """The address of a real store, which the settings name: the test runs once with each of two."""
+    from support import swift_server
+
     if request.param == "seaweedfs":
         return request.getfixturevalue("embedded_s3")
     store = request.getfixturevalue("swift_store")

@@ -10,6 +10,7 @@ from pathlib import Path
 _database, _redis = (os.environ.get(name, "") for name in ("TEST_DATABASE_URL", "TEST_REDIS_URL"))
 _data = Path(tempfile.mkdtemp(prefix="tinkerscript-tests-"))
 atexit.register(shutil.rmtree, _data, ignore_errors=True)
+(_data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)  # the catalogue looks for a folder, runtimes into it
 for _name in [name for name in os.environ if name.startswith(("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL"))]:
     del os.environ[_name]
 os.environ["TINKERSCRIPT_DATA"] = str(_data)

@@ -2,50 +2,78 @@
 
 The quick tests of the parts compute and wait by turns, those of the whole loop (tests/e2e) mostly wait for servers,
 clocks and browsers, and those with the real engine and trainer take what is left of the machine: one after the other
-they would take nearly twice as long. Ends with the first exit status that is not 0, in this order.
+they would take nearly twice as long. The last lines say what was skipped and why, and the sum of all parts. The exit
+status is the first one that is not 0, in this order. What needs no server is in tests/checks.py, which goes first.
 """
 
 import os
 import subprocess
 import sys
 import tempfile
-from typing import BinaryIO
+import xml.etree.ElementTree as ET
+from collections import Counter
+from pathlib import Path
 
 # Title, pytest's own choice of tests, and niceness: deadlines of the quick tests are in seconds.
 PARTS = [
-    ("The parts", ["-m", "not engine", "--ignore=tests/e2e"], 0),
+    ("The parts", ["-m", "not engine", "--ignore=tests/e2e", "--ignore=tests/architecture"], 0),
     ("The whole loop", ["-m", "not engine", "tests/e2e"], 0),
     ("The real engine and trainer", ["-m", "engine"], 15),
 ]
 
 
 def main(arguments: list[str]) -> int:
-    with tempfile.TemporaryFile() as second, tempfile.TemporaryFile() as third:
-        outputs: list[BinaryIO | None] = [None, second, third]
-        running = [start([*chosen, *arguments], nice, to) for (_, chosen, nice), to in zip(PARTS, outputs, strict=True)]
+    with tempfile.TemporaryDirectory() as folder:
+        reports = [Path(folder) / f"{index}.xml" for index in range(len(PARTS))]
+        outputs = [None, *(report.with_suffix(".log") for report in reports[1:])]
+        running = [
+            start([*chosen, f"--junitxml={report}", *arguments], nice, output)
+            for (_, chosen, nice), report, output in zip(PARTS, reports, outputs, strict=True)
+        ]
         try:
             for (title, _, _), process, output in zip(PARTS, running, outputs, strict=True):
                 process.wait()
                 if output is not None:
-                    tell(title, output)
+                    print(f"\n{title}:\n{output.read_text(errors='replace')}", flush=True)
         except KeyboardInterrupt:
             for process in running:
                 process.wait()  # they were interrupted too, and end what they have started
             return 130
+        print(summary(reports), flush=True)
     return next((process.returncode for process in running if process.returncode), 0)
 
 
-def start(arguments: list[str], nice: int, output: BinaryIO | None) -> subprocess.Popen[bytes]:
-    """A pytest of its own; what it says goes to ``output``, else to the terminal as it comes."""
+def start(arguments: list[str], nice: int, output: Path | None) -> subprocess.Popen[bytes]:
+    """A pytest of its own; what it prints goes to the file ``output``, else to the terminal as it comes."""
     command = [sys.executable, "-m", "pytest", *arguments]
-    return subprocess.Popen(command, stdout=output, stderr=output, preexec_fn=lambda: os.nice(nice))
+    if output is None:
+        return subprocess.Popen(command, preexec_fn=lambda: os.nice(nice))
+    with output.open("wb") as file:
+        return subprocess.Popen(command, stdout=file, stderr=file, preexec_fn=lambda: os.nice(nice))
 
 
-def tell(title: str, output: BinaryIO) -> None:
-    print(f"\n{title}:", flush=True)
-    output.seek(0)
-    sys.stdout.buffer.write(output.read())
-    sys.stdout.flush()
+def summary(reports: list[Path]) -> str:
+    """Each reason for which tests were skipped with their number, then the sum over all parts.
+
+    ``reports`` are pytest's JUnit files; a part that died before it wrote one is named.
+    """
+    passed = failed = 0
+    skipped: Counter[str] = Counter()
+    lines = []
+    for (title, _, _), report in zip(PARTS, reports, strict=True):
+        if not report.exists():
+            lines.append(f"{title}: ended without a report")
+            continue
+        for case in ET.parse(report).iter("testcase"):
+            reason = case.find("skipped")
+            if reason is not None:
+                skipped[reason.get("message") or "no reason given"] += 1
+            elif case.find("failure") is not None or case.find("error") is not None:
+                failed += 1
+            else:
+                passed += 1
+    lines += [f"skipped {count:4}: {reason}" for reason, count in skipped.most_common()]
+    return "\n".join(["", *lines, f"{passed} passed, {failed} failed, {skipped.total()} skipped"])
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """The caller and their API keys."""
 
-from django.http import HttpRequest
-from ninja import Query
-
 from api.presenters import account_view, key_created, key_list_view, sign_in_view
-from console.sessions.usage import spent_by_key
+from api.rest.requests import ApiRequest
+from api.views.queries import LimitQuery
+from console.sessions.limits.usage import spent_by_key
 from console.users import keys, sign_ins
 from console.users.members import invitation_list
 from console.users.selectors import key_list as keys_of
@@ -12,7 +11,7 @@ from console.users.selectors import project_list
 from tinkerscript.wire.account import AccountView, KeyCreate, KeyCreated, KeyList, SignInList
 
 
-def account_get(request: HttpRequest) -> AccountView:
+def account_get(request: ApiRequest) -> AccountView:
     """Who is calling, and their projects; a key knows only its own."""
     user, key = request.auth.user, request.auth.key
     memberships = project_list(user=user)
@@ -21,24 +20,24 @@ def account_get(request: HttpRequest) -> AccountView:
     return account_view(user, memberships, invitation_list(user=user))
 
 
-def sign_in_list(request: HttpRequest, limit: int = Query(50, ge=1, le=200)) -> SignInList:
+def sign_in_list(request: ApiRequest, query: LimitQuery) -> SignInList:
     """The caller's own sign-ins, refused ones, and changes of password and second factor."""
-    records = sign_ins.sign_in_list(user=request.auth.user, limit=limit)
+    records = sign_ins.sign_in_list(user=request.auth.user, limit=query.limit)
     return SignInList(items=[sign_in_view(record) for record in records])
 
 
-def key_list(request: HttpRequest) -> KeyList:
+def key_list(request: ApiRequest) -> KeyList:
     """The project's API keys."""
     project = request.auth.project
     return key_list_view(keys_of(project=project), spent_by_key(project=project))
 
 
-def key_create(request: HttpRequest, body: KeyCreate) -> KeyCreated:
-    """Make an API key; its secret is in this answer and nowhere else."""
+def key_create(request: ApiRequest, body: KeyCreate) -> KeyCreated:
+    """Make an API key; its secret is in this response and nowhere else."""
     key, secret = keys.key_create(project=request.auth.project, user=request.auth.user, **dict(body))
     return key_created(key, secret)
 
 
-def key_revoke(request: HttpRequest, key_id: str) -> None:
+def key_revoke(request: ApiRequest, key_id: str) -> None:
     """End an API key."""
     keys.key_revoke(project=request.auth.project, user=request.auth.user, key_id=key_id)

@@ -1,9 +1,8 @@
 """Checkpoints of a session."""
 
-from django.http import HttpRequest
-
 from api.presenters import checkpoint_view
-from console.sessions import checkpoints, removal, retention
+from api.rest.requests import ApiRequest
+from console.sessions.checkpoints import checkpoints, removal, retention
 from tinkerscript.wire.checkpoints import (
     CheckpointCreate,
     CheckpointDownload,
@@ -13,20 +12,20 @@ from tinkerscript.wire.checkpoints import (
 )
 
 
-def checkpoint_create(request: HttpRequest, session_id: str, body: CheckpointCreate) -> CheckpointView:
+def checkpoint_create(request: ApiRequest, session_id: str, body: CheckpointCreate) -> CheckpointView:
     """Ask the session's runtime to write a checkpoint; read it again until it is committed."""
     return checkpoint_view(
         checkpoints.checkpoint_request(project=request.auth.project, session_id=session_id, kind=body.kind)
     )
 
 
-def checkpoint_list(request: HttpRequest, session_id: str) -> CheckpointList:
+def checkpoint_list(request: ApiRequest, session_id: str) -> CheckpointList:
     """The session's checkpoints, newest first."""
     rows = checkpoints.checkpoint_list(project=request.auth.project, session_id=session_id)
     return CheckpointList(items=[checkpoint_view(row) for row in rows])
 
 
-def checkpoint_get(request: HttpRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
+def checkpoint_get(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointView:
     """One checkpoint."""
     return checkpoint_view(
         checkpoints.checkpoint_get(project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id)
@@ -34,19 +33,19 @@ def checkpoint_get(request: HttpRequest, session_id: str, checkpoint_id: str) ->
 
 
 def checkpoint_update(
-    request: HttpRequest, session_id: str, checkpoint_id: str, body: CheckpointUpdate
+    request: ApiRequest, session_id: str, checkpoint_id: str, body: CheckpointUpdate
 ) -> CheckpointView:
     """Pin a checkpoint, so that it is kept whatever its age, or let it go."""
     ids = {"session_id": session_id, "checkpoint_id": checkpoint_id}
     return checkpoint_view(retention.checkpoint_pin(project=request.auth.project, pinned=body.pinned, **ids))
 
 
-def checkpoint_delete(request: HttpRequest, session_id: str, checkpoint_id: str) -> None:
+def checkpoint_delete(request: ApiRequest, session_id: str, checkpoint_id: str) -> None:
     """Remove a checkpoint."""
     removal.checkpoint_delete(project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id)
 
 
-def checkpoint_download(request: HttpRequest, session_id: str, checkpoint_id: str) -> CheckpointDownload:
+def checkpoint_download(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointDownload:
     """Presigned URLs of a committed checkpoint's files."""
     return checkpoints.checkpoint_download(
         project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id

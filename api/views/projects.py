@@ -1,12 +1,11 @@
 """Projects, their members, and what they used."""
 
-from django.http import HttpRequest
-from ninja import Query
-
 from api.presenters import member_view, project_view, usage_list_view
+from api.rest.requests import ApiRequest
+from api.views.queries import PageQuery
 from console.errors import NotFound
-from console.sessions.quotas import quotas_get
-from console.sessions.usage import usage_list as used
+from console.sessions.limits.quotas import quotas_get
+from console.sessions.limits.usage import usage_list as used
 from console.users import members, services
 from console.users.selectors import project_list as projects_of
 from console.users.selectors import role_get
@@ -23,7 +22,7 @@ from tinkerscript.wire.projects import (
 )
 
 
-def project_list(request: HttpRequest) -> ProjectList:
+def project_list(request: ApiRequest) -> ProjectList:
     """The projects that the caller is in; a key knows only its own."""
     memberships = projects_of(user=request.auth.user)
     if request.auth.key:
@@ -31,13 +30,13 @@ def project_list(request: HttpRequest) -> ProjectList:
     return ProjectList(items=[project_view(membership.project, membership.role) for membership in memberships])
 
 
-def project_create(request: HttpRequest, body: ProjectCreate) -> ProjectView:
+def project_create(request: ApiRequest, body: ProjectCreate) -> ProjectView:
     """Make a project; its maker owns it."""
     project = services.project_create(user=request.auth.user, name=body.name)
     return project_view(project, role_get(user=request.auth.user, project=project))
 
 
-def project_rename(request: HttpRequest, project_id: str, body: ProjectUpdate) -> ProjectView:
+def project_rename(request: ApiRequest, project_id: str, body: ProjectUpdate) -> ProjectView:
     """Give the project another name."""
     if project_id != request.auth.project.id:  # a key's project is its own; a person's is the one of the path
         raise NotFound("There is no such project, or you are not in it.")
@@ -45,40 +44,41 @@ def project_rename(request: HttpRequest, project_id: str, body: ProjectUpdate) -
     return project_view(project, role_get(user=request.auth.user, project=project))
 
 
-def member_list(request: HttpRequest) -> MemberList:
+def member_list(request: ApiRequest) -> MemberList:
     """Who works in the project, and who is invited to."""
     return MemberList(items=[member_view(member) for member in members.member_list(project=request.auth.project)])
 
 
-def member_invite(request: HttpRequest, body: MemberInvite) -> MemberView:
+def member_invite(request: ApiRequest, body: MemberInvite) -> MemberView:
     """Invite an address to the project; they become a member by accepting."""
-    project, by = request.auth.project, request.auth.user.email
+    project, by = request.auth.project, request.auth.user
     return member_view(members.member_invite(project=project, email=body.email, role=body.role, by=by))
 
 
-def member_update(request: HttpRequest, member_id: str, body: MemberUpdate) -> MemberView:
+def member_update(request: ApiRequest, member_id: str, body: MemberUpdate) -> MemberView:
     """Change a member's role; the last owner stays one."""
     project = request.auth.project
     return member_view(members.member_role_set(project=project, member_id=member_id, role=body.role))
 
 
-def member_remove(request: HttpRequest, member_id: str) -> None:
+def member_remove(request: ApiRequest, member_id: str) -> None:
     """Remove a member, withdraw an invitation, or leave; the last owner cannot."""
     members.member_remove(project=request.auth.project, user=request.auth.user, member_id=member_id)
 
 
-def invitation_accept(request: HttpRequest, member_id: str) -> ProjectView:
+def invitation_accept(request: ApiRequest, member_id: str) -> ProjectView:
     """Become a member of the project that one is invited to."""
     member = members.invitation_accept(user=request.auth.user, member_id=member_id)
     return project_view(member.project, member.role)
 
 
-def invitation_decline(request: HttpRequest, member_id: str) -> None:
+def invitation_decline(request: ApiRequest, member_id: str) -> None:
     """Do away with an invitation."""
     members.invitation_decline(user=request.auth.user, member_id=member_id)
 
 
-def usage_list(request: HttpRequest, cursor: str | None = None, limit: int = Query(50, ge=1, le=200)) -> UsageList:
+def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
     """What each session of the project used, newest first, all of them together, and what the project has now."""
     project = request.auth.project
-    return usage_list_view(*used(project=project, cursor=cursor, limit=limit), quotas=quotas_get(project=project))
+    page = used(project=project, cursor=query.cursor, limit=query.limit)
+    return usage_list_view(*page, quotas=quotas_get(project=project))

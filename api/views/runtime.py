@@ -1,8 +1,9 @@
-"""What a runtime says, under its lease. ``request.auth`` is its session."""
+"""Requests of a runtime, under its lease. ``request.auth`` is its session."""
 
-from django.http import HttpRequest
-
-from console.sessions import leases, uploads
+from api.rest.requests import LeaseRequest
+from console.sessions.runtime import episode_reports, leases, uploads
+from console.tinker.checkpoints import named_checkpoint_open as open_named
+from tinkerscript.wire.reading.trajectories import EpisodeRows
 from tinkerscript.wire.runtime import (
     Assignment,
     FailureReport,
@@ -12,35 +13,46 @@ from tinkerscript.wire.runtime import (
     UploadCommit,
     UploadCommitted,
     UploadOpen,
-    UploadPlan,
+    UploadTargets,
 )
+from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen
 
 
-def runtime_register(request: HttpRequest) -> Assignment:
+def runtime_register(request: LeaseRequest) -> Assignment:
     """A runtime's first word: what am I to do?"""
     return leases.runtime_register(session=request.auth)
 
 
-def runtime_heartbeat(request: HttpRequest, body: RuntimeState) -> Orders:
-    """Renew the lease, say how it goes, be told what is wanted."""
+def runtime_heartbeat(request: LeaseRequest, body: RuntimeState) -> Orders:
+    """Renew the lease, report status and progress, get the current orders."""
     return leases.runtime_heartbeat(session=request.auth, body=body)
 
 
-def runtime_report(request: HttpRequest, body: Report) -> None:
+def runtime_report(request: LeaseRequest, body: Report) -> None:
     """Add entries to the session's record."""
     leases.runtime_report(session=request.auth, body=body)
 
 
-def runtime_fail(request: HttpRequest, body: FailureReport) -> None:
+def runtime_episodes(request: LeaseRequest, body: EpisodeRows) -> None:
+    """Say what became of episodes."""
+    episode_reports.rows_save(session=request.auth, body=body)
+
+
+def runtime_fail(request: LeaseRequest, body: FailureReport) -> None:
     """Give up, with a cause."""
     leases.runtime_fail(session=request.auth, body=body)
 
 
-def upload_open(request: HttpRequest, body: UploadOpen) -> UploadPlan:
+def upload_open(request: LeaseRequest, body: UploadOpen) -> UploadTargets:
     """Get presigned URLs to write to."""
-    return uploads.upload_open(session=request.auth, body=body)
+    return uploads.upload_open(session=request.auth, body=body.root)
 
 
-def upload_commit(request: HttpRequest, upload_id: str, body: UploadCommit) -> UploadCommitted:
+def upload_commit(request: LeaseRequest, upload_id: str, body: UploadCommit) -> UploadCommitted:
     """Publish what was written."""
     return uploads.upload_commit(session=request.auth, upload_id=upload_id, body=body)
+
+
+def named_checkpoint_open(request: LeaseRequest, body: NamedCheckpointOpen) -> NamedCheckpoint:
+    """Store what a Tinker client gave a name."""
+    return open_named(session=request.auth, body=body)

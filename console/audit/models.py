@@ -1,12 +1,14 @@
 """The audit log: rows that are only ever added, each bound to the one before it by a hash."""
 
+from typing import Any
+
 from django.db import models
 
 from console.errors import Conflict
 
 
-class AuditQuerySet(models.QuerySet):
-    """Adds and reads."""
+class AuditQuerySet(models.QuerySet["AuditRecord"]):
+    """A queryset that can add and read, and refuses to change or delete."""
 
     def update(self, **fields: object) -> int:
         raise Conflict("The audit log is only added to.")
@@ -27,13 +29,14 @@ class AuditRecord(models.Model):
     content = models.TextField()
     previous_sha256 = models.CharField(max_length=64, blank=True)
     sha256 = models.CharField(max_length=64)
+    mac = models.CharField(max_length=64, blank=True, default="")  # console.audit.mac: its key is not in the database
 
     objects = AuditQuerySet.as_manager()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project_id", "number"], name="audit_chain")]
 
-    def save(self, *args: object, **kwargs: object) -> None:
+    def save(self, *args: Any, **kwargs: Any) -> None:
         if not self._state.adding:
             raise Conflict("The audit log is only added to.")
         super().save(*args, **kwargs)
@@ -48,3 +51,4 @@ class AuditHead(models.Model):
     project_id = models.CharField(primary_key=True, max_length=40)
     number = models.PositiveBigIntegerField(default=0)
     sha256 = models.CharField(max_length=64, blank=True)
+    mac = models.CharField(max_length=64, blank=True, default="")

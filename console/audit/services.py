@@ -2,21 +2,32 @@
 
     sha256(n) = SHA-256(sha256(n - 1) + "\\n" + content(n)),   sha256(0) = ""
 
-``content`` is JSON with sorted keys and no spaces, so that whoever has an export can check it without us.
+Each entry, and the head of each log, has a code besides that only this server can make (console.audit.mac).
+``content`` is JSON with sorted keys and no spaces, so that anyone with an export can check it without this server.
 """
 
 import hashlib
+import hmac
 import json
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from console.audit.mac import entry_mac, head_mac
 from console.audit.models import AuditHead, AuditRecord
 
-DETAILS_MAX_BYTES = 4000
+MAX_DETAILS_BYTES = 4000
+
+
+class Place(TypedDict):
+    """Which entry, or end, a code is of."""
+
+    project_id: str
+    number: int
+    sha256: str
 
 
 def audit_record(
@@ -29,8 +40,8 @@ def audit_record(
     key_id: str | None = None,
     request_id: str = "",
 ) -> AuditRecord:
-    """Add an entry, in the transaction of what it tells of: the one is not there without the other."""
-    if len(_canonical(details or {}).encode()) > DETAILS_MAX_BYTES:
+    """Add an entry, in the transaction of what it records: neither is committed without the other."""
+    if len(_canonical(details or {}).encode()) > MAX_DETAILS_BYTES:
         details = {"too_long": True}
     with transaction.atomic():
         AuditHead.objects.get_or_create(project_id=project_id)
@@ -48,14 +59,17 @@ def audit_record(
                 "request_id": request_id,
             }
         )
+        number, sha256 = head.number + 1, link(head.sha256, content)
         record = AuditRecord.objects.create(
             project_id=project_id,
-            number=head.number + 1,
+            number=number,
             content=content,
             previous_sha256=head.sha256,
-            sha256=link(head.sha256, content),
+            sha256=sha256,
+            mac=entry_mac(project_id=project_id, number=number, sha256=sha256),
         )
-        head.number, head.sha256 = record.number, record.sha256
+        head.number, head.sha256 = number, sha256
+        head.mac = head_mac(project_id=project_id, number=number, sha256=sha256)
         head.save()
     return record
 
@@ -94,10 +108,14 @@ def chain_verify(*, project_id: str) -> Iterator[str]:
             yield f"{project_id}: entry {record.number} was altered"
         elif not _is_its_own(record):
             yield f"{project_id}: entry {record.number} was moved here from elsewhere"
+        elif not hmac.compare_digest(record.mac, entry_mac(**_place(record))):
+            yield f"{project_id}: entry {record.number} was not written by this server"
         number, sha256 = record.number, record.sha256
     head = AuditHead.objects.filter(project_id=project_id).first()
     if (head.number, head.sha256) != (number, sha256) if head else number > 0:
         yield f"{project_id}: the log ends at entry {number}, but {head.number if head else 0} were written"
+    elif head and head.number and not hmac.compare_digest(head.mac, head_mac(**_place(head))):
+        yield f"{project_id}: that the log ends at entry {number} was not written by this server"
 
 
 def chains() -> list[str]:
@@ -109,6 +127,10 @@ def chains() -> list[str]:
 def link(previous_sha256: str, content: str) -> str:
     """The hash of an entry."""
     return hashlib.sha256(f"{previous_sha256}\n{content}".encode()).hexdigest()
+
+
+def _place(row: AuditRecord | AuditHead) -> Place:
+    return {"project_id": row.project_id, "number": row.number, "sha256": row.sha256}
 
 
 def _is_its_own(record: AuditRecord) -> bool:

@@ -3,23 +3,24 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
 
-from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, Unauthenticated
+from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated
 from console.live.hub import follow
-from console.logs import logs_bind
-from console.metrics import WEBSOCKET_CLIENTS
+from console.live.watchers import credential_of, watchers
+from console.server.logs import logs_bind
+from console.server.metrics import WEBSOCKET_CLIENTS
 
 PAGE = 200
-ALLOWED_S = 5.0  # for so long a watcher is told more without being looked at again
+RECHECK_S = 0.75  # how often a watcher's permission is checked, with events or without: it ends within a second
 CLOSE_BROKEN = 1011
 CURSOR_DIGITS = 18
-CLOSE_CODES = {InvalidRequest: 4400, Unauthenticated: 4401, Forbidden: 4403, NotFound: 4404}
+CLOSE_CODES = {InvalidRequest: 4400, Unauthenticated: 4401, Forbidden: 4403, NotFound: 4404, RateLimited: 4429}
 
 logger = logging.getLogger(__name__)
 
@@ -27,16 +28,17 @@ logger = logging.getLogger(__name__)
 class LiveConsumer(AsyncWebsocketConsumer):
     """One watcher. ``allow(scope, session_id)`` raises a DomainError when this client may not watch that session.
 
-    A refusal is sent after the handshake, as a close code that a browser shows to its page: 4400, 4401, 4403 or 4404.
+    A refusal is sent after the handshake, as a close code that a browser shows its page: 4400, 4401, 4403, 4404, 4429.
     ``send`` waits while the client does not take what it was sent; what is new meanwhile comes as one page.
     """
 
     channel_layer_alias = ""  # none for each client: the hub listens once for all who watch a session
 
-    def __init__(self, *, allow: Callable[[dict, str], Awaitable[None]]) -> None:
+    def __init__(self, *, allow: Callable[[Mapping[str, Any], str], Awaitable[None]]) -> None:
         super().__init__()
         self.allow = allow
         self.sender: asyncio.Task[None] | None = None
+        self.credential: bytes | None = None  # what is counted of it, until it goes
 
     async def connect(self) -> None:
         await self.accept()
@@ -44,8 +46,12 @@ class LiveConsumer(AsyncWebsocketConsumer):
         logs_bind(session_id=session_id)
         try:
             after = _after(self.scope["query_string"])
+            credential = credential_of(self.scope)
+            watchers.enter(credential)
+            self.credential = credential
             await self.allow(self.scope, session_id)
         except DomainError as error:
+            self._leave()
             await self.close(code=CLOSE_CODES.get(type(error), 4400), reason=error.message[:100])
             return
         self.sender = asyncio.create_task(self._send_all(session_id, after))
@@ -54,25 +60,33 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Clients have nothing to say here; what they say is dropped."""
 
     async def disconnect(self, code: int) -> None:
+        self._leave()
         if self.sender is not None:
             self.sender.cancel()
             await asyncio.wait([self.sender])
+
+    def _leave(self) -> None:
+        if self.credential is not None:
+            watchers.leave(self.credential)
+            self.credential = None
 
     async def _send_all(self, session_id: str, after: int) -> None:
         try:
             with WEBSOCKET_CLIENTS.track_inprogress():
                 async with follow(session_id=session_id, after=after) as follower:
                     allowed_at = time.monotonic()
-                    while events := await follower.next(limit=PAGE):
-                        if time.monotonic() - allowed_at >= ALLOWED_S:
+                    while True:
+                        left_s = allowed_at + RECHECK_S - time.monotonic()
+                        events = await follower.next(limit=PAGE, timeout_s=max(0.0, left_s))
+                        if time.monotonic() - allowed_at >= RECHECK_S:
                             await self.allow(self.scope, session_id)
                             allowed_at = time.monotonic()
-                        if not await self._sent(follower.feed.text(events)):
+                        if events and not await self._sent(follower.feed.text(events)):
                             return
         except DomainError as error:  # a key was revoked, a member removed, a browser signed out
             with suppress(OSError):
                 await self.close(code=CLOSE_CODES.get(type(error), CLOSE_BROKEN), reason=error.message[:100])
-        except Exception:  # a client that hears nothing more must know it: it comes back with its cursor
+        except Exception:  # close, so that the client knows and connects again with its cursor
             logger.exception("The live channel broke")
             with suppress(OSError):
                 await self.close(code=CLOSE_BROKEN)
@@ -95,7 +109,10 @@ def _after(query_string: bytes) -> int:
     return int(after)
 
 
-async def refuse(scope: dict[str, Any], receive: Callable, send: Callable) -> None:
-    """There is no such channel."""
-    await receive()
-    await send({"type": "websocket.close", "code": CLOSE_CODES[NotFound]})
+class NoChannel(AsyncWebsocketConsumer):
+    """Refuses every handshake: there is no such channel."""
+
+    channel_layer_alias = ""
+
+    async def connect(self) -> None:
+        await self.close(code=CLOSE_CODES[NotFound])

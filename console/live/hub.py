@@ -18,33 +18,33 @@ from operator import attrgetter
 
 from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
-from channels.layers import get_channel_layer
 
 from console.live.selectors import event_cursor_latest, event_list
-from console.live.services import group_name
+from console.live.services import channel_layer, group_name
 from tinkerscript.wire.events import Event, EventKind, EventPage
 
-LOOK_AGAIN_S = 0.5  # for writers in another process when the layer is in memory, and for wake-ups that were lost
+POLL_INTERVAL_S = 0.5  # for writers in another process when the layer is in memory, and for wake-ups that were lost
 LAYER_RETRY_S = 5.0
-MEMORY = 1000  # entries that a feed keeps for its followers
+RECENT_EVENTS_MAX = 1000  # entries that a feed keeps in memory for its followers
 PAGE = 500  # rows per read
-TEXTS = 64  # pages kept as JSON: a thousand followers stand at a handful of places
-WOKEN_AT_ONCE = 50  # followers; then whatever else the process serves has its turn
+PAGE_CACHE_MAX = 64  # pages kept as JSON: a thousand followers are at a handful of cursors
+WOKEN_AT_ONCE = 50  # followers; then other tasks of the process have their turn
 
 logger = logging.getLogger(__name__)
 
-_feeds: dict[str, "Feed"] = {}
+feeds: dict[str, "Feed"] = {}
 _cursor = attrgetter("cursor")
 
 
 class Feed:
-    """What is new in one session. ``recent`` holds every entry after ``since``."""
+    """What is new in one session. ``recent`` holds every entry after ``since``; ``task`` reads (set by ``follow``)."""
+
+    task: asyncio.Task[None]
 
     def __init__(self, session_id: str, since: int) -> None:
         self.session_id, self.since = session_id, since
         self.recent: list[Event] = []
         self.followers: set[Follower] = set()
-        self.task: asyncio.Task[None] | None = None
         self._texts: dict[tuple[int, int], str] = {}
 
     @property
@@ -58,18 +58,18 @@ class Feed:
         return self.recent[start : start + limit]
 
     def text(self, events: list[Event]) -> str:
-        """The page of these entries, which follow one another, as JSON: made once for all who are at one place."""
-        place = events[0].cursor, events[-1].cursor
-        if (text := self._texts.get(place)) is None:
-            if len(self._texts) >= TEXTS:
+        """The page of these consecutive entries as JSON, made once for all followers at one cursor."""
+        span = events[0].cursor, events[-1].cursor
+        if (text := self._texts.get(span)) is None:
+            if len(self._texts) >= PAGE_CACHE_MAX:
                 self._texts.clear()
-            text = self._texts[place] = EventPage(items=events, next_cursor=place[1]).model_dump_json()
+            text = self._texts[span] = EventPage(items=events, next_cursor=span[1]).model_dump_json()
         return text
 
     async def run(self) -> None:
         """Read when woken or when it is time to look; end when cancelled."""
         woken = asyncio.Event()
-        ears = asyncio.create_task(_listen(self.session_id, woken))
+        listener = asyncio.create_task(_listen(self.session_id, woken))
         try:
             while True:
                 try:
@@ -77,12 +77,12 @@ class Feed:
                 except Exception:
                     logger.exception("The record could not be read", extra={"session_id": self.session_id})
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_AGAIN_S):
+                    async with asyncio.timeout(POLL_INTERVAL_S):
                         await woken.wait()
                 woken.clear()
         finally:
-            ears.cancel()
-            await asyncio.wait([ears])
+            listener.cancel()
+            await asyncio.wait([listener])
 
     async def read(self) -> None:
         """Take every new row and wake the followers."""
@@ -90,7 +90,7 @@ class Feed:
             session_id=self.session_id, after=self.head, limit=PAGE
         ):
             self.recent.extend(events)
-            if (surplus := len(self.recent) - MEMORY) > 0:
+            if (surplus := len(self.recent) - RECENT_EVENTS_MAX) > 0:
                 self.since = self.recent[surplus - 1].cursor
                 del self.recent[:surplus]
             for number, follower in enumerate(list(self.followers), start=1):
@@ -100,22 +100,27 @@ class Feed:
 
 
 class Follower:
-    """One client's place in the record."""
+    """One client's cursor in the record."""
 
     def __init__(self, feed: Feed, after: int) -> None:
         self.feed, self.cursor, self.news = feed, after, asyncio.Event()
 
     async def next(self, *, limit: int, timeout_s: float | None = None) -> list[Event]:
-        """The entries after the last one given, as soon as there are any; none once the time is up."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                while True:
-                    self.news.clear()  # before looking, so that what comes while we look is not missed
-                    if events := await self._after_cursor(limit):
-                        self.cursor = events[-1].cursor
-                        return events
+        """The entries after the last one given, as soon as there are any; none once the time is up.
+
+        The time limits the wait for news, not the reading: a slow database would otherwise never be read to the end.
+        """
+        deadline = None if timeout_s is None else asyncio.get_running_loop().time() + timeout_s
+        while True:
+            self.news.clear()  # before looking, so that what comes while we look is not missed
+            if events := await self._after_cursor(limit):
+                self.cursor = events[-1].cursor
+                return events
+            try:
+                async with asyncio.timeout_at(deadline):
                     await self.news.wait()
-        return []
+            except TimeoutError:
+                return []
 
     async def _after_cursor(self, limit: int) -> list[Event]:
         if self.cursor < self.feed.since:
@@ -128,11 +133,11 @@ class Follower:
 @asynccontextmanager
 async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
     """Follow a session's record from the cursor ``after``. The last follower to leave ends the session's reader."""
-    if session_id not in _feeds:
+    if session_id not in feeds:
         latest = await database_sync_to_async(event_cursor_latest)(session_id=session_id)
-    feed = _feeds.get(session_id)
+    feed = feeds.get(session_id)
     if feed is None:
-        feed = _feeds[session_id] = Feed(session_id, latest)
+        feed = feeds[session_id] = Feed(session_id, latest)
         # A context of its own: that of a request names a thread for database work, which ends with the request.
         feed.task = asyncio.create_task(feed.run(), context=Context())
     follower = Follower(feed, after)
@@ -142,7 +147,7 @@ async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
     finally:
         feed.followers.discard(follower)
         if not feed.followers:
-            del _feeds[session_id]
+            del feeds[session_id]
             feed.task.cancel()
             with suppress(asyncio.CancelledError):
                 await feed.task
@@ -174,8 +179,8 @@ async def _listen(session_id: str, woken: asyncio.Event) -> None:
 
 
 async def _listen_to_layer(session_id: str, woken: asyncio.Event) -> None:
-    layer = get_channel_layer()
-    channel = await layer.new_channel("live")
+    layer = channel_layer()
+    channel = await layer.new_channel()
     await layer.group_add(group_name(session_id), channel)
     try:
         while True:

@@ -18,7 +18,10 @@ def event_list(*, session_id: str, after: int, limit: int, kind: EventKind | Non
     records = EventRecord.objects.filter(session_id=session_id, id__gt=after).order_by("id")
     if kind is not None:
         records = records.filter(kind=kind)
-    return [Event(cursor=record.id, kind=record.kind, at=record.at, data=record.data) for record in records[:limit]]
+    return [
+        Event(cursor=record.id, kind=EventKind(record.kind), at=record.at, data=record.data)
+        for record in records[:limit]
+    ]
 
 
 def event_cursor_latest(*, session_id: str) -> int:

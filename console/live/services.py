@@ -1,11 +1,11 @@
-"""Writes to the record. The row is the message; the channel layer only says that there is one."""
+"""Writes to the record. The row is the message; the channel layer only signals that there is one."""
 
 import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from channels.layers import get_channel_layer
+from channels.layers import BaseChannelLayer, get_channel_layer
 from django.db import connection, transaction
 
 from console.live.models import EventRecord
@@ -18,7 +18,7 @@ WAKE_TIMEOUT_S = 2.0
 def event_record(*, session_id: str, kind: EventKind, data: dict[str, Any], key: str | None = None) -> EventRecord:
     """Add one entry and wake those who watch the session, once the surrounding transaction commits.
 
-    ``key`` names the entry within its session: a second entry of that name is not written, the first is answered.
+    ``key`` names the entry within its session: a second entry of that name is not written, the first is returned.
     """
     with transaction.atomic():
         _in_order(session_id)
@@ -46,6 +46,13 @@ def events_delete(*, session_id: str) -> None:
     EventRecord.objects.filter(session_id=session_id).delete()
 
 
+def channel_layer() -> BaseChannelLayer:
+    """The layer that the settings name: there is always one."""
+    layer = get_channel_layer()
+    assert layer is not None, "CHANNEL_LAYERS names one"
+    return layer
+
+
 def group_name(session_id: str) -> str:
     """The channel group of those who watch a session."""
     return f"session.{session_id}"
@@ -70,4 +77,4 @@ def _wake_on_commit(session_id: str) -> None:
 async def _wake(session_id: str) -> None:
     message = {"type": "session.changed", "session_id": session_id}
     async with asyncio.timeout(WAKE_TIMEOUT_S):
-        await get_channel_layer().group_send(group_name(session_id), message)
+        await channel_layer().group_send(group_name(session_id), message)

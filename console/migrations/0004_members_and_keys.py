@@ -2,11 +2,13 @@ import django.db.models.deletion
 import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations.state import StateApps
 
 import console.users.models
 
 
-def members_name(apps, schema_editor):
+def members_name(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     for membership in apps.get_model("console", "Membership").objects.all():
         membership.member_id = console.users.models.new_member_id()
         membership.save(update_fields=["member_id"])

@@ -1,4 +1,6 @@
 from django.db import migrations, models
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations.state import StateApps
 
 SQLITE = """
 CREATE TRIGGER audit_append_only BEFORE UPDATE ON console_auditrecord
@@ -12,7 +14,7 @@ FOR EACH ROW EXECUTE FUNCTION audit_refuse()
 """
 
 
-def trigger_add(apps, schema_editor):
+def trigger_add(apps: StateApps, schema_editor: BaseDatabaseSchemaEditor) -> None:
     """Deleting is left to the chain to find: a trigger against it would also keep a test database from being cleared."""
     schema_editor.execute(SQLITE if schema_editor.connection.vendor == "sqlite" else POSTGRESQL)
 

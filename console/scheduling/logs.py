@@ -7,11 +7,11 @@ from pathlib import Path
 from django.conf import settings
 
 from console.errors import SessionNotReady
+from console.object_store import seaweedfs
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
 from console.scheduling.launchers.log_file import LOG, log_bound
 from console.scheduling.launchers.process import ProcessLauncher
-from console.scheduling.launchers.protocol import Launcher, LauncherAway
-from console.sessions import embedded_s3
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.sessions.models import Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
@@ -26,7 +26,7 @@ def session_logs(*, project: Project, session_id: str, lines: int) -> list[str]:
         return []
     try:
         return _launcher().logs(session.launch_handle, lines=lines)
-    except (LauncherAway, OtherLauncher) as error:
+    except (LauncherUnavailable, OtherLauncher) as error:
         raise SessionNotReady(
             f"The runtime's log cannot be read now: {error}", hint="Ask again in a moment."
         ) from error
@@ -35,7 +35,7 @@ def session_logs(*, project: Project, session_id: str, lines: int) -> list[str]:
 def runtime_logs_bound() -> None:
     """Keep small what runtimes of this machine write; a container's log is bounded by its engine."""
     running = Session.objects.filter(launcher=ProcessLauncher.name, launch_handle__isnull=False)
-    for handle in running.values_list("launch_handle", flat=True):
+    for handle in filter(None, running.values_list("launch_handle", flat=True)):
         try:
             log_bound(Path(handle["folder"]) / LOG)
         except OSError as error:  # one that cannot be emptied leaves the others their turn
@@ -45,7 +45,7 @@ def runtime_logs_bound() -> None:
 def store_log_bound() -> None:
     """Keep small what the embedded store writes, where it runs."""
     try:
-        log_bound(embedded_s3.log_path(settings.DATA))
+        log_bound(seaweedfs.log_path(settings.DATA))
     except OSError as error:
         log.warning("the log of the embedded store could not be kept small: %s", error)
 

@@ -12,8 +12,22 @@ class LeaderLease(models.Model):
     tick_s = models.FloatField(default=0.0)
 
 
+class ServerInstance(models.Model):
+    """One row: what distinguishes this server from every copy of it."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1)
+    secret = models.CharField(max_length=32)
+
+
 class Drain(models.Model):
     """One row while the server is being drained."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1)
     since = models.DateTimeField(auto_now_add=True)
+
+
+class RestartCount(models.Model):
+    """How many runtimes were started again, by cause: the reconciler counts, every web process shows it."""
+
+    cause = models.CharField(primary_key=True, max_length=20)
+    total = models.PositiveBigIntegerField(default=0)

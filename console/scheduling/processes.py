@@ -1,4 +1,4 @@
-"""Processes told apart for certain: a pid alone may have been given to somebody else since.
+"""Identifies processes for certain: a pid alone may have been reused by another process.
 
 A process is its pid together with its start time (field 22 of /proc/PID/stat, in clock ticks since boot). Signals go
 through a pidfd, so that nothing can change between looking and sending.
@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,14 @@ def stat_read(pid: int) -> ProcessStat | None:
     # The name in parentheses may hold spaces and parentheses itself.
     fields = text.rpartition(")")[2].split()
     return ProcessStat(pid=pid, state=fields[0], sid=int(fields[3]), start_time=int(fields[19]))
+
+
+def stat_get(pid: int) -> ProcessStat:
+    """A process that is there: this one, or a child that was not collected. Raises ProcessLookupError."""
+    stat = stat_read(pid)
+    if stat is None:
+        raise ProcessLookupError(f"there is no process {pid}")
+    return stat
 
 
 def is_running(pid: int, start_time: int) -> bool:
@@ -79,6 +89,18 @@ def environment_find(pid: int, prefix: str) -> str | None:
     except OSError:
         return None
     return next((entry.decode() for entry in entries if entry.startswith(prefix.encode())), None)
+
+
+def listens_on_loopback(pid: int, port: int) -> bool:
+    """Whether a process holds a socket that takes connections to 127.0.0.1:``port`` (False where we may not look)."""
+    try:
+        held = psutil.Process(pid).net_connections("tcp4")
+    except psutil.Error:
+        return False
+    return any(
+        it.status == psutil.CONN_LISTEN and it.laddr.port == port and it.laddr.ip in ("127.0.0.1", "0.0.0.0")
+        for it in held
+    )
 
 
 def wait_until(condition: Callable[[], bool], *, timeout_s: float, poll_s: float = 0.02) -> bool:

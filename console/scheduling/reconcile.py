@@ -7,8 +7,9 @@ nothing. Moves are conditional, so that a tick that acts on an old view changes 
 import logging
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -16,47 +17,50 @@ from django.db.models import Q
 from django.utils import timezone
 
 from console.errors import Conflict
-from console.live.services import event_record
-from console.scheduling import verdicts
+from console.scheduling import failures, liveness
 from console.scheduling.draining import is_draining
-from console.scheduling.launchers.protocol import Launcher, LauncherAway
+from console.scheduling.instance import instance_id
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import holder_new, leader_release, leader_renew
-from console.sessions.leases import lease_issue
+from console.scheduling.session_notes import address_note, stuck_announce, suspend_request, waiting_note
+from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync, devices_take
+from console.sessions.limits.queue import queue_next
 from console.sessions.models import Session
-from console.sessions.moves import WITH_RUNTIME, session_move
-from console.sessions.queue import queue_next
-from console.sessions.states import Actor
-from tinkerscript.wire.events import EventKind
+from console.sessions.runtime.leases import lease_issue
+from console.sessions.states import Actor, Desired
+from console.sessions.transitions import WITH_RUNTIME, session_move
 from tinkerscript.wire.sessions import SessionState
 
 log = logging.getLogger(__name__)
 
 LOG_LINES = 40
 KILL_GRACE_S = 5.0
-PAUSE_S = 10.0  # a gap this long between ticks means that we, not the runtimes, were away
-LOOKED_AT = (
+PAUSE_S = 10.0  # after a gap this long between ticks the reconciler was stopped, not the runtimes
+COLUMNS_READ = (
     "state", "desired", "phase", "restarts", "created_at", "state_since", "lease_sha256", "lease_expires_at",
-    "launch_handle", "progress_at", "last_activity_at", "accounting", "config",
+    "launch_handle", "address", "gateway_port", "progress_at", "last_activity_at", "accounting", "config",
 )  # fmt: skip
-WAIT_NOTED_S = 5.0  # how often the record of a runtime that waits for a place is renewed
 
 
 class Reconciler:
-    """One reconciler. ``disk_free`` answers the bytes left for runtimes."""
+    """One reconciler. ``devices`` are those of this machine; ``disk_free`` returns the bytes left for runtimes."""
 
     def __init__(
         self,
         launcher: Launcher,
         *,
+        devices: Sequence[str] = (),
         disk_free: Callable[[], int] = lambda: shutil.disk_usage(settings.DATA).free,
     ) -> None:
         self._launcher = launcher
+        self._devices = devices
+        self._devices_kept = 0  # for sessions before others in the queue that cannot start in this tick
         self._disk_free = disk_free
         self._holder = holder_new()
         self._last_tick: datetime | None = None
         self._tick_s = 0.0
-        self._draining = False
-        self._judging_since = timezone.now()  # no runtime answers for time in which nobody could hear it
+        self._draining = self._leads = False
+        self._judging_since = timezone.now()  # silence before this moment was ours: no runtime is blamed for it
         self._suspending_since: dict[str, datetime] = {}
 
     def reconcile_once(self) -> bool:
@@ -66,15 +70,21 @@ class Reconciler:
             self._judging_since = now
         self._last_tick = now
         if not leader_renew(holder=self._holder, now=now, tick_s=self._tick_s):
+            self._leads = False
             return False
+        if not self._leads:
+            devices_sync(ids=self._devices)
+            self._leads = True
         self._draining = is_draining()
         # One query for all: what a row says may be old by the time it is acted on, and then its move is refused.
         held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
-        for session in Session.objects.filter(held).only(*LOOKED_AT):
-            self._guarded(self._look_at, session)
+        for session in Session.objects.filter(held).only(*COLUMNS_READ):
+            self._guarded(self._reconcile, session)
         taken = Session.objects.filter(state__in=WITH_RUNTIME).count()
-        places = 0 if self._draining else settings.MAX_RUNTIMES - taken
-        for session_id in queue_next(places=places):
+        slots = 0 if self._draining else settings.MAX_RUNTIMES - taken
+        devices_release(known=self._devices)
+        self._devices_kept = 0
+        for session_id in queue_next(slots=slots):
             self._guarded(self._start, session_id)
         self._tick_s = time.monotonic() - began
         return True
@@ -89,112 +99,88 @@ class Reconciler:
             self._guarded(self._release, session, grace_s)
 
     def _release(self, session: Session, grace_s: float) -> None:
-        self._launcher.stop(session.launch_handle, grace_s=grace_s)
+        self._launcher.stop(_handle(session), grace_s=grace_s)
         running = session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}
-        if running and session.desired == "suspend":
+        if running and session.desired == Desired.SUSPEND:
             self._move_suspended(session)
-        elif running and session.desired == "run":
+        elif running and session.desired == Desired.RUN:
             self._requeue(session, "the server was stopped", session.restarts, session.created_at)
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
         try:
             act(*arguments)
         except Conflict:
-            # it moved while we looked: the next tick sees how it is now
+            # its state changed after it was read: the next tick reads it again
             pass
-        except LauncherAway as away:
-            # Nothing is known of its runtime, so nothing is done about it.
+        except LauncherUnavailable as away:
+            # The launcher could not say what became of its runtime: nothing is done on a guess.
             log.warning("%s could not be reconciled: %s", arguments[0], away)
         except Exception:
             log.exception("a session could not be reconciled: %s", arguments[0])
 
-    def _look_at(self, session: Session) -> None:
+    def _reconcile(self, session: Session) -> None:
         if session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}:
             self._running(session)
         elif session.state == SessionState.STOPPING:
             self._stopping(session)
         else:
             # It should not run: it failed or ended while its process was still there.
-            self._launcher.stop(session.launch_handle, grace_s=KILL_GRACE_S)
+            self._launcher.stop(_handle(session), grace_s=KILL_GRACE_S)
             Session.objects.filter(id=session.id, state=session.state).update(launch_handle=None)
 
     def _running(self, session: Session) -> None:
         now = timezone.now()
-        if session.desired == "stop":
+        if session.desired == Desired.STOP:
             self._move(session, SessionState.STOPPING, reason="stop requested")
             return
-        sight = self._launcher.inspect(session.launch_handle)
-        if session.desired == "suspend" and session.state == SessionState.READY:
-            self._suspending(session, alive=sight.state == "running", now=now)
+        status = self._launcher.inspect(_handle(session))
+        if session.desired == Desired.SUSPEND and session.state == SessionState.READY:
+            self._suspending(session, alive=status.state == "running", now=now)
             return
         self._suspending_since.pop(session.id, None)
-        if not sight.is_alive:
-            code = "" if sight.code is None else f" with code {sight.code}"
-            why = f": {sight.reason}" if sight.reason else ""
-            self._recover(session, f"the runtime's process ended{code}{why}")
-        elif sight.state == "waiting":
-            self._note_waiting(session, sight.reason, now)
+        if status.state == "running":
+            address_note(session, self._launcher)
+        if not status.is_alive:
+            code = "" if status.code is None else f" with code {status.code}"
+            why = f": {status.reason}" if status.reason else ""
+            self._recover(session, f"the runtime's process ended{code}{why}", "exited")
+        elif status.state == "waiting":
+            waiting_note(session, status.reason, now)
         elif self._stuck_cause(session, now):
             session.refresh_from_db()  # it may have moved since this tick read it
             if cause := self._stuck_cause(session, now):
-                self._recover(session, cause)
-        elif self._draining and session.state == SessionState.READY and session.desired == "run":
-            self._order_suspend(session, "the server is being drained")
-        elif verdicts.is_idle(session, now=now):
-            self._order_suspend(session, "idle")
+                stuck_announce(session, cause)
+                self._recover(session, cause, "stuck")
+        elif self._draining and session.state == SessionState.READY and session.desired == Desired.RUN:
+            suspend_request(session, "the server is being drained")
+        elif liveness.is_idle(session, now=now):
+            suspend_request(session, "idle")
 
     def _stuck_cause(self, session: Session, now: datetime) -> str | None:
-        return verdicts.stuck_cause(session, now=now, judging_since=self._judging_since)
+        return liveness.stuck_cause(session, now=now, judging_since=self._judging_since)
 
-    def _recover(self, session: Session, cause: str) -> None:
+    def _recover(self, session: Session, cause: str, kind: str) -> None:
         """Kill what is left and launch again, or give up when it keeps dying without a completed step."""
-        tail = "\n".join(self._launcher.logs(session.launch_handle, lines=LOG_LINES))
+        failures.restart_count(cause=kind)
+        tail = "\n".join(self._launcher.logs(_handle(session), lines=LOG_LINES))
         log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
-        self._launcher.stop(session.launch_handle, grace_s=0)
+        self._launcher.stop(_handle(session), grace_s=0)
         if session.restarts < settings.MAX_RESTARTS:
             self._requeue(session, cause, session.restarts + 1)
             return
-        failure = {
-            "code": "runtime_lost",
-            "cause": f"{cause}, after {session.restarts} restarts without a completed step. Its last lines:\n{tail}",
-            "hint": "Read the last lines of the runtime's log. Start a new session once their cause is gone.",
-        }
+        failure = failures.runtime_lost(cause=cause, restarts=session.restarts, tail=tail)
         self._move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
 
     def _requeue(self, session: Session, reason: str, restarts: int, since: datetime | None = None) -> None:
-        fields = {} if since is None else {"state_since": since}
+        fields: dict[str, Any] = {} if since is None else {"state_since": since}
         self._move(session, SessionState.QUEUED, reason=reason, restarts=restarts, launch_handle=None, **fields)
-
-    def _note_waiting(self, session: Session, reason: str, now: datetime) -> None:
-        """There is no place for it yet: no progress is asked of it meanwhile, and its user sees why."""
-        phase = reason[:200]
-        noted_at = session.progress_at or session.state_since
-        if phase == session.phase and now - noted_at < timedelta(seconds=WAIT_NOTED_S):
-            return
-        held = Session.objects.filter(id=session.id, state=session.state, lease_sha256=session.lease_sha256)
-        if held.update(progress_at=now, phase=phase) and phase != session.phase:
-            data = {"from": session.state, "to": session.state, "phase": phase, "reason": ""}
-            event_record(session_id=session.id, kind=EventKind.STATE, data=data)
-
-    def _order_suspend(self, session: Session, reason: str) -> None:
-        with transaction.atomic():
-            # An episode that began meanwhile changed last_activity_at: then the session is not idle after all.
-            ordered = Session.objects.filter(
-                id=session.id, state=SessionState.READY, desired="run", last_activity_at=session.last_activity_at
-            ).update(desired="suspend")
-            if ordered:
-                event_record(
-                    session_id=session.id,
-                    kind=EventKind.EVENT,
-                    data={"name": "suspend_requested", "reason": reason, "state": session.state},
-                )
 
     def _suspending(self, session: Session, *, alive: bool, now: datetime) -> None:
         since = self._suspending_since.setdefault(session.id, now)
-        if alive and not verdicts.is_overdue(session, since=since, now=now):
+        if alive and not liveness.is_overdue(session, since=since, now=now):
             return
         self._suspending_since.pop(session.id, None)
-        self._launcher.stop(session.launch_handle, grace_s=KILL_GRACE_S)
+        self._launcher.stop(_handle(session), grace_s=KILL_GRACE_S)
         self._move_suspended(session)
 
     def _move_suspended(self, session: Session) -> None:
@@ -202,52 +188,60 @@ class Reconciler:
 
     def _stopping(self, session: Session) -> None:
         now = timezone.now()
-        sight = self._launcher.inspect(session.launch_handle) if session.launch_handle else None
-        alive = sight is not None and sight.state == "running"
-        if alive and not verdicts.is_overdue(session, since=session.state_since, now=now):
+        status = self._launcher.inspect(_handle(session)) if session.launch_handle else None
+        alive = status is not None and status.state == "running"
+        if alive and not liveness.is_overdue(session, since=session.state_since, now=now):
             return
         if session.launch_handle:
-            self._launcher.stop(session.launch_handle, grace_s=KILL_GRACE_S)
+            self._launcher.stop(_handle(session), grace_s=KILL_GRACE_S)
         reason = "the runtime did not end in time and was killed" if alive else "the runtime ended"
         self._move(session, SessionState.STOPPED, reason=reason, launch_handle=None)
 
     def _start(self, session_id: str) -> None:
         session = Session.objects.get(id=session_id)
-        if session.desired == "stop":
+        if session.desired == Desired.STOP:
             self._move(session, SessionState.CANCELLED, reason="stop requested")
             return
-        if timezone.now() < verdicts.restart_not_before(session):
-            return  # its place is kept for it meanwhile
+        devices_decide(session)
+        if timezone.now() < liveness.restart_not_before(session):
+            self._devices_kept += session.devices or 0
+            return  # its slot and its devices are kept for it meanwhile
         free = self._disk_free()
         if free < settings.DISK_FLOOR_BYTES:
-            self._no_room(session, free)
+            self._refuse_disk_full(session, free)
             return
-        self._launch(session)
+        try:
+            self._launch(session)
+        except DevicesShort as short:
+            # What is free is kept for it: who comes later and needs less must not overtake it for ever.
+            self._devices_kept += session.devices or 0
+            waiting_note(session, str(short), timezone.now())
 
-    def _no_room(self, session: Session, free_bytes: int) -> None:
-        """A session that ran before waits for room and goes on with what it has; a new one has nothing to lose."""
+    def _refuse_disk_full(self, session: Session, free_bytes: int) -> None:
+        """A session that ran before waits for free space and continues from its state; a new one fails at once."""
         needed = f"{settings.DISK_FLOOR_BYTES >> 20} MiB"
         if session.launcher:
-            self._note_waiting(session, f"the server's disk is nearly full: waits for {needed} of room", timezone.now())
+            reason = f"the server's disk is nearly full: waits for {needed} of free space"
+            waiting_note(session, reason, timezone.now())
             return
-        failure = {
-            "code": "disk_full",
-            "cause": f"{free_bytes >> 20} MiB are free where runtimes keep their state, {needed} needed to start one.",
-            "hint": f"Free space on the disk of {settings.DATA}, then start a new session.",
-        }
+        failure = failures.disk_full(free_bytes=free_bytes, needed=needed)
         self._move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
 
     def _launch(self, session: Session) -> None:
         launcher = self._launcher
-        folder = settings.DATA / "runtimes" / session.id
-        plan = launcher.plan(session_id=session.id, folder=folder)
+        folder, gpus = settings.DATA / "runtimes" / session.id, session.devices or 0
         with transaction.atomic():
+            named = gpus if launcher.names_devices else 0
+            devices = devices_take(session_id=session.id, count=named, known=self._devices, kept=self._devices_kept)
+            fresh = launcher.new_handle(
+                session_id=session.id, instance_id=instance_id(), folder=folder, gpus=gpus, devices=devices
+            )
             self._move(
                 session,
                 SessionState.PROVISIONING,
-                reason="a place is free" if not session.restarts else f"restart {session.restarts}",
+                reason="a slot is free" if not session.restarts else f"restart {session.restarts}",
                 launcher=launcher.name,
-                launch_handle=plan,
+                launch_handle=fresh,
                 progress=0,
                 progress_at=None,
             )
@@ -258,14 +252,14 @@ class Reconciler:
             "TINKERSCRIPT_RUNTIME_DIR": str(folder),
         }
         try:
-            handle = launcher.start(plan, environment=environment)
+            handle = launcher.start(fresh, environment=environment)
         except OSError as error:
             session.refresh_from_db()
-            self._recover(session, f"the runtime could not be started: {error}")
+            self._recover(session, f"the runtime could not be started: {error}", "not_started")
             return
         Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(launch_handle=handle)
 
-    def _move(self, session: Session, target: SessionState, *, reason: str, **fields: object) -> None:
+    def _move(self, session: Session, target: SessionState, *, reason: str, **fields: Any) -> None:
         session_move(
             session_id=session.id,
             source=SessionState(session.state),
@@ -274,3 +268,9 @@ class Reconciler:
             reason=reason,
             **fields,
         )
+
+
+def _handle(session: Session) -> dict[str, Any]:
+    """By what the launcher finds the session's runtime: set together with the first state that has one."""
+    assert session.launch_handle is not None, f"{session.id} is {session.state} and was never launched"
+    return session.launch_handle

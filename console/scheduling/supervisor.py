@@ -1,5 +1,7 @@
 """The children of ``manage.py up``: started, watched, restarted, ended in order, and cleared away after a crash.
 
+One that died is started again, and so is one that was stopped or responds no more.
+
 Each child is its own process group, so that Ctrl-C reaches only us and we end them in order; the kernel kills it when
 we die. Its pid and start time are kept in DATA/run, for a successor of an ``up`` that was killed.
 """
@@ -15,10 +17,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from console.scheduling import processes
+from console.scheduling.child_health import ChildHealth, Limits
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +62,17 @@ def die_with_parent() -> None:
 
 @dataclass
 class Child:
-    """A child process and how to start it. ``grace_s``: how long it may take to end."""
+    """A child process and how to start it. ``grace_s``: how long it may take to end.
+
+    ``probe`` returns whether it works, within a deadline of its own; without one only a stopped process is noticed.
+    """
 
     name: str
     spawn: Callable[[], subprocess.Popen[bytes]]
     grace_s: float
+    probe: Callable[[], bool] | None = None
     process: subprocess.Popen[bytes] | None = None
+    health: ChildHealth | None = None
     started_at: float = 0.0
     deaths: int = 0
     not_before: float = field(default=0.0)
@@ -72,8 +81,8 @@ class Child:
 class Supervisor:
     """Children in the order of their start. ``folder`` keeps their handles."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, limits: Limits = Limits()) -> None:
+        self._folder, self._limits = folder, limits
         self._children: list[Child] = []
 
     def clear_predecessors(self) -> None:
@@ -92,13 +101,15 @@ class Supervisor:
         self._children.append(child)
         self._spawn(child)
 
-    def tend(self) -> None:
-        """One look at everybody: who died is started again, later each time it dies young."""
+    def restart_dead(self) -> None:
+        """Look once at every child and start again those that died, later each time one dies young."""
         now = time.monotonic()
         for child in self._children:
+            self._kill_unhealthy(child)
             if child.process is not None and child.process.poll() is not None:
                 code = child.process.returncode
                 child.process = None
+                self._forget_health(child)
                 child.deaths = 1 if now - child.started_at > STEADY_S else child.deaths + 1
                 wait_s = min(BACK_OFF_S * 2 ** (child.deaths - 1), BACK_OFF_MAX_S)
                 child.not_before = now + wait_s
@@ -106,28 +117,45 @@ class Supervisor:
             if child.process is None and now >= child.not_before:
                 self._spawn(child)
 
-    def stop(self, name: str, *, hurry: Callable[[], bool]) -> None:
-        """End a child: asked first, killed after its grace or as soon as ``hurry()``."""
+    def stop(self, name: str, *, force: Callable[[], bool]) -> None:
+        """End a child: asked first, killed after its grace or as soon as ``force()``."""
         for child in [child for child in self._children if child.name == name]:
             self._children.remove(child)
             process = child.process
+            self._forget_health(child)
             if process is not None:
                 process.terminate()
-                processes.wait_until(lambda p=process: p.poll() is not None or hurry(), timeout_s=child.grace_s)
+                process.send_signal(signal.SIGCONT)  # one that was stopped would not hear it
+                processes.wait_until(partial(_has_ended, process, force), timeout_s=child.grace_s)
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # the whole group: it may have children of its own
                 process.wait(KILL_WAIT_S)
             self._path(child).unlink(missing_ok=True)
 
-    def is_up(self, name: str) -> bool:
-        """Whether the child of this name runs now."""
-        return any(c.name == name and c.process is not None and c.process.poll() is None for c in self._children)
+    def _kill_unhealthy(self, child: Child) -> None:
+        if child.process is None or child.health is None or child.health.problem is None:
+            return
+        log.error("%s %s: it is killed and started again", child.name, child.health.problem)
+        self._forget_health(child)
+        with suppress(ProcessLookupError):
+            os.killpg(child.process.pid, signal.SIGKILL)
+        child.process.wait(KILL_WAIT_S)
+
+    def _forget_health(self, child: Child) -> None:
+        if child.health is not None:
+            child.health.close()
+            child.health = None
 
     def _spawn(self, child: Child) -> None:
         child.started_at = time.monotonic()
         child.process = child.spawn()
-        stat = processes.stat_read(child.process.pid)
+        child.health = ChildHealth(child.process.pid, child.probe, self._limits)
+        stat = processes.stat_get(child.process.pid)
         self._path(child).write_text(json.dumps({"pid": stat.pid, "start_time": stat.start_time}))
 
     def _path(self, child: Child) -> Path:
         return self._folder / f"{child.name}.json"
+
+
+def _has_ended(process: subprocess.Popen[bytes], force: Callable[[], bool]) -> bool:
+    return process.poll() is not None or force()

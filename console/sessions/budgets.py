@@ -3,45 +3,68 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
+from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
+from console.live.models import EventRecord
 from console.live.services import event_record
-from console.sessions.checkpoints import checkpoint_order
+from console.sessions.checkpoints.checkpoints import checkpoint_order
+from console.sessions.limits.usage import key_spent_s, session_ran_s, session_spent_s
 from console.sessions.models import Checkpoint, Session
 from console.sessions.services import session_stop
-from console.sessions.states import ENDED
-from console.sessions.usage import key_spent_s, session_spent_s
+from console.sessions.states import ENDED, Desired
+from console.sessions.transitions import session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import Budget, SessionState
+from tinkerscript.wire.webhooks import WebhookTopic
 
+NEAR = 0.9  # of a limit
 CHECKPOINT_WAIT_S = 600.0  # then it stops without one
 PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
 
 def sessions_over_budget_stop() -> None:
     """Stop, in good order, every session that has used its budget or its key's cap."""
-    going = Session.objects.exclude(state__in=ENDED).exclude(desired="stop").select_related("key", "project")
-    for session in going.exclude(budget={}, key__spend_cap_s__isnull=True):
-        if limit := next(_exhausted(session), None):
-            _end(session, *limit)
+    going = Session.objects.exclude(state__in=ENDED).exclude(desired=Desired.STOP).select_related("key", "project")
+    if settings.LIMITS.hours is None:
+        going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
+    for session in going:
+        limits = list(_limits(session))
+        if reached := next((limit for limit in limits if limit[2] >= limit[1]), None):
+            _end(session, *reached)
+            continue
+        for limit, allowed, used in limits:
+            if used >= NEAR * allowed:
+                _near(session, limit, allowed, used)
 
 
-def _exhausted(session: Session) -> Iterator[tuple[str, float, float]]:
-    """The limits that are reached: name, limit, used."""
+def _limits(session: Session) -> Iterator[tuple[str, float, float]]:
+    """The limits that the session has: name, limit, used."""
     budget = Budget.model_validate(session.budget)
-    if budget.steps is not None and session.policy_version_high >= budget.steps:
+    if settings.LIMITS.hours is not None:
+        yield "hours", settings.LIMITS.hours, session_ran_s(session=session) / 3600
+    if budget.steps is not None:
         yield "steps", budget.steps, session.policy_version_high
     if budget.wall_s is not None:
-        age_s = (timezone.now() - session.created_at).total_seconds()
-        if age_s >= budget.wall_s:
-            yield "wall_s", budget.wall_s, age_s
-    if budget.device_s is not None and (spent_s := session_spent_s(session=session)) >= budget.device_s:
-        yield "device_s", budget.device_s, spent_s
+        yield "wall_s", budget.wall_s, (timezone.now() - session.created_at).total_seconds()
+    if budget.device_s is not None:
+        yield "device_s", budget.device_s, session_spent_s(session=session)
     if session.key and session.key.spend_cap_s is not None:
-        spent_s = key_spent_s(key=session.key)
-        if spent_s >= session.key.spend_cap_s:
-            yield "spend_cap_s", session.key.spend_cap_s, spent_s
+        yield "spend_cap_s", session.key.spend_cap_s, key_spent_s(key=session.key)
+
+
+def _near(session: Session, limit: str, allowed: float, used: float) -> None:
+    """Say once that a limit is near."""
+    name = f"budget near {limit}"
+    if EventRecord.objects.filter(session_id=session.id, key=name).exists():
+        return
+    data = {"limit": limit, "allowed": allowed, "used": used}
+    with transaction.atomic():
+        event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "budget_near"} | data, key=name)
+        told = {"session_id": session.id} | data
+        session_announce(session_id=session.id, topic=WebhookTopic.BUDGET_NEAR, data=told)
 
 
 def _end(session: Session, limit: str, allowed: float, used: float) -> None:

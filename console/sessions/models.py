@@ -1,8 +1,11 @@
 """Sessions and their checkpoints."""
 
+from django.conf import settings
 from django.db import models
 
+from console.sessions.states import Desired
 from console.users.models import ApiKey, Project, new_id
+from tinkerscript.wire.sessions import SessionKind
 
 
 def new_session_id() -> str:
@@ -16,22 +19,26 @@ def new_checkpoint_id() -> str:
 class Session(models.Model):
     """One training session: what was asked, where it stands, who holds its lease.
 
-    ``state`` moves only through ``moves.session_move``; ``desired`` is what the user or a budget wants
-    ("run", "stop" or "suspend") and the reconciler brings the one to the other.
+    ``state`` moves only through ``transitions.session_move``; ``desired`` is what is wanted of it, and the
+    reconciler brings the one to the other.
     """
 
     id = models.CharField(primary_key=True, max_length=40, default=new_session_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="training_sessions")
     # Which key started it; a person in the console has none.
     key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, related_name="training_sessions", null=True)
+    kind = models.CharField(max_length=8, default=SessionKind.EPISODES)
+    # Who started it, by hand or by key: the queue is shared by people. None: of an older server.
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
     config = models.JSONField(default=dict)
     priority = models.SmallIntegerField(default=0)  # among the project's own
+    devices = models.PositiveSmallIntegerField(null=True)  # GPUs of its runtime; None: of an older server, not decided
     budget = models.JSONField(default=dict)  # tinkerscript.wire.sessions.Budget
 
     state = models.CharField(max_length=14, default="queued")
-    desired = models.CharField(max_length=8, default="run")
+    desired = models.CharField(max_length=8, default=Desired.RUN)  # one of Desired
     phase = models.CharField(max_length=200, blank=True)
     failure = models.JSONField(null=True)
     restarts = models.PositiveIntegerField(default=0)
@@ -45,8 +52,11 @@ class Session(models.Model):
     launcher = models.CharField(max_length=20, blank=True)
     launch_handle = models.JSONField(null=True)  # what the launcher needs to find the runtime again
 
-    # As of the last heartbeat.
+    # host:port of the gateway: what the launcher says of the port that the runtime's heartbeats name.
     address = models.CharField(max_length=200, blank=True)
+
+    # As of the last heartbeat.
+    gateway_port = models.PositiveIntegerField(null=True)
     progress = models.BigIntegerField(default=0)
     progress_at = models.DateTimeField(null=True)
     last_activity_at = models.DateTimeField(null=True)
@@ -65,6 +75,14 @@ class Session(models.Model):
         ]
 
 
+class Device(models.Model):
+    """A device of this machine, and the session that has it: one at most, as a row has one column for it."""
+
+    id = models.CharField(primary_key=True, max_length=80)  # as CUDA_VISIBLE_DEVICES and Docker name it
+    position = models.PositiveSmallIntegerField()
+    session = models.ForeignKey(Session, on_delete=models.SET_NULL, related_name="devices_held", null=True)
+
+
 class Checkpoint(models.Model):
     """A checkpoint. Rows are readable to users in every state; bytes only once committed."""
 
@@ -72,11 +90,12 @@ class Checkpoint(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="checkpoints")
     kind = models.CharField(max_length=8)
     state = models.CharField(max_length=10, default="requested")
-    ordered = models.BooleanField(default=False)  # somebody asked for it: it is asked of each runtime until it is there
+    ordered = models.BooleanField(default=False)  # by a user or a budget: every runtime is asked for it
     step = models.PositiveIntegerField(null=True)
     files = models.JSONField(default=list)  # [{"path", "size_bytes", "sha256"}]
     size_bytes = models.PositiveBigIntegerField(default=0)  # of all files
-    pinned = models.BooleanField(default=False)  # kept until somebody deletes it
+    unverified = models.BooleanField(default=False)  # it has files that are hashed only after the commit
+    pinned = models.BooleanField(default=False)  # kept until a user deletes it
     failure = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     committed_at = models.DateTimeField(null=True)
@@ -97,6 +116,71 @@ class ArchivePart(models.Model):
         constraints = [models.UniqueConstraint(fields=["session", "number"], name="archive_part_once")]
 
 
+class EpisodePack(models.Model):
+    """One object with the documents of several episodes, named by its SHA-256."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="episode_packs")
+    sha256 = models.CharField(max_length=64)
+    size_bytes = models.PositiveBigIntegerField()
+    committed_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "sha256"], name="episode_pack_once")]
+
+
+class EpisodeRecord(models.Model):
+    """An episode as its runtime last reported it, so that it can be found in every state of its session.
+
+    Columns are those of ``EpisodeRow`` (``tinkerscript.wire.reading.trajectories``). ``agents`` has each label between
+    lines: one can be looked for with ``|label|``. ``pack`` has its calls and tokens, once they are in the store.
+    """
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="episode_records", db_index=False)
+    episode_id = models.CharField(max_length=64)
+    seq = models.PositiveBigIntegerField()
+    task = models.CharField(max_length=512, null=True)
+    group_key = models.CharField(max_length=512, null=True)
+    eval = models.BooleanField(default=False)
+    fate = models.CharField(max_length=10)
+    reason = models.TextField(blank=True)
+    reward = models.FloatField(null=True)
+    is_success = models.BooleanField(null=True)
+    rewards_by_agent = models.JSONField(null=True)
+    metrics = models.JSONField(default=dict)
+    agents = models.TextField(blank=True)
+    calls = models.PositiveIntegerField(default=0)
+    sampled_tokens = models.PositiveBigIntegerField(default=0)
+    timelines = models.PositiveIntegerField(null=True)
+    drift = models.PositiveIntegerField(default=0)
+    policy_version_first = models.PositiveIntegerField(null=True)
+    policy_version_last = models.PositiveIntegerField(null=True)
+    trained_step = models.PositiveIntegerField(null=True)
+    advantage = models.FloatField(null=True)
+    advantages = models.JSONField(null=True)
+    logprob_mean = models.FloatField(null=True)
+    prompt = models.TextField(blank=True)
+    answer = models.TextField(blank=True)
+    begun_at = models.FloatField()
+    deadline_at = models.FloatField(null=True)
+    ended_at = models.FloatField(null=True)
+    pack = models.ForeignKey(EpisodePack, on_delete=models.SET_NULL, null=True, related_name="episodes")
+    pack_offset = models.PositiveBigIntegerField(default=0)
+    pack_bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "episode_id"], name="episode_once")]
+        indexes = [
+            models.Index(fields=["session", "seq"], name="episode_newest"),
+            models.Index(fields=["session", "reward", "seq"], name="episode_reward"),
+            models.Index(fields=["session", "sampled_tokens", "seq"], name="episode_tokens"),
+            models.Index(fields=["session", "logprob_mean", "seq"], name="episode_surprise"),
+            models.Index(fields=["session", "task", "seq"], name="episode_task"),
+            models.Index(fields=["session", "fate", "seq"], name="episode_fate"),
+            models.Index(fields=["session", "trained_step", "seq"], name="episode_step"),
+            models.Index(fields=["session", "policy_version_last", "seq"], name="episode_version"),
+        ]
+
+
 class Removal(models.Model):
     """Objects of the store that were deleted and are still to go: all whose key begins with ``prefix``."""
 
@@ -110,7 +194,8 @@ class Upload(models.Model):
     id = models.CharField(primary_key=True, max_length=40, editable=False)
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="uploads")
     checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, null=True)
-    archive = models.JSONField(null=True)  # {"part", "episodes"}; with neither it is a copy of the journal
+    archive = models.JSONField(null=True)  # {"part", "episodes"}
+    packed = models.JSONField(null=True)  # [{"episode_id", "offset", "size_bytes"}]; with none of them: the journal
     files = models.JSONField()  # [{"path", "size_bytes", "sha256", "key", "upload_id"}]
     created_at = models.DateTimeField(auto_now_add=True)
 

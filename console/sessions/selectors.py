@@ -8,7 +8,8 @@ from django.db.models import Count, Q
 
 from console.errors import InvalidRequest, NotFound
 from console.sessions.models import Session
-from console.users.models import Project
+from console.users.keys import key_session_check
+from console.users.models import ApiKey, Project
 from tinkerscript.wire.sessions import Failure, SessionState
 
 
@@ -18,6 +19,14 @@ def session_get(*, project: Project, session_id: str) -> Session:
     if session is None:
         raise NotFound("There is no such session in this project.")
     return session
+
+
+def session_key_check(*, project: Project, session_id: str, key: ApiKey) -> None:
+    """Whether a key may change the session. Raises NotFound; Forbidden where the key's models or cap leave it out."""
+    if key.allowed_models is None and key.spend_cap_s is None:
+        return
+    session = session_get(project=project, session_id=session_id)
+    key_session_check(key=key, base_model=session.base_model, started_by=session.key_id)
 
 
 def session_list(
@@ -31,8 +40,8 @@ def session_list(
 ) -> tuple[list[Session], str | None]:
     """One page, newest first, and the cursor of the next page (None: this was the last).
 
-    Only those in one of ``states``, of ``base_model``, with ``name`` in their name (any case), where given. A cursor is
-    the id of the last session seen. Raises InvalidRequest for any other.
+    Only those in one of ``states``, of ``base_model``, with ``name`` in their name or id (any case), where given. A
+    cursor is the id of the last session seen. Raises InvalidRequest for any other.
     """
     sessions = Session.objects.filter(project=project).order_by("-created_at", "-id")
     if states:
@@ -40,7 +49,7 @@ def session_list(
     if base_model:
         sessions = sessions.filter(base_model=base_model)
     if name:
-        sessions = sessions.filter(name__icontains=name)
+        sessions = sessions.filter(Q(name__icontains=name) | Q(id__icontains=name))
     if cursor:
         last = Session.objects.filter(project=project, id=cursor).first()
         if last is None:

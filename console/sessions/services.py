@@ -1,38 +1,50 @@
-"""What users do with sessions: create, stop, suspend, wake."""
+"""What users do with sessions: create, stop, suspend, wake, delete."""
 
+import shutil
+
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from console.errors import Conflict
-from console.live.services import event_record
-from console.sessions.models import Session
-from console.sessions.moves import session_move
-from console.sessions.plan import session_plan
-from console.sessions.quotas import session_quota_check
+from console.live.services import event_record, events_delete
+from console.sessions.dry_run import dry_run
+from console.sessions.limits.quotas import person_queue_check, session_quota_check
+from console.sessions.models import Removal, Session
 from console.sessions.selectors import session_get
-from console.sessions.states import ENDED, Actor
-from console.users.models import ApiKey, Project
+from console.sessions.states import ENDED, Actor, Desired
+from console.sessions.transitions import session_move
+from console.users.models import ApiKey, Project, User
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.sessions import SessionCreate, SessionState
-
-__all__ = ["session_create", "session_move", "session_resume", "session_stop", "session_suspend", "session_wake"]
+from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 
 
-def session_create(*, project: Project, body: SessionCreate, key: ApiKey | None = None) -> Session:
-    """A queued session, started with ``key`` (None: by a person in the console).
+def session_create(
+    *,
+    project: Project,
+    body: SessionCreate,
+    key: ApiKey | None = None,
+    person: User | None = None,
+    kind: SessionKind = SessionKind.EPISODES,
+) -> Session:
+    """A queued session, started by ``person`` with ``key`` (None: in the console).
 
-    Raises what ``session_plan`` raises, and QuotaExceeded.
+    Raises what ``dry_run`` raises, and QuotaExceeded.
     """
-    plan = session_plan(body=body, key=key)
+    plan = dry_run(project=project, body=body, key=key, person=person)
     with transaction.atomic():
-        session_quota_check(project=project)
+        person_queue_check(person=person)
+        session_quota_check(project=project, devices=plan.config.devices or 0)
         session = Session.objects.create(
             project=project,
             key=key,
+            kind=kind,
+            person=person,
             name=body.name,
             base_model=body.base_model,
             config=plan.config.model_dump(mode="json"),
             priority=body.priority,
+            devices=plan.config.devices or 0,
             budget=body.budget.model_dump(exclude_none=True),
         )
         event_record(
@@ -46,7 +58,7 @@ def session_create(*, project: Project, body: SessionCreate, key: ApiKey | None 
 def session_stop(*, project: Project, session_id: str) -> Session:
     """Ask for the end of a session; asking again changes nothing. Raises NotFound.
 
-    Without a runtime it ends now. A running one is told to finish, and ends when its process has.
+    Without a runtime it ends now. A running one is asked to finish, and ends when its process has.
     """
     at_once = {SessionState.QUEUED: SessionState.CANCELLED, SessionState.SUSPENDED: SessionState.STOPPED}
     session = session_get(project=project, session_id=session_id)
@@ -60,12 +72,12 @@ def session_stop(*, project: Project, session_id: str) -> Session:
                     target=at_once[state],
                     actor=Actor.USER,
                     reason="stopped by the user",
-                    desired="stop",
+                    desired=Desired.STOP,
                 )
-            elif _desire(session, "stop"):
+            elif _desire(session, Desired.STOP):
                 break
         except Conflict:
-            # it moved between our look and our move: look again
+            # its state changed after it was read: read it again
             pass
         session.refresh_from_db()
         state = SessionState(session.state)
@@ -81,7 +93,7 @@ def session_suspend(*, project: Project, session_id: str) -> Session:
     session = session_get(project=project, session_id=session_id)
     if session.state == SessionState.SUSPENDED:
         return session
-    if session.state != SessionState.READY or session.desired == "stop" or not _desire(session, "suspend"):
+    if session.state != SessionState.READY or session.desired == Desired.STOP or not _desire(session, Desired.SUSPEND):
         raise Conflict(
             f"The session is {session.state}: only a ready one can be suspended.",
             hint="Wait until it is ready, or stop it.",
@@ -113,21 +125,37 @@ def session_wake(*, session: Session) -> Session:
                 target=SessionState.QUEUED,
                 actor=Actor.USER,
                 reason="woken by a request",
-                desired="run",
-                state_since=session.created_at,  # it gave its place up: who came later comes later
+                desired=Desired.RUN,
+                state_since=session.created_at,  # it gave its slot up and queues by its age
             )
-        elif session.desired == "suspend":
-            Session.objects.filter(id=session.id, state=session.state, desired="suspend").update(
-                desired="run", last_activity_at=timezone.now()
+        elif session.desired == Desired.SUSPEND:
+            Session.objects.filter(id=session.id, state=session.state, desired=Desired.SUSPEND).update(
+                desired=Desired.RUN, last_activity_at=timezone.now()
             )
     except Conflict:
-        # somebody else woke or stopped it first: what it is now is what counts
+        # another request woke or stopped it first: its state now is what counts
         pass
     session.refresh_from_db()
     return session
 
 
-def _desire(session: Session, desired: str) -> bool:
+def session_delete(*, project: Project, session_id: str) -> None:
+    """Remove the session, its record and its checkpoints. Raises NotFound, Conflict while it runs."""
+    session = session_get(project=project, session_id=session_id)
+    if not SessionState(session.state).is_terminal or session.launch_handle:
+        raise Conflict(
+            f"The session is {session.state}: only one that has ended can be deleted.",
+            hint="Stop it, and delete it once it has stopped.",
+            details={"state": session.state},
+        )
+    with transaction.atomic():
+        Removal.objects.create(prefix=f"sessions/{session.id}/")
+        events_delete(session_id=session.id)
+        session.delete()
+    shutil.rmtree(settings.DATA / "runtimes" / session_id, ignore_errors=True)
+
+
+def _desire(session: Session, desired: Desired) -> bool:
     """Say what is wanted of a running session; False when its state changed meanwhile."""
     with transaction.atomic():
         row = Session.objects.filter(id=session.id, state=session.state)

@@ -1,8 +1,13 @@
 """The states of a session and the one table of allowed moves.
 
-queued -> provisioning -> loading -> ready <-> suspended -> stopping -> stopped
-   |           |            |         |           |            |
-   +-----------+------------+---------+-----------+------------+--> failed | cancelled
+    queued        -> provisioning, cancelled, failed
+    provisioning  -> loading, queued, stopping, failed
+    loading       -> ready, queued, stopping, failed
+    ready         -> suspended, queued, stopping, failed
+    suspended     -> queued, stopped
+    stopping      -> stopped, failed
+
+The usual way is queued, provisioning, loading, ready, stopping, stopped. A test compares these lines with MOVES.
 """
 
 from enum import StrEnum
@@ -16,6 +21,14 @@ class Actor(StrEnum):
     USER = "user"
     RUNTIME = "runtime"  # under a live lease
     RECONCILER = "reconciler"
+
+
+class Desired(StrEnum):
+    """What a user, a budget or the reconciler wants of a session; the reconciler brings its state to it."""
+
+    RUN = "run"
+    SUSPEND = "suspend"
+    STOP = "stop"
 
 
 MOVES: dict[tuple[S, S], set[Actor]] = {

@@ -1,18 +1,29 @@
-"""How django-allauth does things here: users like everybody else's, second factors encrypted, ends of sign-ins kept."""
+"""How django-allauth does things here: users with a project each, second factors encrypted, ends of sign-ins kept."""
 
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from allauth.account.adapter import DefaultAccountAdapter
-from allauth.core import context
+from allauth.core import context, ratelimit
 from allauth.mfa.adapter import DefaultMFAAdapter
 from allauth.usersessions.adapter import DefaultUserSessionsAdapter
+from allauth.usersessions.models import UserSession
 from django.conf import settings
+from django.contrib.auth.hashers import make_password
+from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.forms import Form
+from django.http import HttpRequest
 
+from console.users.models import User
+from console.users.networks import client_network, network_is_known
 from console.users.sealing import seal, unseal
 from console.users.services import project_create_default
 from console.users.sign_ins import signed_out_elsewhere
+from console.users.sign_up import sign_up_refusal
 
 
 @dataclass(frozen=True)
@@ -26,12 +37,41 @@ class Site:
 class AccountAdapter(DefaultAccountAdapter):
     """Gives everyone who signs up a project of their own; names the server in mails by its public name alone."""
 
-    def send_mail(self, template_prefix, email, context):
-        # allauth would take the name from the Host header, which is the words of whoever asked for the mail.
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        # allauth would take the name from the Host header, which the one who asked for the mail wrote.
         name = urlsplit(settings.PUBLIC_URL).netloc
         super().send_mail(template_prefix, email, context | {"current_site": Site(domain=name, name=name)})
 
-    def save_user(self, request, user, form, commit=True):
+    def _get_login_attempts_cache_key(self, request: HttpRequest, **credentials: Any) -> str:
+        # allauth counts by account alone: anyone could lock anyone out.
+        account = super()._get_login_attempts_cache_key(request, **credentials)
+        return f"{account}|{client_network(request)}"
+
+    def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
+        super().pre_authenticate(request, **credentials)
+        account = str(credentials.get("email", "")).lower()
+        if network_is_known(request, account):
+            return
+        if not ratelimit.consume(request, action="login_elsewhere", key=account):
+            self._rollback_login_failed_rl_usage()
+            raise self.validation_error("too_many_login_attempts")
+
+    def send_account_already_exists_mail(self, email: str) -> None:
+        # A new account's password is hashed: without as much work here the time would tell who has one.
+        make_password(secrets.token_urlsafe())
+        super().send_account_already_exists_mail(email)
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:
+        return settings.SIGN_UP.policy != "closed"
+
+    def clean_email(self, email: str) -> str:
+        cleaned: str = super().clean_email(email)
+        # A signed-in user adds an address to the account that they have.
+        if not context.request.user.is_authenticated and (refusal := sign_up_refusal(cleaned)):
+            raise ValidationError(refusal)
+        return cleaned
+
+    def save_user(self, request: HttpRequest, user: User, form: Form, commit: bool = True) -> User:
         with transaction.atomic():
             user = super().save_user(request, user, form, commit=commit)
             if commit:
@@ -42,7 +82,7 @@ class AccountAdapter(DefaultAccountAdapter):
 class SignInsAdapter(DefaultUserSessionsAdapter):
     """Writes down that sign-ins of other browsers were ended."""
 
-    def end_sessions(self, sessions):
+    def end_sessions(self, sessions: Sequence[UserSession]) -> None:
         with transaction.atomic():
             super().end_sessions(sessions)
             if others := [session for session in sessions if not session.is_current()]:

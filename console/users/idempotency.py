@@ -1,4 +1,4 @@
-"""Answers kept under the Idempotency-Key of their request, so that a repeated request does nothing twice."""
+"""Responses kept under the Idempotency-Key of their request, so that a repeated request does nothing twice."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from console.errors import Conflict
-from console.users.models import KeptAnswer, Project
+from console.users.models import IdempotencyRecord, Project
 from tinkerscript.wire.errors import ErrorCode
 
 KEPT_FOR = timedelta(hours=24)
@@ -16,16 +16,16 @@ class IdempotencyMismatch(Conflict):
     code = ErrorCode.IDEMPOTENCY_MISMATCH
 
 
-def answer_claim(*, project: Project, key: str, request: str, body_sha256: str) -> tuple[KeptAnswer, bool]:
-    """The row of this key and whether it is new. Call it in the transaction that does the work and keeps the answer.
+def record_claim(*, project: Project, key: str, request: str, body_sha256: str) -> tuple[IdempotencyRecord, bool]:
+    """The row of this key and whether it is new. Call it in the transaction that does the work and keeps the response.
 
-    A second request with the same key waits here until that transaction ends, so it either finds the answer or, after
+    A second request with the same key waits here until that transaction ends, so it either finds the response or, after
     a crash, nothing. ``request`` is the method and path. Raises IdempotencyMismatch when the key was used for another.
     """
     if not transaction.get_connection().in_atomic_block:
-        raise RuntimeError("answer_claim needs a transaction around it")
-    KeptAnswer.objects.filter(project=project, created_at__lt=timezone.now() - KEPT_FOR).delete()
-    row, is_new = KeptAnswer.objects.get_or_create(
+        raise RuntimeError("record_claim needs a transaction around it")
+    IdempotencyRecord.objects.filter(project=project, created_at__lt=timezone.now() - KEPT_FOR).delete()
+    row, is_new = IdempotencyRecord.objects.get_or_create(
         project=project, key=key, defaults={"request": request, "body_sha256": body_sha256}
     )
     if (row.request, row.body_sha256) != (request, body_sha256):
@@ -35,7 +35,7 @@ def answer_claim(*, project: Project, key: str, request: str, body_sha256: str) 
     return row, is_new
 
 
-def answer_keep(*, row: KeptAnswer, status: int, body: str) -> None:
-    """Keep the answer of the request that claimed the row."""
+def record_complete(*, row: IdempotencyRecord, status: int, body: str) -> None:
+    """Keep the response to the request that claimed the row."""
     row.status, row.body = status, body
     row.save(update_fields=["status", "body"])

@@ -9,12 +9,13 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
-from console.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
+from console.errors import Forbidden, InvalidRequest, NotFound, QuotaExceeded, Unauthenticated
 from console.users.models import ApiKey, Membership, Project, User
 from console.users.selectors import role_get
 from tinkerscript.wire.account import Role, Scope
 
 KEY_PREFIX = "tml-ts_"
+PERSON = "user"  # how a person's caller id begins; a key's begins with key_
 SHOWN_CHARACTERS = 12
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 
@@ -31,7 +32,8 @@ def key_create(
 ) -> tuple[ApiKey, str]:
     """A key and its secret, which is not stored and cannot be shown again.
 
-    Raises NotFound when the user is not in the project, Forbidden when their role is less than the scopes.
+    Raises NotFound when the user is not in the project, Forbidden when their role is less than the scopes,
+    QuotaExceeded.
     """
     role = role_get(user=user, project=project)
     if not scopes:
@@ -45,6 +47,7 @@ def key_create(
             "An admin key can make keys without limits, so limits of its own would mean nothing.",
             hint="Leave the admin scope out, or the limits.",
         )
+    _limit_check(user)
     secret = KEY_PREFIX + secrets.token_urlsafe(32)
     key = ApiKey.objects.create(
         project=project,
@@ -60,6 +63,20 @@ def key_create(
     return key, secret
 
 
+def _limit_check(user: User) -> None:
+    limit = settings.LIMITS.keys
+    if limit is None:
+        return
+    good = Q(expires_at=None) | Q(expires_at__gt=timezone.now())
+    used = ApiKey.objects.filter(good, user=user, revoked_at=None).count()
+    if used >= limit:
+        raise QuotaExceeded(
+            f"One person may have {limit} keys, and you have {used}.",
+            hint="Revoke one that is no longer used.",
+            details={"limit": limit, "used": used},
+        )
+
+
 def key_revoke(*, project: Project, user: User, key_id: str) -> None:
     """End a key, now and for ever; revoking it again changes nothing.
 
@@ -69,16 +86,16 @@ def key_revoke(*, project: Project, user: User, key_id: str) -> None:
     if key is None:
         raise NotFound("There is no such key in this project.")
     if key.user != user and role_get(user=user, project=project) is not Role.OWNER:
-        raise Forbidden("This key is somebody else's.", hint="Its maker or an owner of the project can revoke it.")
+        raise Forbidden("This key is another member's.", hint="Its maker or an owner of the project can revoke it.")
     ApiKey.objects.filter(id=key.id, revoked_at=None).update(revoked_at=timezone.now())
 
 
 def key_authenticate(*, secret: str) -> ApiKey:
-    """The key whose secret this is. Raises Unauthenticated, in the same words whatever the reason."""
+    """The key whose secret this is. Raises Unauthenticated, in the same words for every reason."""
     digest = _sha256(secret)
     now = timezone.now()
     key = ApiKey.objects.select_related("project", "user").filter(sha256=digest).first()
-    # The look-up compares hashes of 256 random bits, so its timing tells nothing; the comparison is repeated in
+    # The look-up compares hashes of 256 random bits, so its timing reveals nothing; the comparison is repeated in
     # constant time all the same, so that this does not rest on how an index compares.
     if key is None or not hmac.compare_digest(key.sha256, digest) or not _is_good(key, now):
         raise Unauthenticated(
@@ -91,12 +108,26 @@ def key_authenticate(*, secret: str) -> ApiKey:
     return key
 
 
-def key_is_good(*, key_id: str) -> bool:
-    """Whether what was begun with this key may go on: for the relay, which has the key's id from a signed one."""
+def person_caller_id(*, user: User, project: Project) -> str:
+    """What stands for a person in the signed key of an episode, where a key's id stands otherwise."""
+    return f"{PERSON}:{user.pk}:{project.id}"
+
+
+def caller_is_good(*, caller_id: str) -> bool:
+    """Whether what this key or person began may go on: for the relay, which has the id from an episode's key."""
+    kind, _, rest = caller_id.partition(":")
+    if kind == PERSON:
+        user_id, _, project_id = rest.partition(":")
+        members = Membership.objects.filter(user_id=user_id, project_id=project_id, user__is_active=True)
+        return members.exclude(role=Role.VIEWER).exists()
+    return _key_is_good(caller_id)
+
+
+def _key_is_good(key_id: str) -> bool:
     key = ApiKey.objects.select_related("user", "project").filter(id=key_id).first()
     if key is None or not _is_good(key, timezone.now()):
         return False
-    return role_get(user=key.user, project=key.project) is not Role.VIEWER  # who was demoted plays no more
+    return role_get(user=key.user, project=key.project) is not Role.VIEWER  # a viewer runs no episodes
 
 
 def key_model_check(*, key: ApiKey | None, base_model: str) -> None:
@@ -108,6 +139,19 @@ def key_model_check(*, key: ApiKey | None, base_model: str) -> None:
         hint=f"It may be used with: {', '.join(key.allowed_models)}. Others need another key.",
         details={"allowed_models": key.allowed_models},
     )
+
+
+def key_session_check(*, key: ApiKey, base_model: str, started_by: str | None) -> None:
+    """Raises Forbidden when the key may not change a session of ``base_model`` that the key ``started_by`` started.
+
+    What runs in a session counts against the cap of the key that started it: a capped key changes no other.
+    """
+    key_model_check(key=key, base_model=base_model)
+    if key.spend_cap_s is not None and started_by != key.id:
+        raise Forbidden(
+            "This key has a spend cap, and another key or a person started this session.",
+            hint="Use it with sessions that it started itself, or use a key without a cap.",
+        )
 
 
 def _is_good(key: ApiKey, now: datetime) -> bool:

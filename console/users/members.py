@@ -1,13 +1,12 @@
 """Who works in a project: invite by e-mail, change a role, remove, leave.
 
-An address is invited whether it has an account or not, and the answer is the same: nobody learns from here who has
-one, and nobody is put into a project without wanting it.
+An address is invited whether it has an account or not, and the response is the same: it does not reveal who has an
+account. A person joins by accepting, never by being added.
 """
 
 from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.mail import send_mail
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -15,12 +14,13 @@ from django.utils import timezone
 
 from console.audit.services import audit_record
 from console.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from console.users.invitation_mail import invitation_mail_check, invitation_mail_send
 from console.users.models import ApiKey, Membership, Project, User
 from console.users.selectors import role_get
 from console.users.services import project_create_default
 from tinkerscript.wire.account import Role
 
-INVITATIONS_MAX = 100
+MAX_INVITATIONS = 100
 
 
 def member_list(*, project: Project) -> QuerySet[Membership]:
@@ -36,26 +36,27 @@ def member_get(*, project: Project, member_id: str) -> Membership:
     return member
 
 
-def member_invite(*, project: Project, email: str, role: Role, by: str) -> Membership:
+def member_invite(*, project: Project, email: str, role: Role, by: User) -> Membership:
     """Invite an address. Raises InvalidRequest for what is none, Conflict when it is a member or invited already,
-    or too many are."""
+    or too many are; Forbidden and RateLimited as ``invitation_mail_check``."""
     address = email.lower()
     try:
         validate_email(address)
     except ValidationError:
-        raise InvalidRequest("This is no e-mail address.", hint="It reads somebody@example.com.") from None
+        raise InvalidRequest("This is no e-mail address.", hint="It reads name@example.com.") from None
+    invitation_mail_check(sender=by, address=address)
     with transaction.atomic():
         if Membership.objects.filter(project=project, user__email=address).exists():
             raise Conflict(f"{address} is a member already.", hint="Change their role instead.")
-        if Membership.objects.filter(project=project, user=None).count() >= INVITATIONS_MAX:
-            raise Conflict(f"{INVITATIONS_MAX} invitations are open.", hint="Withdraw those that nobody takes.")
+        if Membership.objects.filter(project=project, user=None).count() >= MAX_INVITATIONS:
+            raise Conflict(f"{MAX_INVITATIONS} invitations are open.", hint="Withdraw those that are not taken.")
         try:
             with transaction.atomic():
                 member = Membership.objects.create(project=project, email=address, role=role)
         except IntegrityError:
             raise Conflict(f"{address} is invited already.", hint="Withdraw the invitation to change it.") from None
         # robust: a mail server that is away costs the mail, not the invitation, which the console shows as well.
-        transaction.on_commit(lambda: _mail(project, address, by), robust=True)
+        transaction.on_commit(lambda: invitation_mail_send(sender=by, address=address), robust=True)
     return member
 
 
@@ -72,7 +73,7 @@ def member_role_set(*, project: Project, member_id: str, role: Role) -> Membersh
 
 
 def member_remove(*, project: Project, user: User, member_id: str) -> None:
-    """Remove a member, or withdraw an invitation. An owner removes everybody, others leave themselves.
+    """Remove a member, or withdraw an invitation. An owner removes any member, others only themselves.
 
     The member's keys of this project end with it. Raises NotFound, Forbidden, Conflict for the last owner.
     """
@@ -80,14 +81,14 @@ def member_remove(*, project: Project, user: User, member_id: str) -> None:
         Project.objects.select_for_update().get(id=project.id)
         member = member_get(project=project, member_id=member_id)
         if member.user != user and role_get(user=user, project=project) is not Role.OWNER:
-            raise Forbidden("Only an owner can remove somebody else.", hint="Ask an owner of the project.")
+            raise Forbidden("Only an owner can remove another member.", hint="Ask an owner of the project.")
         _another_owner_check(member)
         member.delete()
         if member.user is None:
             return
         ApiKey.objects.filter(project=project, user=member.user, revoked_at=None).update(revoked_at=timezone.now())
         if not Membership.objects.filter(user=member.user).exists():
-            project_create_default(user=member.user)  # nobody is left without a place to work in
+            project_create_default(user=member.user)  # every user has at least one project
 
 
 def invitation_list(*, user: User) -> QuerySet[Membership]:
@@ -149,14 +150,4 @@ def _another_owner_check(member: Membership) -> None:
         return
     others = Membership.objects.filter(project=member.project, role=Role.OWNER, user__isnull=False)
     if not others.exclude(id=member.id).exists():
-        raise Conflict("A project needs an owner, and this is the last one.", hint="Make somebody else an owner first.")
-
-
-def _mail(project: Project, address: str, by: str) -> None:
-    send_mail(
-        subject=f"You are invited to the project {project.name}".replace("\n", " ").replace("\r", " "),
-        message=f"{by} invites you to the project {project.name} on {settings.PUBLIC_URL}.\n\n"
-        f"Sign in, or sign up with this address, and accept it at {settings.PUBLIC_URL}/account.\n",
-        from_email=None,
-        recipient_list=[address],
-    )
+        raise Conflict("A project needs an owner, and this is the last one.", hint="Make another member one first.")

@@ -3,7 +3,7 @@
 import hashlib
 import secrets
 
-from django.contrib.auth.models import AbstractUser, UserManager
+from django.contrib.auth.models import AbstractUser
 from django.db import models
 
 
@@ -28,10 +28,9 @@ class User(AbstractUser):
     """A person. The e-mail address is the name; ``username`` stays only because libraries ask for it."""
 
     email = models.EmailField(unique=True)
-    objects = UserManager()
 
     def get_session_auth_hash(self) -> str:
-        """What ends the sign-ins of somebody whose password was changed: it stands in each of their sessions.
+        """What ends a person's sign-ins when their password changes: it stands in each of their browser sessions.
 
         Of the password alone, unlike Django's: rows of sessions are signed as they are, and a rotation of the server's
         secret would end sign-ins by it (Django's way out gives the cookie another name in mid-page).
@@ -54,7 +53,7 @@ class Project(models.Model):
 class Membership(models.Model):
     """A user's role in a project: owner, member or viewer (tinkerscript.wire.account.Role).
 
-    An invitation is one without a user: ``email`` says who may take it, and is empty once somebody has.
+    An invitation is one without a user: ``email`` says who may take it, and is empty once it was accepted.
     """
 
     member_id = models.CharField(max_length=40, default=new_member_id, unique=True, editable=False)
@@ -91,14 +90,14 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True)
 
 
-class KeptAnswer(models.Model):
-    """What a request with an Idempotency-Key was answered; a repetition gets the same again for a day."""
+class IdempotencyRecord(models.Model):
+    """The response to a request with an Idempotency-Key; for a day a repeated request gets the same again."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     key = models.CharField(max_length=200)
     request = models.CharField(max_length=300)
     body_sha256 = models.CharField(max_length=64)
-    status = models.PositiveSmallIntegerField(null=True)  # None: the answer held a secret and was not kept
+    status = models.PositiveSmallIntegerField(null=True)  # None: the response held a secret and was not kept
     body = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -1,7 +1,7 @@
 """What the server's secret keeps closed in the database: second factors (encrypted), sign-ins of browsers (signed).
 
 After a rotation both the secret in force and the one before it open them. Before the older one is forgotten,
-``sealed_renew`` brings every row under the one in force: a rotation signs nobody out and loses no second factor.
+``sealed_renew`` brings every row under the one in force: a rotation ends no sign-in and loses no second factor.
 """
 
 import base64
@@ -12,10 +12,11 @@ from functools import lru_cache
 from allauth.mfa.models import Authenticator
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
-from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils import timezone
+
+from console.users.sign_in_sessions import SessionStore
 
 log = logging.getLogger(__name__)
 

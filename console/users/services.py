@@ -1,15 +1,16 @@
 """Writes about users and their projects."""
 
+from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from console.audit.services import audit_record
-from console.errors import Conflict
+from console.errors import Conflict, QuotaExceeded
 from console.users.models import Membership, Project, User, new_id
 from tinkerscript.wire.account import Role
 
 
 def user_create(*, email: str, password: str | None = None) -> User:
-    """A user with a project of their own. Without a password nobody can sign in as them until one is set.
+    """A user with a project of their own. Without a password there is no signing in until one is set.
 
     Raises Conflict when the address is taken.
     """
@@ -29,9 +30,16 @@ def project_create_default(*, user: User) -> Project:
 
 
 def project_create(*, user: User, name: str) -> Project:
-    """A project with ``user`` as its owner; its audit log begins with this."""
+    """A project with ``user`` as its owner; its audit log begins with this. Raises QuotaExceeded."""
+    limits = settings.LIMITS
     with transaction.atomic():
-        project = Project.objects.create(name=name[:120])
+        _project_limit_check(user)
+        project = Project.objects.create(
+            name=name[:120],
+            device_quota=limits.devices,
+            session_quota=limits.sessions,
+            storage_quota_bytes=None if limits.storage_gib is None else limits.storage_gib << 30,
+        )
         Membership.objects.create(project=project, user=user, role=Role.OWNER)
         audit_record(
             project_id=project.id,
@@ -41,6 +49,20 @@ def project_create(*, user: User, name: str) -> Project:
             details={"name": project.name},
         )
     return project
+
+
+def _project_limit_check(user: User) -> None:
+    limit = settings.LIMITS.projects
+    if limit is None:
+        return
+    User.objects.select_for_update().get(id=user.pk)  # two at once must not both take the last one
+    owned = Membership.objects.filter(user=user, role=Role.OWNER).count()
+    if owned >= limit:
+        raise QuotaExceeded(
+            f"One person may own {limit} projects, and you own {owned}.",
+            hint="Use one that you have, or ask who runs this server for more.",
+            details={"limit": limit, "used": owned},
+        )
 
 
 def project_rename(*, project: Project, name: str) -> Project:

@@ -1,9 +1,9 @@
-"""Who came in, who was turned away, and what changed about how somebody comes in: entries of the audit log.
+"""Sign-ins, refused sign-ins, and changes of passwords and second factors: entries of the audit log.
 
 They stand in the log of the person's own project, the first that they own (in no other project that they are in: its
 other members are no business of theirs), or in a log of their own, ``user:<number>``, if they own none. A try with an
-address that nobody has stands in NOBODYS: as much is written for it as for one that somebody has, and what was typed is
-not, because it may be a password. An entry that cannot be written refuses the sign-in.
+address without an account stands in UNKNOWN_ACCOUNT_LOG: as much is written for it as for one with an account, and
+what was typed is not, because it may be a password. An entry that cannot be written refuses the sign-in.
 """
 
 from typing import Any
@@ -19,12 +19,12 @@ from django.http import HttpRequest
 
 from console.audit.models import AuditRecord
 from console.audit.services import audit_find, audit_record
-from console.request_id import request_id_of
+from console.server.request_id import request_id_of
 from console.users.models import Membership, User
 from tinkerscript.wire.account import Role
 
-NOBODYS = "nobody"  # ids of projects begin with prj_
-SOMEBODY = "somebody"  # whoever tried to come in has not shown who they are
+UNKNOWN_ACCOUNT_LOG = "nobody"  # ids of projects begin with prj_
+UNKNOWN_ACTOR = "somebody"  # who tried to sign in has not shown who they are
 AGENT_LENGTH = 200
 
 
@@ -46,12 +46,12 @@ def signed_in(request: HttpRequest, user: User, **_: Any) -> None:
 def sign_in_refused(credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
     if request is not None:  # none: no browser's, a program of the operator's
         found = filter_users_by_email(str(credentials.get("email", "")))
-        _record(request, found[0] if found else None, "sign_in_refuse", actor=SOMEBODY)
+        _record(request, found[0] if found else None, "sign_in_refuse", actor=UNKNOWN_ACTOR)
 
 
 @receiver(mfa.authentication_failed)
 def second_factor_refused(request: HttpRequest, user: User, **_: Any) -> None:
-    _record(request, user, "second_factor_refuse", actor=SOMEBODY)
+    _record(request, user, "second_factor_refuse", actor=UNKNOWN_ACTOR)
 
 
 @receiver(account.user_logged_out)
@@ -90,10 +90,14 @@ def second_factor_renewed(request: HttpRequest, user: User, authenticator: Authe
     _record(request, user, "second_factor_renew", kind=authenticator.type)
 
 
-def _record(request: HttpRequest, user: User | None, action: str, *, actor: str = "", **details: Any) -> None:
+def _record(request: HttpRequest, user: User | None, action: str, *, actor: str | None = None, **details: Any) -> None:
+    """Write an entry to the person's log. ``actor``: who did it, where that is not ``user``."""
+    if actor is None:
+        assert user is not None, "what a person did is recorded with the person"
+        actor = user.email
     audit_record(
         project_id=_log_of(user),
-        actor=actor or user.email,
+        actor=actor,
         action=action,
         target={"email": user.email} if user else {},
         details=details
@@ -107,7 +111,7 @@ def _record(request: HttpRequest, user: User | None, action: str, *, actor: str 
 
 def _log_of(user: User | None) -> str:
     if user is None:
-        return NOBODYS
+        return UNKNOWN_ACCOUNT_LOG
     own = Membership.objects.filter(user=user, role=Role.OWNER).order_by("created_at", "id").first()
     return own.project_id if own else _own_log(user)
 

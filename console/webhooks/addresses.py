@@ -23,7 +23,7 @@ class AddressRefused(OSError):
 
 
 def url_check(url: str) -> None:
-    """Raises InvalidRequest for a URL that may not be called whatever its name leads to."""
+    """Raises InvalidRequest for a URL that may not be called, whichever address its name has."""
     problem = url_problem(url)
     if problem:
         raise InvalidRequest(
@@ -67,7 +67,7 @@ def is_public(address: str) -> bool:
 
 
 def _literal(host: str) -> str | None:
-    """The IP address that a host is, in whatever way it is written (``127.1`` and ``0x7f.1`` are loopback too)."""
+    """The IP address that a host is, however it is written (``127.1`` and ``0x7f.1`` are loopback too)."""
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:
@@ -84,7 +84,9 @@ class PublicResolver(AbstractResolver):
     def __init__(self, inner: AbstractResolver | None = None) -> None:
         self._inner = inner or ThreadedResolver()
 
-    async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[ResolveResult]:
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
         """Raises AddressRefused, OSError."""
         async with asyncio.timeout(5):
             found = await self._inner.resolve(host, port, family)

@@ -14,7 +14,7 @@ def new_delivery_id() -> str:
 
 
 class Webhook(models.Model):
-    """Where a project wants to be told of things. Its secret is derived from the server's and kept nowhere."""
+    """An address to which a project wants its events sent. Its secret is derived from the server's and kept nowhere."""
 
     id = models.CharField(primary_key=True, max_length=40, default=new_webhook_id, editable=False)
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="webhooks")

@@ -2,7 +2,10 @@
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import aiohttp
 from django.db.models import F
@@ -14,42 +17,108 @@ from console.webhooks.services import webhook_secrets
 from tinkerscript.webhooks import HEADER, sign
 from tinkerscript.wire.webhooks import DeliveryState
 
-AT_ONCE = 20
+T = TypeVar("T")
+
+MAX_IN_FLIGHT = 64  # of all projects
+MAX_PER_PROJECT = 2
 TIMEOUT_S = 10.0
+LOOK_S = 0.5  # how soon a new delivery is found while others are on their way
 CLAIM = timedelta(seconds=60)  # longer than a try: a sender that died leaves its deliveries to the next
 # After the first, second... try that failed. Two days in all.
 BACK_OFF_S = (5, 30, 120, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
 
 
-def deliveries_send(*, resolver: PublicResolver | None = None) -> int:
-    """Try what is due, at most 20 at once; how many were tried."""
-    claimed = _claim(timezone.now())
-    if claimed:
-        outcomes = asyncio.run(_post_all(claimed, resolver))
-        for delivery, (status, error) in zip(claimed, outcomes, strict=True):
-            _record(delivery, status, error)
-    return len(claimed)
+def deliveries_send(*, resolver: PublicResolver | None = None, stopped: Callable[[], bool] = lambda: False) -> int:
+    """Try what is due until nothing is, or ``stopped()``; how many were tried.
+
+    A project has two on their way at once and projects take turns, so that one whose receivers never respond delays
+    its own deliveries alone.
+    """
+    sender, tried = Sender(resolver), 0
+    try:
+        while sender.in_flight or not stopped():
+            tried += 0 if stopped() else sender.claim()
+            if not sender.in_flight:
+                return tried
+            sender.wait()
+        return tried
+    finally:
+        sender.close()
 
 
-def _claim(now: datetime) -> list[Delivery]:
-    claimed = []
-    for delivery in Delivery.objects.filter(next_at__lte=now).order_by("next_at")[:AT_ONCE]:
-        mine = Delivery.objects.filter(id=delivery.id, next_at=delivery.next_at)
-        if mine.update(next_at=now + CLAIM, attempts=F("attempts") + 1) == 1:
-            claimed.append(delivery)
-    return list(Delivery.objects.select_related("webhook").filter(id__in=[delivery.id for delivery in claimed]))
+class Sender:
+    """What is on its way. Its event loop turns only inside ``wait``: the tables are read and written between."""
+
+    def __init__(self, resolver: PublicResolver | None) -> None:
+        self.in_flight: dict[asyncio.Task[tuple[int | None, str]], Delivery] = {}
+        self._resolver = resolver
+        self._client: aiohttp.ClientSession | None = None
+        self._runner = asyncio.Runner()
+        self._served_at: dict[str, float] = {}  # when each project's last delivery left: the longest ago is next
+
+    def claim(self) -> int:
+        """Send what is due and has a place; how many."""
+        taken = Counter(delivery.webhook.project_id for delivery in self.in_flight.values())
+        claimed = 0
+        while len(self.in_flight) < MAX_IN_FLIGHT:
+            full = [project for project, count in taken.items() if count >= MAX_PER_PROJECT]
+            due = Delivery.objects.filter(next_at__lte=timezone.now()).exclude(webhook__project_id__in=full)
+            projects = list(due.order_by().values_list("webhook__project_id", flat=True).distinct())
+            if not projects:
+                break
+            for project in sorted(projects, key=lambda project: self._served_at.get(project, 0.0)):
+                if len(self.in_flight) == MAX_IN_FLIGHT:
+                    break
+                taken[project] += 1
+                self._served_at[project] = time.monotonic()
+                if delivery := _claim(project, timezone.now()):
+                    self.in_flight[self._runner.get_loop().create_task(self._post(delivery))] = delivery
+                    claimed += 1
+        return claimed
+
+    def wait(self) -> None:
+        """Until one has an outcome, which is recorded, or it is time to look for new ones."""
+        waiting = asyncio.wait(self.in_flight, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = self._runner.run(_awaited(waiting))
+        for task in done:
+            _record(self.in_flight.pop(task), *task.result())
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._runner.run(self._client.close())
+        self._runner.close()
+
+    async def _post(self, delivery: Delivery) -> tuple[int | None, str]:
+        if self._client is None:
+            connector = aiohttp.TCPConnector(resolver=self._resolver or PublicResolver(), use_dns_cache=False)
+            self._client = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return await _post(self._client, delivery)
 
 
-async def _post_all(deliveries: list[Delivery], resolver: PublicResolver | None) -> list[tuple[int | None, str]]:
-    connector = aiohttp.TCPConnector(resolver=resolver or PublicResolver(), use_dns_cache=False)
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    jar = aiohttp.DummyCookieJar()
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar, trust_env=False) as client:
-        return await asyncio.gather(*(_post(client, delivery) for delivery in deliveries))
+async def _awaited(awaitable: Awaitable[T]) -> T:
+    return await awaitable  # a runner takes coroutines alone
+
+
+def _claim(project_id: str, now: datetime) -> Delivery | None:
+    """The project's delivery that has been due longest; None where another sender was faster."""
+    due = Delivery.objects.select_related("webhook").filter(webhook__project_id=project_id, next_at__lte=now)
+    delivery = due.order_by("next_at", "id").first()
+    if delivery is None:
+        return None
+    mine = Delivery.objects.filter(id=delivery.id, next_at=delivery.next_at)
+    if mine.update(next_at=now + CLAIM, attempts=F("attempts") + 1) != 1:
+        return None
+    delivery.attempts += 1
+    return delivery
 
 
 async def _post(client: aiohttp.ClientSession, delivery: Delivery) -> tuple[int | None, str]:
-    """The status that it was answered with, and what went wrong in words that tell nothing of our network."""
+    """The response's status, and what went wrong in words that reveal nothing of our network."""
     webhook, body = delivery.webhook, delivery.body.encode()
     if problem := url_problem(webhook.url):  # the setting may have changed since the webhook was made
         return None, problem
@@ -59,11 +128,11 @@ async def _post(client: aiohttp.ClientSession, delivery: Delivery) -> tuple[int 
         HEADER: sign(body, *webhook_secrets(webhook), at=int(time.time())),
     }
     try:
-        async with client.post(webhook.url, data=body, headers=headers, allow_redirects=False) as answer:
-            good = 200 <= answer.status < 300
-            return answer.status, "" if good else f"answered {answer.status}"
+        async with client.post(webhook.url, data=body, headers=headers, allow_redirects=False) as response:
+            good = 200 <= response.status < 300
+            return response.status, "" if good else f"status {response.status}"
     except TimeoutError:
-        return None, "no answer in time"
+        return None, "no response in time"
     except aiohttp.ClientConnectorDNSError as error:
         refused = isinstance(error.os_error, AddressRefused)
         return None, "its name leads to an address that is not public" if refused else "its name is not known"

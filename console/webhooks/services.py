@@ -16,15 +16,15 @@ from console.webhooks.addresses import url_check
 from console.webhooks.models import Delivery, Webhook
 from tinkerscript.wire.webhooks import WebhookEvent, WebhookTopic
 
-WEBHOOKS_MAX = 20
+MAX_WEBHOOKS = 20
 KEPT_FOR = timedelta(days=30)
 
 
 def webhook_create(*, project: Project, url: str, topics: list[WebhookTopic]) -> Webhook:
     """Subscribe an address. Raises InvalidRequest for one that may not be called, Conflict when there are too many."""
     url_check(url)
-    if Webhook.objects.filter(project=project).count() >= WEBHOOKS_MAX:
-        raise Conflict(f"The project has {WEBHOOKS_MAX} webhooks.", hint="Delete one that nobody reads.")
+    if Webhook.objects.filter(project=project).count() >= MAX_WEBHOOKS:
+        raise Conflict(f"The project has {MAX_WEBHOOKS} webhooks.", hint="Delete one that is no longer needed.")
     return Webhook.objects.create(project=project, url=url, topics=sorted(set(topics)))
 
 

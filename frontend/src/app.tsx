@@ -1,4 +1,4 @@
-// The routes, and the one cache of what the API answered.
+// The routes, and the one cache of what the API returned.
 import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { createBrowserRouter, Navigate, RouterProvider } from "react-router";
 import { accountQuery } from "./api/account";
@@ -8,18 +8,15 @@ import { ResetPasswordPage } from "./features/account/reset-password-page";
 import { SignInPage } from "./features/account/sign-in-page";
 import { SignUpPage } from "./features/account/sign-up-page";
 import { VerifyEmailPage } from "./features/account/verify-email-page";
-import { AuditPage } from "./features/audit/audit-page";
-import { KeysPage } from "./features/keys/keys-page";
-import { MembersPage } from "./features/members/members-page";
-import { NewSessionPage } from "./features/sessions/new-session-page";
-import { SessionsPage } from "./features/sessions/sessions-page";
-import { UsagePage } from "./features/usage/usage-page";
-import { WebhooksPage } from "./features/webhooks/webhooks-page";
-import { Loading, NotFoundPage, Shell } from "./shell";
+import { RouteError } from "./route-error";
+import { Loading } from "./ui/loading";
 
 const client = new QueryClient({
   defaultOptions: {
+    // "always": a request without a network fails with a message, instead of waiting silently.
+    mutations: { networkMode: "always" },
     queries: {
+      networkMode: "always",
       staleTime: 2_000,
       retry: (failures, error) => failures < 2 && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500),
     },
@@ -40,21 +37,25 @@ const router = createBrowserRouter([
   { path: "/reset-password/:key", element: <NewPasswordPage /> },
   { path: "/verify-email/:key", element: <VerifyEmailPage /> },
   {
-    element: <Shell />,
+    // Loaded when first opened: who signs in needs no table, menu or chart.
+    lazy: async () => ({ Component: (await import("./shell")).Shell }),
     HydrateFallback: Loading,
+    ErrorBoundary: RouteError,
     children: [
       { path: "/", element: <Navigate to="/sessions" replace /> },
-      { path: "/sessions", element: <SessionsPage /> },
-      { path: "/sessions/new", element: <NewSessionPage /> },
-      // Loaded when first opened: the charts are half of the script, and few look at their account.
-      { path: "/sessions/:id", lazy: async () => ({ Component: (await import("./features/sessions/session-page")).SessionPage }) },
-      { path: "/keys", element: <KeysPage /> },
-      { path: "/members", element: <MembersPage /> },
-      { path: "/usage", element: <UsagePage /> },
-      { path: "/webhooks", element: <WebhooksPage /> },
-      { path: "/audit", element: <AuditPage /> },
+      { path: "/sessions", lazy: async () => ({ Component: (await import("./features/sessions/list/sessions-page")).SessionsPage }) },
+      { path: "/sessions/new", lazy: async () => ({ Component: (await import("./features/sessions/new/new-session-page")).NewSessionPage }) },
+      { path: "/sessions/:id", lazy: async () => ({ Component: (await import("./features/sessions/detail/session-page")).SessionPage }) },
+      { path: "/sessions/:id/episodes", lazy: async () => ({ Component: (await import("./features/sessions/episodes/episodes-page")).EpisodesPage }) },
+      { path: "/sessions/:id/episodes/:episodeId", lazy: async () => ({ Component: (await import("./features/sessions/episodes/episode-page")).EpisodePage }) },
+      { path: "/sessions/:id/steps/:step", lazy: async () => ({ Component: (await import("./features/sessions/episodes/step-page")).StepPage }) },
+      { path: "/keys", lazy: async () => ({ Component: (await import("./features/keys/keys-page")).KeysPage }) },
+      { path: "/members", lazy: async () => ({ Component: (await import("./features/members/members-page")).MembersPage }) },
+      { path: "/usage", lazy: async () => ({ Component: (await import("./features/usage/usage-page")).UsagePage }) },
+      { path: "/webhooks", lazy: async () => ({ Component: (await import("./features/webhooks/webhooks-page")).WebhooksPage }) },
+      { path: "/audit", lazy: async () => ({ Component: (await import("./features/audit/audit-page")).AuditPage }) },
       { path: "/account", lazy: async () => ({ Component: (await import("./features/account/account-page")).AccountPage }) },
-      { path: "*", element: <NotFoundPage /> },
+      { path: "*", lazy: async () => ({ Component: (await import("./not-found-page")).NotFoundPage }) },
     ],
   },
 ]);

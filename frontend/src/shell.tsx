@@ -6,12 +6,12 @@ import { ApiError } from "./api/client";
 import { currentProject } from "./api/project";
 import { AccountMenu } from "./features/account/account-menu";
 import { ProjectSwitcher } from "./features/account/project-switcher";
-import { ButtonLink } from "./ui/button";
+import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
-import { Empty } from "./ui/panel";
+import { OfflineBar } from "./ui/offline-bar";
 import { Wordmark } from "./ui/wordmark";
 
-const PLACES = [
+const NAV_ITEMS = [
   { to: "/sessions", label: "Sessions", forOwners: false },
   { to: "/keys", label: "API keys", forOwners: false },
   { to: "/members", label: "Members", forOwners: false },
@@ -41,13 +41,13 @@ export function Shell() {
           </Link>
           <ProjectSwitcher account={account} />
           <nav aria-label="Main" className="order-last -mx-3 flex w-full flex-wrap gap-x-1 xl:order-none xl:mx-0 xl:w-auto">
-            {PLACES.filter((place) => !place.forOwners || currentProject(account)?.role === "owner").map((place) => (
+            {NAV_ITEMS.filter((item) => !item.forOwners || currentProject(account)?.role === "owner").map((item) => (
               <NavLink
-                key={place.to}
-                to={place.to}
+                key={item.to}
+                to={item.to}
                 className="flex h-10 items-center border-b-2 border-transparent px-3 font-medium whitespace-nowrap text-muted hover:text-ink xl:h-12 aria-[current=page]:border-accent aria-[current=page]:text-ink"
               >
-                {place.label}
+                {item.label}
               </NavLink>
             ))}
           </nav>
@@ -56,21 +56,10 @@ export function Shell() {
           </div>
         </div>
       </header>
+      <OfflineBar />
       <main id="content" className="mx-auto max-w-7xl px-6 py-6">
         <Outlet />
       </main>
     </div>
-  );
-}
-
-export function Loading() {
-  return <p className="p-2 text-muted">Loading…</p>;
-}
-
-export function NotFoundPage() {
-  return (
-    <Empty title="There is no such page">
-      <ButtonLink to="/sessions">All sessions</ButtonLink>
-    </Empty>
   );
 }

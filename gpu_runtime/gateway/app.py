@@ -13,23 +13,25 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import RuntimeFault
-from gpu_runtime.gateway.answering import Answering
-from gpu_runtime.gateway.anthropic import AnthropicDoor
-from gpu_runtime.gateway.batch_door import BatchDoor
-from gpu_runtime.gateway.calls import STALL_S, Calls
-from gpu_runtime.gateway.episodes import Episodes
-from gpu_runtime.gateway.errors import GatewayError, NotFound, WrongMethod
+from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
+from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, openai_error, wire_error
-from gpu_runtime.gateway.internal import InternalDoor
-from gpu_runtime.gateway.openai import OpenAIDoor
-from gpu_runtime.gateway.render import Renderer
+from gpu_runtime.gateway.internal.batch_routes import BatchRoutes
+from gpu_runtime.gateway.internal.routes import InternalRoutes
+from gpu_runtime.gateway.internal.trajectory_routes import TrajectoryRoutes
+from gpu_runtime.gateway.openai.routes import OpenAIRoutes
+from gpu_runtime.gateway.openai.token_routes import TokenRoutes
+from gpu_runtime.generation.calls import STALL_S, Calls
 from gpu_runtime.interfaces import Engine
-from tinkerscript.wire import anthropic
+from gpu_runtime.refusals import GatewayError, NotFound, WrongMethod
+from gpu_runtime.rendering.renderer import Renderer
+from tinkerscript.wire.errors import ANTHROPIC_PATH
 from tinkerscript.wire.runtime import Assignment
 
 START_S = 30.0
-GRACE_S = 5.0  # for answers under way when the gateway ends
+GRACE_S = 5.0  # for responses under way when the gateway ends
 log = logging.getLogger(__name__)
 
 
@@ -42,24 +44,24 @@ def create_app(
     on_fault: Callable[[RuntimeFault], None],
     stall_s: float = STALL_S,
 ) -> Starlette:
-    """The app. ``on_fault`` is told when a call finds the engine dead or silent for ``stall_s`` seconds."""
-    calls = Calls(episodes, engine, renderer, assignment.config, on_fault=on_fault, stall_s=stall_s)
-    answering = Answering(episodes, calls, assignment)
-    return Starlette(
-        routes=[
-            *OpenAIDoor(answering, episodes, calls, renderer).routes(),
-            *AnthropicDoor(answering, renderer).routes(),
-            *InternalDoor(episodes, assignment.relay_key).routes(),
-            *BatchDoor(episodes.batches, assignment).routes(),
-            Route("/healthz", _health),
-        ],
-        exception_handlers={
-            GatewayError: _refuse,
-            HTTPException: _no_route,
-            ClientDisconnect: _nobody_there,
-            Exception: _crash,
-        },
-    )
+    """The app. ``on_fault`` is called when a call finds the engine dead or silent for ``stall_s`` seconds."""
+    calls = Calls(episodes.recorder, engine, renderer, assignment.config, on_fault=on_fault, stall_s=stall_s)
+    handler = CompletionHandler(episodes, calls, assignment)
+    routes = [
+        *OpenAIRoutes(handler, episodes, calls, renderer).routes(),
+        *TokenRoutes(handler, calls, renderer).routes(),
+        *AnthropicRoutes(handler, renderer).routes(),
+        *InternalRoutes(episodes, assignment.relay_key).routes(),
+        *TrajectoryRoutes(episodes, renderer, assignment).routes(),
+        *BatchRoutes(episodes.batches, assignment).routes(),
+    ]
+    return app_of(routes)
+
+
+def app_of(routes: list[Route]) -> Starlette:
+    """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects."""
+    handlers = {GatewayError: _refuse, HTTPException: _no_route, ClientDisconnect: _client_gone, Exception: _crash}
+    return Starlette(routes=[*routes, Route("/healthz", _health)], exception_handlers=handlers)
 
 
 @contextlib.asynccontextmanager
@@ -68,10 +70,10 @@ async def serve(
 ) -> AsyncIterator[str]:
     """Serve ``app`` in the running event loop; gives "host:port", with a free port by default.
 
-    Leaving it stops it: answers under way have ``grace_s`` seconds, then their connections are cut.
+    Leaving it stops it: responses under way have ``grace_s`` seconds, then their connections are cut.
     Raises OSError when the address cannot be had, TimeoutError when the server does not come up.
     """
-    listener = _listen(host, port)
+    listener = listen(host, port)
     config = uvicorn.Config(
         app,
         lifespan="off",
@@ -104,12 +106,12 @@ class _Server(uvicorn.Server):
         yield
 
     def hang_up(self) -> None:
-        """Cut every connection. Its client sends the request again, to the next runtime; uvicorn alone answers 500."""
+        """Cut every connection. Its client sends the request again, to the next runtime; uvicorn would return 500."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     # The protocol is named because asyncio turns Nagle's algorithm off only on sockets that name it; with it on, each
     # answer waits 40 ms for the client's delayed acknowledgement.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -129,7 +131,7 @@ async def _health(_: Request) -> Response:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, GatewayError), "registered for this class alone"
-    if request.url.path.startswith(anthropic.PATH):
+    if request.url.path.startswith(ANTHROPIC_PATH):
         return anthropic_error(request, error)
     return openai_error(request, error) if request.url.path.startswith("/v1/") else wire_error(request, error)
 
@@ -140,7 +142,7 @@ async def _no_route(request: Request, error: Exception) -> Response:
     return await _refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}"))
 
 
-async def _nobody_there(_: Request, error: Exception) -> Response:
+async def _client_gone(_: Request, error: Exception) -> Response:
     return Response(status_code=499)
 
 

@@ -1,4 +1,4 @@
-"""What both doors of the gateway share: reading a body, seeing that a client went away, and the error bodies."""
+"""What the routes of every dialect share: reading a body, seeing that a client disconnected, and the error bodies."""
 
 import asyncio
 import contextlib
@@ -10,11 +10,10 @@ from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from gpu_runtime.gateway.errors import BadKey, BadRequest, GatewayError, TooLarge
-from tinkerscript.wire import anthropic
-from tinkerscript.wire.errors import ErrorBody, ErrorDetail
+from gpu_runtime.refusals import BadKey, BadRequest, GatewayError, TooLarge
+from tinkerscript.wire.errors import ErrorBody, ErrorDetail, anthropic_error_body
 
-MOST_BODY_BYTES = 16 * 2**20
+MAX_BODY_BYTES = 16 * 2**20
 T = TypeVar("T")
 
 
@@ -23,14 +22,14 @@ async def read_body(request: Request) -> bytes:
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
-        if size > MOST_BODY_BYTES:
-            raise TooLarge(f"the body is larger than {MOST_BODY_BYTES} bytes")
+        if size > MAX_BODY_BYTES:
+            raise TooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
         parts.append(part)
     return b"".join(parts)
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """``work``, cancelled when the client goes away first. Raises ClientDisconnect then. The body must be read."""
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, cancelled (ClientDisconnect) when the client disconnects. Read the body first."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_gone(request))
     try:
@@ -63,15 +62,15 @@ def check_relay_key(request: Request, relay_key: str) -> None:
 
 
 def request_id(request: Request) -> str | None:
-    """The caller's name for this request, the same when it is sent again."""
+    """The caller's id of this request, the same when it is sent again."""
     return request.headers.get("x-request-id") or None
 
 
-def page_of(request: Request, *, limit: int, most: int) -> dict[str, Any]:
+def parse_page(request: Request, *, limit: int, maximum: int) -> dict[str, Any]:
     """The ``cursor`` and ``limit`` of a request for one page. Raises BadRequest."""
     given = request.query_params.get("limit", str(limit))
-    if not (given.isascii() and given.isdecimal() and len(given) < 9 and 1 <= int(given) <= most):
-        raise BadRequest(f"limit must be a number from 1 to {most}", param="limit")
+    if not (given.isascii() and given.isdecimal() and len(given) < 9 and 1 <= int(given) <= maximum):
+        raise BadRequest(f"limit must be a number from 1 to {maximum}", param="limit")
     return {"cursor": request.query_params.get("cursor"), "limit": int(given)}
 
 
@@ -88,13 +87,13 @@ def openai_error(request: Request, error: GatewayError) -> JSONResponse:
 
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of Anthropic's dialect."""
-    body = anthropic.error_body(error.status, f"{error} {error.hint}".strip(), request_id(request))
+    body = anthropic_error_body(error.status, f"{error} {error.hint}".strip(), request_id(request))
     if error.details:
         body["error"]["details"] = error.details
     return JSONResponse(body, status_code=error.status, headers=_headers(request, error))
 
 
-def model_answer(model: BaseModel, status: int = 200) -> Response:
+def model_response(model: BaseModel, status: int = 200) -> Response:
     """A wire type as JSON."""
     return Response(model.model_dump_json(), status_code=status, media_type="application/json")
 

@@ -2,7 +2,7 @@
 
 How groups are treated: every group here is full (exactly ``grpo_n`` episodes); partial groups and surplus episodes wait
 outside for a later batch. A group in which nothing was rewarded otherwise than anything else stays in: its advantages
-are zero, its episodes count as trained, and it is shown as skipped.
+are zero, its episodes count as trained, and it is shown as skipped. A batch of nothing else makes no step (learner.py).
 """
 
 import math
@@ -10,30 +10,36 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_runtime.gateway.call_ids import call_of
-from gpu_runtime.gateway.timelines import Piece, Timeline, agents_of, merge
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal_records import CallRecord, EpisodeRecord
-from gpu_runtime.training.grpo import call_advantages
+from gpu_runtime.journal.call_ids import canonical_call_id
+from gpu_runtime.journal.records import CallRecord, EpisodeRecord
+from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, merge
+from gpu_runtime.training.grpo import call_advantages, overlong_penalty, returns_to_go
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
 
 
 @dataclass(frozen=True)
 class TrainedEpisode:
-    """A completed episode with its calls."""
+    """A completed episode with its calls.
+
+    ``reference_gap`` is the sum over its trained tokens of log pi_engine - log pi_reference (k1, Schulman 2020), where
+    the KL term is part of the reward; None where it is not, or was not computed yet.
+    """
 
     record: EpisodeRecord
     calls: tuple[CallRecord, ...]
+    reference_gap: float | None = None
 
     @property
     def output(self) -> WorkflowOutput:
-        """What the agent reported."""
+        """The output that the agent ended the episode with: reward, rewards by call, success."""
         assert self.record.output is not None, "only completed episodes are batched"
         return self.record.output
 
     @property
     def reward(self) -> float:
-        """Of the whole episode."""
+        """The reward of the whole episode."""
         return self.output.reward
 
 
@@ -59,20 +65,47 @@ class Batch:
         return [episode for group in self.groups for episode in group.episodes]
 
 
-def batch_samples(batch: Batch, *, normalize: bool) -> list[Sample]:
+def batch_samples(batch: Batch, config: SessionConfig) -> list[Sample]:
     """The samples of a step, group by group, in an order that depends on the batch alone.
 
-    Advantages compare episodes, not timelines: an episode with six timelines has one advantage, and each of its
-    timelines weighs one sixth. Agents and calls that have rewards of their own: see ``training/grpo.py``.
+    Advantages compare episodes, not timelines: an episode with six timelines has one advantage. Its timelines count as
+    one sequence of all its trained tokens: each weighs its part of them. Agents and calls that have rewards of their
+    own: see ``training/grpo.py``.
     """
+    advantages = batch_advantages(batch, config)
     return [
         sample
-        for index, group in enumerate(batch.groups)
-        for sample in _group_samples(group, index, normalize=normalize)
+        for index, (group, advantages_G) in enumerate(zip(batch.groups, advantages, strict=True))
+        for sample in _group_samples(group, index, advantages_G, config)
     ]
 
 
-def batch_statistics(batch: Batch) -> dict[str, float]:
+def samples_with_signal(batch: Batch, config: SessionConfig) -> list[Sample]:
+    """The samples with something to learn: a group whose rewards are all equal has no gradient but that of the KL term.
+
+    Left out, such a group also leaves the mean over episodes, as in DAPO's dynamic sampling (arXiv:2503.14476, 3.2).
+    """
+    samples = batch_samples(batch, config)
+    live = {sample.group for sample in samples if sample.has_signal}
+    return [sample for sample in samples if config.has_kl_loss or sample.group in live]
+
+
+def reference_gaps(
+    batch: Batch, samples: Sequence[Sample], reference_ST: Sequence[Sequence[float]]
+) -> dict[str, float]:
+    """``reference_gap`` of each episode, from the log-probabilities of its ``samples`` under the reference."""
+    owner = {call.id: episode.record.id for episode in batch.episodes for call in episode.calls}
+    gaps: dict[str, list[float]] = {episode.record.id: [] for episode in batch.episodes}
+    for sample, reference_T in zip(samples, reference_ST, strict=True):
+        gaps[owner[sample.call_ids[0]]] += [
+            engine - reference
+            for engine, reference, trained in zip(sample.logprobs_T, reference_T, sample.mask_T, strict=True)
+            if trained
+        ]
+    return {episode_id: math.fsum(of_tokens) for episode_id, of_tokens in gaps.items()}
+
+
+def batch_statistics(batch: Batch, config: SessionConfig) -> dict[str, float]:
     """The part of StepMetrics that needs no gradient: rewards, counts, lengths, staleness."""
     rewards = [episode.reward for episode in batch.episodes]
     lengths = [
@@ -86,38 +119,70 @@ def batch_statistics(batch: Batch) -> dict[str, float]:
     return {
         "reward_mean": statistics.fmean(rewards),
         "reward_std": statistics.pstdev(rewards),
+        **{f"reward_p{part}": percentile(rewards, part) for part in (10, 50, 90)},
         "episodes": len(rewards),
         "groups": len(batch.groups),
-        "groups_skipped": sum(_says_nothing(group) for group in batch.groups),
+        "groups_skipped": sum(not group_has_signal(advantages_G) for advantages_G in batch_advantages(batch, config)),
         "staleness_max": batch.policy_version - min(oldest, default=batch.policy_version),
+        "answers_distinct": statistics.fmean(map(distinct_share, batch.groups)),
         "completion_length_mean": statistics.fmean(lengths) if lengths else 0.0,
     }
 
 
-def _says_nothing(group: Group) -> bool:
-    return not any(advantage for by_call in _advantages(group, normalize=False) for advantage in by_call.values())
+def distinct_share(group: Group) -> float:
+    """How far the answers of a group spread: (different sequences of answers - 1) / (episodes - 1); 1 for one alone."""
+    answers = {
+        tuple(answer.token_ids_T for call in episode.calls if call.status == "completed" for answer in call.completions)
+        for episode in group.episodes
+    }
+    return (len(answers) - 1) / (len(group.episodes) - 1) if len(group.episodes) > 1 else 1.0
 
 
-def _group_samples(group: Group, index: int, *, normalize: bool) -> list[Sample]:
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The value below which ``percent`` of ``values`` lie, linearly between neighbours as numpy's default does."""
+    ordered = sorted(values)
+    position = (len(ordered) - 1) * percent / 100
+    below = math.floor(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
+
+
+def _without_truncated(timeline: Timeline, pieces: Sequence[Segment]) -> Timeline:
+    """The timeline with answers that ``max_tokens`` cut off as context: DAPO's overlong
+    filtering (arXiv:2503.14476, section 3.4)."""
+    whole = [index for index in timeline.segments if not pieces[index].is_truncated]
+    kept_T = _by_token(timeline, [pieces[index] for index in whole], [1.0] * len(whole), elsewhere=0.0)
+    logprobs_T = [logprob if kept else 0.0 for logprob, kept in zip(timeline.logprobs_T, kept_T, strict=True)]
+    return Timeline(timeline.token_ids_T, tuple(map(int, kept_T)), tuple(logprobs_T), tuple(whole))
+
+
+def _group_samples(
+    group: Group, index: int, advantages_G: Sequence[Mapping[str, float]], config: SessionConfig
+) -> list[Sample]:
     samples = []
-    for episode, advantages in zip(group.episodes, _advantages(group, normalize=normalize), strict=True):
-        timelines = [(pieces, timeline) for pieces in agents_of(episode.calls).values() for timeline in merge(pieces)]
-        weight = 1.0 / max(1, len(timelines))
-        samples += [_sample(timeline, pieces, advantages, weight, index) for pieces, timeline in timelines]
+    for episode, advantages in zip(group.episodes, advantages_G, strict=True):
+        timelines = [
+            (pieces, _without_truncated(timeline, pieces) if config.mask_truncated else timeline)
+            for pieces in agents_of(episode.calls).values()
+            for timeline in merge(pieces)
+        ]
+        tokens = sum(sum(timeline.mask_T) for _, timeline in timelines)
+        for pieces, timeline in timelines:
+            if trained := sum(timeline.mask_T):
+                samples.append(_sample(timeline, pieces, advantages, trained / tokens, index))
     return samples
 
 
 def _sample(
-    timeline: Timeline, pieces: Sequence[Piece], advantages: Mapping[str, float], weight: float, group: int
+    timeline: Timeline, pieces: Sequence[Segment], advantages: Mapping[str, float], weight: float, group: int
 ) -> Sample:
-    merged = [pieces[index] for index in timeline.pieces]
+    merged = [pieces[index] for index in timeline.segments]
     different = {advantages[piece.call_id] for piece in merged}
     by_token: list[float] | None = None
     if len(different) > 1:
-        by_token = [0.0] * len(timeline.token_ids_T)
-        for piece in merged:
-            start, length = len(piece.prompt_ids), len(piece.token_ids)
-            by_token[start : start + length] = [advantages[piece.call_id]] * length
+        by_token = _by_token(timeline, merged, [advantages[piece.call_id] for piece in merged], elsewhere=0.0)
+    temperatures = [piece.temperature for piece in merged]
+    is_tempered = any(temperature != 1.0 for temperature in temperatures)
     return Sample(
         token_ids_T=timeline.token_ids_T,
         mask_T=timeline.mask_T,
@@ -126,21 +191,59 @@ def _sample(
         weight=weight,
         group=group,
         advantages_T=tuple(by_token) if by_token else None,
+        temperatures_T=tuple(_by_token(timeline, merged, temperatures, elsewhere=1.0)) if is_tempered else None,
+        narrowed_T=_narrowed(timeline, merged),
         call_ids=tuple(piece.call_id for piece in merged),
     )
 
 
-def _advantages(group: Group, *, normalize: bool) -> list[dict[str, float]]:
-    """The advantage of each call by its id, for each episode of the group."""
-    calls_G = [_calls_by_agent(episode.calls) for episode in group.episodes]
-    advantages_G: list[dict[str, float]] = [{} for _ in group.episodes]
+def _narrowed(timeline: Timeline, merged: Sequence[Segment]) -> tuple[int, ...] | None:
+    if not any(piece.is_narrowed for piece in merged):
+        return None
+    return tuple(map(int, _by_token(timeline, merged, [float(p.is_narrowed) for p in merged], elsewhere=0.0)))
+
+
+def _by_token(
+    timeline: Timeline, merged: Sequence[Segment], values: Sequence[float], *, elsewhere: float
+) -> list[float]:
+    """``values[i]`` at the tokens that were sampled as ``merged[i]``."""
+    by_token = [elsewhere] * len(timeline.token_ids_T)
+    for piece, value in zip(merged, values, strict=True):
+        start, length = len(piece.prompt_ids), len(piece.token_ids)
+        by_token[start : start + length] = [value] * length
+    return by_token
+
+
+def batch_advantages(batch: Batch, config: SessionConfig) -> list[list[dict[str, float]]]:
+    """Of each group, of each of its episodes: the advantage of each call by its id."""
+    if config.advantage_baseline != "batch":
+        return [_advantages(group.episodes, config) for group in batch.groups]
+    of_all = iter(_advantages(batch.episodes, config))
+    return [[next(of_all) for _ in group.episodes] for group in batch.groups]
+
+
+def group_has_signal(advantages_G: Sequence[Mapping[str, float]]) -> bool:
+    """Whether any call of the group's episodes has an advantage."""
+    return any(advantage for by_call in advantages_G for advantage in by_call.values())
+
+
+def _advantages(episodes: Sequence[TrainedEpisode], config: SessionConfig) -> list[dict[str, float]]:
+    """Of episodes that are compared with one another."""
+    calls_G = [_calls_by_agent(episode.calls) for episode in episodes]
+    advantages_G: list[dict[str, float]] = [{} for _ in episodes]
     for agent in {agent: None for calls in calls_G for agent in calls}:
         ids_G = [calls.get(agent, []) for calls in calls_G]
-        rewards_G = [_reward(episode, agent) for episode in group.episodes]
-        named_G = [_named(episode, ids) for episode, ids in zip(group.episodes, ids_G, strict=True)]
-        by_place_G = call_advantages(rewards_G, named_G, normalize=normalize)
-        for advantages, ids, by_place in zip(advantages_G, ids_G, by_place_G, strict=True):
-            advantages.update(zip(ids, by_place, strict=True))
+        by_index_G = call_advantages(
+            [
+                _reward(episode, agent) + _penalty(episode, ids, config) - _kl_of(episode, config)
+                for episode, ids in zip(episodes, ids_G, strict=True)
+            ],
+            [_returns(episode, ids, config) for episode, ids in zip(episodes, ids_G, strict=True)],
+            normalize=config.normalize_advantage,
+            leave_one_out=config.advantage_baseline == "leave_one_out",
+        )
+        for advantages, ids, by_index in zip(advantages_G, ids_G, by_index_G, strict=True):
+            advantages.update(zip(ids, by_index, strict=True))
     return advantages_G
 
 
@@ -158,6 +261,22 @@ def _reward(episode: TrainedEpisode, agent: str | None) -> float:
     return by_agent.get(agent, episode.reward) if agent is not None else episode.reward
 
 
-def _named(episode: TrainedEpisode, call_ids: Sequence[str]) -> list[float | None]:
-    rewards = {call_of(name): reward for name, reward in (episode.output.rewards_by_call or {}).items()}
-    return [rewards.get(call_id) for call_id in call_ids]
+def _kl_of(episode: TrainedEpisode, config: SessionConfig) -> float:
+    """What a KL term in the reward takes away: Ouyang et al. 2022, arXiv:2203.02155, eq. 2."""
+    return config.kl_coef * (episode.reference_gap or 0.0) if config.kl_in == "reward" else 0.0
+
+
+def _returns(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionConfig) -> list[float | None]:
+    named = {canonical_call_id(name): reward for name, reward in (episode.output.rewards_by_call or {}).items()}
+    rewards = [
+        named[call_id] + _penalty(episode, [call_id], config) if call_id in named else None for call_id in call_ids
+    ]
+    return returns_to_go(rewards, config.call_discount)
+
+
+def _penalty(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionConfig) -> float:
+    """That of the longest answer of these calls."""
+    if not config.overlong_buffer:
+        return 0.0
+    lengths = [len(answer.token_ids_T) for call in episode.calls if call.id in call_ids for answer in call.completions]
+    return overlong_penalty(max(lengths, default=0), config.max_tokens, config.overlong_buffer)

@@ -1,6 +1,6 @@
 """LoRA: low-rank adapters on a frozen base (Hu et al. 2021, arXiv:2106.09685), by peft.
 
-Only the trainer knows of them: wherever weights leave it, W + (alpha / rank) B A stands in the place of W, under the
+Only the trainer has them: wherever weights leave it, W + (alpha / rank) B A stands in for W, under the
 base model's own names.
 """
 
@@ -55,7 +55,7 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
     """Each weight of the model without adapters: its name, the parameters it is made of, and how.
 
-    Those parameters must be whole when the function is called; it answers fp32 where it adds an adapter.
+    Those parameters must be whole when the function is called; it returns fp32 where it adds an adapter.
     """
     adapted = _adapted(model)
     for name, parameter in model.named_parameters():

@@ -10,40 +10,47 @@ serves every way of averaging and any split into micro-batches. sg() stops the g
 import torch
 from torch import Tensor
 
+from gpu_runtime.training.objective.importance import beyond_cap, importance_weight
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import CLIPPED_LOSSES, clip_bounds
+
+FREE_MASS = 0.99  # of the policy's own distribution that a grammar must leave
 
 
-def clipped_ratio(logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, low: float, high: float) -> Tensor:
-    """PPO's clipped surrogate: -min(r A, clip(r, 1-low, 1+high) A), r = exp(logp - old).
+def clipped_ratio(ratio_K: Tensor, advantages_K: Tensor, lowest: float, highest: float) -> Tensor:
+    """PPO's clipped surrogate: -min(r A, clip(r, lowest, highest) A), r = exp(logp - old).
 
-    Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7; clip-higher (high > low): DAPO, arXiv:2503.14476, eq. 10.
-    GRPO (arXiv:2402.03300), Dr. GRPO (arXiv:2503.20783) and DAPO use it with their own averages.
+    Source: Schulman et al. 2017, arXiv:1707.06347, eq. 7; clip-higher (highest > 2 - lowest): DAPO, arXiv:2503.14476,
+    eq. 10. GRPO (arXiv:2402.03300), Dr. GRPO (arXiv:2503.20783) and DAPO use it with their own averages.
     """
-    ratio_K = torch.exp(logprobs_K - old_K)
-    clipped_K = ratio_K.clamp(1 - low, 1 + high)
+    clipped_K = ratio_K.clamp(lowest, highest)
     return -torch.minimum(ratio_K * advantages_K, clipped_K * advantages_K)
 
 
-def sequence_ratio(
-    logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, sample_K: Tensor, low: float, high: float
-) -> Tensor:
-    """GSPO's surrogate with one ratio per sequence: s = exp(mean_t(logp - old)), -min(s A, clip(s) A).
+def dual_clipped(loss_K: Tensor, advantages_K: Tensor, cap: float) -> Tensor:
+    """Dual clip: where A < 0, at most -cap A, so that no single token with a huge ratio rules the step.
 
-    The per-token form of the paper (GSPO-token) whose value at each token is s and whose gradient flows through that
+    max(surrogate, cap A) for A < 0, with the surrogate -loss. Source: Ye et al. 2020, arXiv:1912.09729, eq. 5.
+    """
+    return torch.where(advantages_K < 0, torch.minimum(loss_K, -cap * advantages_K), loss_K)
+
+
+def sequence_ratio(logprobs_K: Tensor, old_K: Tensor, sample_K: Tensor, mask_K: Tensor | None = None) -> Tensor:
+    """GSPO's ratio, one per sequence: s = exp(mean_t(logp - old)), over the tokens where ``mask_K``, if any, is 1.
+
+    In the per-token form of the paper (GSPO-token): its value at each token is s, and its gradient flows through that
     token's own log-probability. Source: Zheng et al. 2025, arXiv:2507.18071, eq. 7 and 13-14.
     """
-    mean_K = _mean_by_sample((logprobs_K - old_K).detach(), sample_K)[sample_K]
-    ratio_K = torch.exp(mean_K + logprobs_K - logprobs_K.detach())
-    clipped_K = ratio_K.clamp(1 - low, 1 + high)
-    return -torch.minimum(ratio_K * advantages_K, clipped_K * advantages_K)
+    mean_K = mean_by_sample((logprobs_K - old_K).detach(), sample_K, mask_K)[sample_K]
+    return torch.exp(mean_K + logprobs_K - logprobs_K.detach())
 
 
-def clipped_weight(logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, low: float, high: float) -> Tensor:
-    """CISPO: -sg(clip(r, 1-low, 1+high)) A logp; clips the weight and keeps every token's gradient.
+def clipped_weight(logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, lowest: float, highest: float) -> Tensor:
+    """CISPO: -sg(clip(r, lowest, highest)) A logp; clips the weight and keeps every token's gradient.
 
     Source: MiniMax-M1 2025, arXiv:2506.13585, eq. 4-5.
     """
-    weight_K = torch.exp(logprobs_K - old_K).clamp(1 - low, 1 + high).detach()
+    weight_K = torch.exp(logprobs_K - old_K).clamp(lowest, highest).detach()
     return -weight_K * advantages_K * logprobs_K
 
 
@@ -69,87 +76,133 @@ def truncated_weight(logprobs_K: Tensor, engine_K: Tensor, cap: float) -> Tensor
     """TIS: sg(min(pi / pi_engine, cap)), the weight of a token that another policy sampled.
 
     Source: Ionides 2008, "Truncated importance sampling"; between an engine and its trainer: Yao et al. 2025, "Your
-    Efficient RL Framework Secretly Brings You Off-Policy RL Training".
+    Efficient RL Framework Secretly Brings You Off-Policy RL Training". By sequence, or masked: objective/importance.py.
     """
     return torch.exp(logprobs_K.detach() - engine_K).clamp(max=cap)
 
 
-def kl_k3(logprobs_K: Tensor, reference_K: Tensor) -> Tensor:
-    """Schulman's k3 estimate of KL(policy || reference): exp(d) - 1 - d, d = reference - logp. Never below 0.
-
-    Source: Schulman 2020, "Approximating KL divergence". expm1, because exp(d) - 1 - d in fp32 is 0 for |d| < 3e-4.
-    """
-    difference_K = reference_K - logprobs_K
-    return torch.expm1(difference_K) - difference_K
-
-
 def policy_loss(
-    config: SessionConfig, logprobs_K: Tensor, engine_K: Tensor, advantages_K: Tensor, sample_K: Tensor
+    config: SessionConfig,
+    logprobs_K: Tensor,
+    engine_K: Tensor,
+    advantages_K: Tensor,
+    sample_K: Tensor,
+    before_K: Tensor | None = None,
 ) -> Tensor:
     """``loss_K`` of ``config.loss`` on tokens that the engine sampled with log-probabilities ``engine_K``.
 
-    Without ``tis_cap`` the ratio is taken against the engine's record (old = engine): staleness and mismatch are
-    inside it, and the loss's own clip bounds them.
+    ``before_K`` are those of the trainer's own policy before the step, where a batch gets several updates (computed
+    once): the ratio is taken against them, and the loss's clip bounds how far the updates go.
 
-    With it, the two are taken apart (Hilton et al. 2021, arXiv:2110.00641; Yao et al. 2025): the ratio is against the
-    trainer's own policy before the step, and min(pi_old / pi_engine, cap) is a factor of its own. A batch gets one
-    optimizer step, so that policy is the one of this very forward pass: old = sg(logp), exact and without a second
-    pass. The ratio is then 1 in value, no clip can cut it, and the gradient is -min(pi/pi_engine, cap) A grad(logp).
+    Without ``tis_cap`` a single update's ratio is taken against the engine's record (old = engine): staleness and
+    mismatch are inside it, and the loss's own clip bounds them.
+
+    With it, the two are taken apart (Hilton et al. 2021, arXiv:2110.00641; Yao et al. 2025, "Your Efficient RL
+    Framework Secretly Brings You Off-Policy RL Training"): the ratio is against the trainer's own policy before the
+    step, and the weight of ``objective/importance.py``, bounded by the cap, is a factor of its own. In a single update
+    that policy is the one of this very forward pass: old = sg(logp), exact and without a second pass. The ratio is
+    then 1 in value, no clip can cut it, and the gradient is -weight A grad(logp).
     """
     if config.tis_cap is None:
-        return _loss(config, logprobs_K, engine_K, advantages_K, sample_K)
-    weight_K = truncated_weight(logprobs_K, engine_K, config.tis_cap)
-    return weight_K * _loss(config, logprobs_K, logprobs_K.detach(), advantages_K, sample_K)
+        old_K = engine_K if before_K is None else before_K
+        return _loss(config, logprobs_K, old_K, advantages_K, sample_K)
+    old_K = logprobs_K.detach() if before_K is None else before_K
+    weight_K = importance_weight(
+        old_K, engine_K, sample_K, config.tis_cap, level=config.tis_level, mode=config.tis_mode
+    )
+    return weight_K * _loss(config, logprobs_K, old_K, advantages_K, sample_K)
 
 
 def _loss(config: SessionConfig, logprobs_K: Tensor, old_K: Tensor, advantages_K: Tensor, sample_K: Tensor) -> Tensor:
-    name, low, high = config.loss, config.clip_low, config.clip_high
-    if name == "gspo":
-        return sequence_ratio(logprobs_K, old_K, advantages_K, sample_K, low, high)
-    if name == "cispo":
-        return clipped_weight(logprobs_K, old_K, advantages_K, low, high)
+    name = config.loss
     if name == "importance_sampling":
         return importance_sampling(logprobs_K, old_K, advantages_K)
     if name == "dro":
         return direct_reward(logprobs_K, old_K, advantages_K, config.dro_beta)
     if name == "cross_entropy":
         return cross_entropy(logprobs_K, advantages_K)
-    return clipped_ratio(logprobs_K, old_K, advantages_K, low, high)  # grpo, dr_grpo, dapo, ppo
+    bounds = clip_bounds(name, config.clip_low, config.clip_high)
+    if name == "cispo":
+        return clipped_weight(logprobs_K, old_K, advantages_K, *bounds)
+    ratio_K = sequence_ratio(logprobs_K, old_K, sample_K) if name == "gspo" else torch.exp(logprobs_K - old_K)
+    loss_K = clipped_ratio(ratio_K, advantages_K, *bounds)  # grpo, dr_grpo, dapo, ppo, gspo
+    return loss_K if config.dual_clip is None else dual_clipped(loss_K, advantages_K, config.dual_clip)
 
 
-def bounded_tokens(config: SessionConfig, logprobs_K: Tensor, engine_K: Tensor, sample_K: Tensor) -> Tensor:
-    """Which tokens' ratio lies beyond the bounds of the loss: its clip or ``tis_cap``; none where it has neither."""
-    difference_K = (logprobs_K - engine_K).detach()
+def clipped_tokens(
+    config: SessionConfig,
+    logprobs_K: Tensor,
+    engine_K: Tensor,
+    advantages_K: Tensor,
+    sample_K: Tensor,
+    before_K: Tensor | None = None,
+) -> Tensor:
+    """Which tokens a bound of the loss changes: by its clip, its dual clip or ``tis_cap``; none where it has none.
+
+    The surrogate takes the smaller of r A and clip(r) A, so a ratio above the clip counts where A > 0, one below it
+    where A < 0. A weight (CISPO, ``tis_cap``) is cut whatever the sign. A token without advantage is never clipped.
+    """
+    live_K = advantages_K != 0
+    nothing_K = torch.zeros_like(live_K)
+    cut_K, old_K = nothing_K, engine_K if before_K is None else before_K
     if config.tis_cap is not None:
-        return torch.exp(difference_K) > config.tis_cap
-    if config.loss in ("importance_sampling", "dro", "cross_entropy"):
-        return torch.zeros_like(difference_K, dtype=torch.bool)
+        policy_K = logprobs_K if before_K is None else before_K
+        cut_K = live_K & beyond_cap(policy_K, engine_K, sample_K, config.tis_cap, level=config.tis_level)
+        old_K = policy_K
+    if config.loss not in CLIPPED_LOSSES:
+        return cut_K
+    difference_K = (logprobs_K - old_K).detach()
     if config.loss == "gspo":
-        difference_K = _mean_by_sample(difference_K, sample_K)[sample_K]
+        difference_K = mean_by_sample(difference_K, sample_K)[sample_K]
     ratio_K = torch.exp(difference_K)
-    return (ratio_K < 1 - config.clip_low) | (ratio_K > 1 + config.clip_high)
+    lowest, highest = clip_bounds(config.loss, config.clip_low, config.clip_high)
+    below_K, above_K = ratio_K < lowest, ratio_K > highest
+    if config.loss == "cispo":
+        return cut_K | (live_K & (below_K | above_K))
+    clipped_K = (above_K & (advantages_K > 0)) | (below_K & (advantages_K < 0))
+    if config.dual_clip is not None:
+        clipped_K = clipped_K | ((ratio_K > config.dual_clip) & (advantages_K < 0))
+    return cut_K | clipped_K
+
+
+def free_tokens(logprobs_K: Tensor, engine_K: Tensor, narrowed_K: Tensor) -> Tensor:
+    """Which tokens are trained: not those for which a grammar took away more than FREE_MASS of the choice.
+
+    A grammar that allows the set S lets the engine sample from p(v) / p(S); the record is log p(v) - log p(S), and the
+    trainer knows log p(v) alone. Their difference gives the mass, p(S) = exp(logp - engine). Where it is at least
+    FREE_MASS, the two distributions are the same to a hundredth; elsewhere the grammar chose and not the policy, and
+    the token is left out, since the gradient of log p(S) would need the set. A token that had no alternative
+    (engine = 0) is left out too.
+    """
+    mass_K = torch.exp(logprobs_K.detach() - engine_K)
+    return ~narrowed_K | ((mass_K >= FREE_MASS) & (engine_K < 0))
 
 
 def token_scales(name: str, lengths_S: list[int], weights_S: list[float], max_tokens: int) -> list[float]:
     """The factor of each sample's tokens in the sum over the whole batch.
 
-    ``lengths_S`` counts trained tokens, ``weights_S`` sums to 1 over the samples of one episode, E = sum(weights_S).
+    ``lengths_S`` counts trained tokens. ``weights_S`` is a sample's part of the trained tokens of its episode; they sum
+    to 1 over the samples of one, E = sum(weights_S) is the number of episodes. One rule for every loss: the samples of
+    an episode count as one sequence of all its trained tokens, weight / length = 1 / (trained tokens of the episode).
 
-    - grpo, gspo, importance_sampling, dro: weight / (E * length): mean over tokens, then episodes (arXiv:2402.03300,
-      eq. 3)
-    - dr_grpo: weight / (E * max_tokens): a constant instead of the length, which rewards no brevity (arXiv:2503.20783)
+    - grpo, gspo, importance_sampling, dro: weight / (E * length): mean over the episode's tokens, then over episodes
+      (arXiv:2402.03300, eq. 3)
+    - dr_grpo: 1 / (E * max_tokens): a constant instead of the length, which rewards no brevity (arXiv:2503.20783)
     - dapo, ppo, cispo, cross_entropy: 1 / (all trained tokens): every token counts the same (arXiv:2503.14476, eq. 8)
     """
     episodes = sum(weights_S)
     if name in ("grpo", "gspo", "importance_sampling", "dro"):
         return [w / (episodes * n) if n else 0.0 for n, w in zip(lengths_S, weights_S, strict=True)]
     if name == "dr_grpo":
-        return [w / (episodes * max_tokens) for w in weights_S]
+        return [1.0 / (episodes * max_tokens)] * len(weights_S)
     return [1.0 / max(1, sum(lengths_S))] * len(lengths_S)
 
 
-def _mean_by_sample(values_K: Tensor, sample_K: Tensor) -> Tensor:
+def mean_by_sample(values_K: Tensor, sample_K: Tensor, mask_K: Tensor | None = None) -> Tensor:
+    """``mean_S`` over the tokens of each sample, those where ``mask_K`` is 1; 0 for an index without a token."""
+    if mask_K is None:
+        mask_K = torch.ones_like(values_K)
     samples = int(sample_K.max()) + 1 if len(sample_K) else 0
     zeros_S = torch.zeros(samples, dtype=values_K.dtype, device=values_K.device)
-    counts_S = zeros_S.index_add(0, sample_K, torch.ones_like(values_K))
-    return zeros_S.index_add(0, sample_K, values_K) / counts_S.clamp(min=1)
+    counts_S = zeros_S.index_add(0, sample_K, mask_K)
+    return zeros_S.index_add(0, sample_K, values_K * mask_K) / counts_S.clamp(min=1)

@@ -21,6 +21,7 @@ def learning_rate(config: SessionConfig, step: int) -> float:
 
     A pure function of the step, so that a resumed run needs no scheduler state.
     """
+    assert config.learning_rate is not None, "filled in by config_resolve"
     warm = min(1.0, step / (config.warmup_steps + 1))
     return config.learning_rate * warm * _fall(config, step)
 
@@ -35,9 +36,9 @@ def _fall(config: SessionConfig, step: int) -> float:
 
 
 class GuardedAdamW(torch.optim.AdamW):
-    """``step`` changes nothing, on any rank, when a gradient of any rank is NaN or infinite; ``refused`` says so.
+    """``step`` changes nothing, on any rank, when a gradient of any rank is NaN or infinite; ``refused`` is then True.
 
-    Under ZeRO each rank holds its own shard of the gradients, so the ranks agree by a minimum over their verdicts,
+    Under ZeRO each rank holds its own shard of the gradients, so the ranks agree by a minimum over their flags,
     which travel on ``device`` wherever the shards are.
     """
 
@@ -61,9 +62,9 @@ class GuardedAdamW(torch.optim.AdamW):
     def step(self, closure: Any = None) -> Any:
         gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
         finite = torch.stack([torch.isfinite(g.sum()) for g in gradients]).all() if gradients else torch.tensor(True)
-        verdict = finite.to(self.device, torch.float32)
+        finite_everywhere = finite.to(self.device, torch.float32)
         if dist.is_initialized() and dist.get_world_size() > 1:
-            dist.all_reduce(verdict, op=dist.ReduceOp.MIN)
+            dist.all_reduce(finite_everywhere, op=dist.ReduceOp.MIN)
         # The norm is over all ranks, so they agree about it.
-        self.refused = verdict.item() == 0.0 or self.refuse_next or self.global_norm() > self.most_norm
+        self.refused = finite_everywhere.item() == 0.0 or self.refuse_next or self.global_norm() > self.most_norm
         return None if self.refused else super().step(closure)

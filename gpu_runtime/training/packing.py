@@ -20,7 +20,8 @@ from gpu_runtime.interfaces import Sample
 class TreeRow:
     """One packed row. ``end_N[i]`` is one past the last node of i's subtree: j sees i iff i <= j < end_N[i].
 
-    Entries: ``source_K`` the node that predicts, ``target_K`` the token id, ``sample_K`` the index in ``samples``.
+    Entries: ``source_K`` the node that predicts, ``target_K`` the token id, ``sample_K`` the index in ``samples``,
+    ``temperature_K`` that of sampling, ``narrowed_K`` whether under a grammar.
     """
 
     tokens_N: list[int] = field(default_factory=list)
@@ -30,15 +31,18 @@ class TreeRow:
     target_K: list[int] = field(default_factory=list)
     old_K: list[float] = field(default_factory=list)
     sample_K: list[int] = field(default_factory=list)
+    temperature_K: list[float] = field(default_factory=list)
+    narrowed_K: list[bool] = field(default_factory=list)
 
 
 @dataclass
 class _Node:
-    """A trie node: its children by token, and the trained tokens predicted from it as (token, logprob, sample)."""
+    """A trie node: its children by token, and the trained tokens predicted from it as (token, logprob, sample,
+    temperature, narrowed)."""
 
     depth: int
     children: dict[int, "_Node"] = field(default_factory=dict)
-    trained: list[tuple[int, float, int]] = field(default_factory=list)
+    trained: list[tuple[int, float, int, float, bool]] = field(default_factory=list)
 
 
 def pack_row(samples: Sequence[Sample], indices: Sequence[int]) -> TreeRow:
@@ -55,6 +59,18 @@ def entry_advantages(row: TreeRow, samples: Sequence[Sample]) -> list[float]:
     """``advantages_K``: the advantage of the token that each entry trains, which stands right after its source."""
     sources = zip(row.source_K, row.sample_K, strict=True)
     return [samples[sample].advantage_at(row.depth_N[node] + 1) for node, sample in sources]
+
+
+def entry_before(row: TreeRow, samples: Sequence[Sample]) -> list[float] | None:
+    """``before_K``: of the token that each entry trains, its log-probability before the step; None if it was not
+    computed."""
+    found = []
+    for node, sample in zip(row.source_K, row.sample_K, strict=True):
+        before_T = samples[sample].before_T
+        if before_T is None:
+            return None
+        found.append(before_T[row.depth_N[node] + 1])
+    return found
 
 
 def pack(samples: Sequence[Sample], token_budget: int) -> list[list[int]]:
@@ -81,7 +97,8 @@ def _insert(root: _Node, sample: Sample, index: int) -> None:
     last = len(sample.token_ids_T) - 1
     for position, token in enumerate(sample.token_ids_T):
         if sample.mask_T[position] and node is not root:
-            node.trained.append((token, sample.logprobs_T[position], index))
+            sampled = sample.temperature_at(position), sample.narrowed_at(position)
+            node.trained.append((token, sample.logprobs_T[position], index, *sampled))
         if position < last:  # nothing is predicted from the last token: it needs no node
             node = node.children.setdefault(token, _Node(depth=node.depth + 1))
 
@@ -110,10 +127,12 @@ def _flatten(root: _Node, row: TreeRow) -> None:
         row.depth_N.append(node.depth)
         row.end_N.append(0)
         opened.append(here)
-        for target, logprob, index in node.trained:
+        for target, logprob, index, temperature, narrowed in node.trained:
             row.source_K.append(here)
             row.target_K.append(target)
             row.old_K.append(logprob)
             row.sample_K.append(index)
+            row.temperature_K.append(temperature)
+            row.narrowed_K.append(narrowed)
         stack.append(None)
         stack.extend(reversed(node.children.items()))

@@ -1,13 +1,14 @@
-"""What one rank does: DeepSpeed around the policy, forward/backward over packed rows, step, save, load, hand out.
+"""The work of one rank: DeepSpeed around the policy, forward/backward over packed rows, step, save, load, publish.
 
 Every rank runs the same calls in the same order with the same samples; each computes its share of the rows. Runs inside
-the processes that ``ranks.py`` starts; the rest of the runtime talks to that file's ``TrainerRanks``.
+the processes that ``ranks.py`` starts; the rest of the runtime uses the ``TrainerRanks`` of that file.
 """
 
+import itertools
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import deepspeed
@@ -18,17 +19,22 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.weights.ipc import handles_write
-from gpu_runtime.weights.loan import WeightLoan
-from gpu_runtime.weights.shared import WeightFile
+from gpu_runtime.weights.cuda_ipc import handles_write
+from gpu_runtime.weights.shared_file import WeightFile
+from gpu_runtime.weights.shared_memory import SharedMemoryExport
+from tinkerscript.wire.training.defaults import config_resolve
 
-from .linear import linear_layers_use_onednn
+from .cpu.onednn_linear import linear_layers_use_onednn
+from .deepspeed_config import deepspeed_config
 from .lora import PlainWeight, adapters_add, adapters_off, plain_weights
-from .losses import bounded_tokens, kl_k3, policy_loss, token_scales
+from .losses import token_scales
+from .model_check import policy_verify
+from .objective.reference import EmaReference
+from .objective.row_loss import STATISTICS, RowExtras, row_loss
 from .optimizer import GuardedAdamW, learning_rate
-from .packing import TreeRow, entry_advantages, pack, pack_row
+from .packing import TreeRow, entry_advantages, entry_before, pack, pack_row
 from .policy import Policy, RowTensors
-from .ranks import RankSpec, dtype_name
+from .rank_spec import RankSpec, dtype_name
 
 
 class RankTrainer:
@@ -45,19 +51,23 @@ class RankTrainer:
             device=spec.device,
             gradient_checkpointing=self.config.gradient_checkpointing,
         ).to(self.device)
+        policy_verify(policy, self.config, self.device)
+        self.config = config_resolve(spec.config, sum(weight.numel() for weight in policy.parameters()))
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
         if spec.device == "cpu":
             linear_layers_use_onednn(policy)
         trained = [parameter for parameter in policy.parameters() if parameter.requires_grad]
         optimizer = GuardedAdamW(trained, self.config, self.device)
-        self.engine, *_ = deepspeed.initialize(model=policy, optimizer=optimizer, config=self._deepspeed_config())
+        self.engine, *_ = deepspeed.initialize(
+            model=policy, optimizer=optimizer, config=deepspeed_config(self.config, self.dtype)
+        )
         self.optimizer = optimizer
         optimizer.most_norm = self.config.grad_norm_limit
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] | None = None  # called after each row of a batch
         self.reference: Policy | None = None
-        self.loan = WeightLoan()  # rank 0's
+        self.shared_weights = SharedMemoryExport()  # rank 0's
         self.handover: WeightFile | None = None  # rank 0's
         self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
         if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
@@ -65,80 +75,75 @@ class RankTrainer:
             self.reference = reference.to(self.device).eval().requires_grad_(False)
             if spec.device == "cpu":
                 linear_layers_use_onednn(self.reference)
+        self.average: EmaReference | None = None
+        if self.reference is not None and self.config.reference_decay is not None:
+            self.average = EmaReference(self.reference, self.config.reference_decay)
 
-    def _deepspeed_config(self) -> dict[str, object]:
-        # managed_gradient_accumulation off: the caller says when to step, as the primitives need it. The batch
-        # sizes only satisfy DeepSpeed's arithmetic; losses are scaled by our own normalisers.
-        zero: dict[str, object] = {"stage": self.config.zero_stage}
-        if self.config.offload_optimizer:
-            zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-        return {
-            "train_micro_batch_size_per_gpu": 1,
-            "gradient_accumulation_steps": 1,
-            "managed_gradient_accumulation": False,
-            "gradient_clipping": self.config.grad_clip,
-            "zero_optimization": zero,
-            "zero_allow_untested_optimizer": True,
-            "zero_force_ds_cpu_optimizer": False,
-            "bf16": {"enabled": self.dtype == torch.bfloat16, "check_grad_overflow": True},
-            # The sum over micro-batches: in bf16 it would stop growing after a few hundred of them.
-            "data_types": {"grad_accum_dtype": "fp32"},
-            "steps_per_print": 2**31,
-        }
-
-    def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
+    def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
         """Accumulate the gradient of the session's loss; metrics are sums over the whole batch, equal on all ranks."""
         lengths_S = [sum(sample.mask_T) for sample in samples]
         scales_S = token_scales(
             self.config.loss, lengths_S, [sample.weight for sample in samples], self.config.max_tokens
         )
+        totals = torch.zeros(len(STATISTICS), device=self.device)
+        computed = 0
+        for tree, live in self._rows(samples):
+            totals += self._row(tree, samples, scales_S, entropy_coef, live=live)
+            computed += len(tree.tokens_N) * live
+        computed_here = torch.tensor([float(computed)], device=self.device)
+        if self.spec.world_size > 1:
+            dist.all_reduce(totals)
+            dist.all_reduce(computed_here)
+        found = dict(zip(STATISTICS, totals.tolist(), strict=True))
+        trained = max(1.0, found["tokens_trained"])
+        means = {name: value / trained for name, value in found.items() if name not in ("loss", "tokens_trained")}
+        return found | means | {"tokens_computed": computed_here.item()}
+
+    def _rows(self, samples: Sequence[Sample]) -> Iterator[tuple[TreeRow, bool]]:
+        """This rank's rows: every world_size-th. A rank with none left repeats its last one, and must count it as
+        nothing, because the passes of a sharded model are collectives: every rank must take part."""
         rows = pack(samples, self.config.micro_batch_tokens)
-        totals = torch.zeros(5, device=self.device)
-        # Each rank takes every world_size-th row; a rank with none left repeats its last one at weight zero, because
-        # a sharded model's backward is a meeting that all ranks must attend.
         for first in range(0, len(rows), self.spec.world_size):
             mine = first + self.spec.rank
             live = mine < len(rows)
-            row = pack_row(samples, rows[mine if live else first])
-            totals += self._row(row, samples, scales_S, live=live)
+            yield pack_row(samples, rows[mine if live else first]), live
             if self.on_row is not None:
                 self.on_row()
-        if self.spec.world_size > 1:
-            dist.all_reduce(totals)
-        loss, kl, entropy, clipped, tokens = totals.tolist()
-        trained = max(1.0, tokens)
-        computed = sum(len(pack_row(samples, row).tokens_N) for row in rows)
-        return {
-            "loss": loss,
-            "kl_engine": kl / trained,
-            "entropy": entropy / trained,
-            "clip_fraction": clipped / trained,
-            "tokens_trained": tokens,
-            "tokens_computed": float(computed),
-        }
 
-    def _row(self, tree: TreeRow, samples: Sequence[Sample], scales_S: list[float], *, live: bool) -> Tensor:
-        """One forward and backward; answers [loss, kl, entropy, clipped, tokens] of the row (zeros unless live)."""
+    def _row(
+        self, tree: TreeRow, samples: Sequence[Sample], scales_S: list[float], entropy_coef: float, *, live: bool
+    ) -> Tensor:
+        """One forward and backward; returns STATISTICS of the row (zeros unless live)."""
         row = RowTensors.of(tree, self.device)
         scale_K = torch.tensor(scales_S, device=self.device)[row.sample_K] * float(live)
-        config = self.config
-        reference_K = self._reference_logprobs(row) if config.kl_coef > 0 else None
-        logprobs_K = self.engine(row)
+        reference_K = self._reference_logprobs(row) if self.config.has_kl_loss else None
+        scores = self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)
         advantages_K = torch.tensor(entry_advantages(tree, samples), device=self.device)
-        loss_K = policy_loss(config, logprobs_K, row.old_K, advantages_K, row.sample_K)
-        if reference_K is not None:
-            loss_K = loss_K + config.kl_coef * kl_k3(logprobs_K, reference_K)
-        loss = (loss_K * scale_K).sum()
+        before = entry_before(tree, samples)
+        before_K = None if before is None else torch.tensor(before, device=self.device)
+        extras = RowExtras(before_K, reference_K, entropy_coef)
+        loss, stats = row_loss(self.config, row, scores, advantages_K, scale_K, extras)
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
         self.engine.backward(loss * self.spec.world_size)
-        with torch.no_grad():
-            outside_K = bounded_tokens(config, logprobs_K, row.old_K, row.sample_K)
-            # KL from the engine to the trainer, by k3 on tokens that the engine sampled.
-            kl = kl_k3(row.old_K, logprobs_K).sum()
-            stats = torch.stack(
-                [loss.detach(), kl, -logprobs_K.sum(), outside_K.sum(), logprobs_K.new_tensor(len(loss_K))]
-            )
         return stats if live else torch.zeros_like(stats)
+
+    @torch.no_grad()
+    def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
+        """``logprobs_T`` of each sample under the current weights or the reference's, 0 where the mask is 0."""
+        lengths = [len(sample.token_ids_T) for sample in samples]
+        starts = [0, *itertools.accumulate(lengths)]
+        flat = torch.zeros(starts[-1], device=self.device)
+        for tree, live in self._rows(samples):
+            row = RowTensors.of(tree, self.device)
+            logprobs_K = self._reference_logprobs(row) if reference else self.engine(row)
+            places = [
+                starts[sample] + tree.depth_N[node] + 1
+                for node, sample in zip(tree.source_K, tree.sample_K, strict=True)
+            ]
+            flat[places] = logprobs_K if live else flat[places]
+        if self.spec.world_size > 1:
+            dist.all_reduce(flat)
+        return [part.tolist() for part in flat.split(lengths)]
 
     @torch.no_grad()
     def _reference_logprobs(self, row: RowTensors) -> Tensor:
@@ -160,37 +165,55 @@ class RankTrainer:
         # ZeRO 1 and 2 look at the gradient before the optimizer does; ZeRO 3 leaves it to the optimizer.
         if self.optimizer.refused or not self.engine.was_step_applied():
             raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
+        if self.average is not None:
+            self.average.follow(self.engine.module)
         return {"grad_norm": norm, "learning_rate": rate}
 
     def drop_gradient(self) -> None:
-        """Forget the accumulated gradient in every buffer that DeepSpeed keeps of it, by a step that is refused."""
+        """Clear the accumulated gradient in every buffer that DeepSpeed has for it, by a step that is refused."""
         self.optimizer.refuse_next = True
         self._step()
         self.optimizer.refuse_next = False
 
+    @torch.no_grad()
+    def scale_weights(self, factor: float) -> str:
+        """Multiply this rank's part of every weight in place; a power of two changes exponents alone.
+
+        Returns a digest of the bits of all ranks, the same on each.
+        """
+        digest = torch.zeros(2, dtype=torch.int64, device=self.device)
+        for number, parameter in enumerate(self.engine.module.parameters(), start=1):
+            part = getattr(parameter, "ds_tensor", parameter).data.mul_(factor)
+            bits = part.view({2: torch.int16, 4: torch.int32}[part.element_size()]).to(torch.int64)
+            digest[0] += number * bits.sum()
+            digest[1] += number * bits.square().sum()  # int64 wraps around: a checksum
+        if self.spec.world_size > 1:
+            dist.all_reduce(digest)
+        return "".join(f"{int(part) & (2**64 - 1):016x}" for part in digest.tolist())
+
     def _step(self) -> None:
         self.engine.step()
         if self.spec.shares_device:
-            torch.cuda.empty_cache()  # the engine wakes up next and needs the room
+            torch.cuda.empty_cache()  # the engine wakes up next and needs the memory
 
     def _norm(self) -> float:
         return float(self.engine.get_global_grad_norm() or 0.0)
 
     def _norm_at_step(self) -> float:
         # Inside a step the engine does not have it yet; the optimizer of ZeRO does, before it clips.
-        return float(self.engine.optimizer._global_grad_norm or 0.0)
+        return float(self.engine.optimizer._global_grad_norm or 0.0)  # noqa: SLF001 - as said above
 
     def publish(self, folder: Path) -> None:
         """Rank 0 leaves the weights for the engine in ``folder``: Hugging Face names, the engine's dtype.
 
-        They are lent where they lie (``weights/loan.py``; on a GPU ``weights/ipc.py``) if they lie there whole, and
-        else written into a file in shared memory (``weights/shared.py``).
+        Where they are whole in this process, the engine reads them from its memory (``weights/shared_memory.py``; on a
+        GPU ``weights/cuda_ipc.py``); else they are written into a file in shared memory (``weights/shared_file.py``).
         """
         if self.spec.device == "cuda":
             self._publish_on_device(folder)
             return
         weights = list(plain_weights(self.engine.module.model))
-        if self._lend(folder, weights):
+        if self._share(folder, weights):
             return
         if self.spec.rank == 0 and (self.handover is None or self.handover.folder != folder):
             shapes = {name: getattr(whole[0], "ds_shape", whole[0].shape) for name, whole, _ in weights}
@@ -199,18 +222,18 @@ class RankTrainer:
             with deepspeed.zero.GatheredParameters(whole, enabled=self.config.zero_stage == 3):
                 if self.handover is not None:
                     self.handover.write(name, weight())
-        self._meet()
+        self._barrier()
 
-    def _lend(self, folder: Path, weights: Sequence[PlainWeight]) -> bool:
+    def _share(self, folder: Path, weights: Sequence[PlainWeight]) -> bool:
         """Whether the engine can take the weights from this process's own memory."""
         if self.config.zero_stage == 3 or self.config.lora_rank:
             return False
-        lent = torch.ones(1)
+        shared = torch.ones(1)
         if self.spec.rank == 0:
-            lent[0] = self.loan.lend({name: weight().detach() for name, _, weight in weights}, folder)
+            shared[0] = self.shared_weights.export({name: weight().detach() for name, _, weight in weights}, folder)
         if self.spec.world_size > 1:
-            dist.broadcast(lent, src=0)
-        return bool(lent)
+            dist.broadcast(shared, src=0)
+        return bool(shared)
 
     def _publish_on_device(self, folder: Path) -> None:
         sharded = self.config.zero_stage == 3
@@ -222,7 +245,7 @@ class RankTrainer:
                     weights.append((name, tensor.clone() if sharded else tensor))
         if self.spec.rank == 0:
             self.exported = handles_write(weights, folder)
-        self._meet()
+        self._barrier()
 
     def export_model(self, folder: Path) -> None:
         """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it is."""
@@ -236,15 +259,17 @@ class RankTrainer:
             if model.can_generate():
                 GenerationConfig.from_model_config(model.config).save_pretrained(folder)
                 _copy_if_there(Path(self.spec.base_model_path), folder, "generation_config.json")
-        self._meet()
+        self._barrier()
 
     def save_state(self, folder: Path) -> None:
         """Weights, optimizer moments and step of every rank."""
         # A frozen base is no state: every runtime of the session loads it from its own folder.
         self.engine.save_checkpoint(str(folder), tag="state", exclude_frozen_parameters=bool(self.config.lora_rank))
+        if self.spec.rank == 0 and self.average is not None:
+            self.average.save(folder)
         if self.spec.rank == 0:
             (folder / "trainer.json").write_text(json.dumps({"world_size": self.spec.world_size}))
-        self._meet()
+        self._barrier()
 
     def load_state(self, folder: Path) -> None:
         """Become what ``save_state`` wrote. Raises ValueError for a state of another number of ranks."""
@@ -252,6 +277,8 @@ class RankTrainer:
         if saved != self.spec.world_size:
             raise ValueError(f"this state was saved by {saved} ranks; start the session with trainer_ranks={saved}")
         self.engine.load_checkpoint(str(folder), tag="state", load_module_strict=not self.config.lora_rank)
+        if self.average is not None:
+            self.average.load(folder)
 
     def _full_weights(self) -> dict[str, Tensor]:
         """All weights on rank 0 (empty elsewhere), adapters merged; gathered one by one where ZeRO 3 scatters them."""
@@ -262,7 +289,8 @@ class RankTrainer:
                     weights[name] = weight().detach().to("cpu", self.dtype).clone().contiguous()
         return weights
 
-    def _meet(self) -> None:
+    def _barrier(self) -> None:
+        """A collective: every rank must take part."""
         if self.spec.world_size > 1:
             dist.barrier()
 

@@ -18,7 +18,7 @@ START_S, STOP_S = 180, 120
 
 @dataclass(frozen=True)
 class Server:
-    """A server to talk to. ``folder`` is where results may be written; ``sign_in`` says how to enter the console."""
+    """A server to talk to. ``folder`` is where results may be written; ``sign_in`` is how to enter the console."""
 
     base_url: str
     api_key: str
@@ -36,6 +36,7 @@ def running_server() -> Iterator[Server]:
         yield Server(base_url, os.environ["TINKERSCRIPT_API_KEY"], Path.cwd(), None, "yourself")
         return
     data = Path(os.environ.get("TINKERSCRIPT_DATA", ROOT / ".data")).resolve()
+    os.umask(0o077)  # the server's log has links that reset passwords
     data.mkdir(parents=True, exist_ok=True)
     log = data / "server.log"
     with log.open("ab") as output:
@@ -55,7 +56,7 @@ def running_server() -> Iterator[Server]:
 
 
 def _wait_ready(process: subprocess.Popen[str], log: Path) -> str:
-    """The address in the line "ready http://..."; everything else that the server says goes on to the log."""
+    """The address in the line "ready http://..."; everything else that the server prints goes on to the log."""
     addresses: queue.Queue[str | None] = queue.Queue()
 
     def read() -> None:

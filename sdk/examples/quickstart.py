@@ -21,6 +21,7 @@ from reviews import BLAME, HELD_OUT, PRAISE
 from scoring import score_folder
 
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import curve
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 64, 8, 4
@@ -99,7 +100,7 @@ def main() -> None:
     with running_server() as server:
         print(f"Console: {server.base_url}   (the server's log: {server.log})")
         print(f"Starting a session on {BASE_MODEL}: engine and trainer load now, about half a minute.")
-        tinkerjet_remote = TinkerScript(
+        with TinkerScript(
             base_model=BASE_MODEL,
             base_url=server.base_url,
             api_key=server.api_key,
@@ -111,14 +112,14 @@ def main() -> None:
             max_context_length=256,
             max_tokens=MAX_TOKENS,
             checkpoint_every_steps=8,
-        )
-        before = held_out_score(tinkerjet_remote)
-        print(f"Held-out score before training: {before:.2f}")
-        with RewardProgress(total=NUM_EPOCH * NUM_TASKS * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N) as progress:
-            train(tinkerjet_remote, progress)
-        tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
-        rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
-        tinkerjet_remote.close()
+        ) as tinkerjet_remote:
+            before = held_out_score(tinkerjet_remote)
+            print(f"Held-out score before training: {before:.2f}")
+            with RewardProgress(total=NUM_EPOCH * NUM_TASKS * GRPO_N, per_step=TASKS_PER_BATCH * GRPO_N) as progress:
+                train(tinkerjet_remote, progress)
+            tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
+            rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
+    print(curve(rewards, title="mean reward by step"))
     after = score_folder(
         tuned_model_checkpoint.path, [(question(text), label) for text, label in HELD_OUT], is_right, MAX_TOKENS
     )

@@ -1,4 +1,4 @@
-"""Scores a downloaded model with nothing of ours: transformers loads the folder and answers greedily."""
+"""Scores a downloaded model with nothing of ours: transformers loads the folder and generates greedily."""
 
 from collections.abc import Callable
 from pathlib import Path

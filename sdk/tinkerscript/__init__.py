@@ -1,10 +1,13 @@
 """TinkerScript: reinforcement fine-tuning of all of an LLM's weights, for the agent loop that you already have."""
 
-from .checkpoints import TunedModel
+from .async_client import AsyncTinkerScript
 from .client import TinkerScript
-from .episode import Episode
+from .downloads.checkpoints import TunedModel
+from .episodes.async_episode import AsyncEpisode
+from .episodes.episode import Episode
 from .errors import (
     AuthenticationError,
+    BeginWouldBlock,
     CheckpointFailed,
     ClientClosed,
     Conflict,
@@ -14,6 +17,7 @@ from .errors import (
     EmptyEpisode,
     EpisodeClosed,
     IdempotencyMismatch,
+    IncompatibleServer,
     InternalError,
     InvalidRequest,
     InvalidReward,
@@ -34,12 +38,19 @@ from .errors import (
     UnknownOption,
     WaitTimeout,
 )
-from .session import Session
+from .reports import Report
+from .sessions.session import Session
 from .wire.config import SessionConfig
 from .wire.episodes import WorkflowOutput
+from .wire.sessions import Budget
+from .wire.version import VERSION as __version__
 
 __all__ = [
+    "AsyncEpisode",
+    "AsyncTinkerScript",
     "AuthenticationError",
+    "BeginWouldBlock",
+    "Budget",
     "CheckpointFailed",
     "ClientClosed",
     "Conflict",
@@ -50,6 +61,7 @@ __all__ = [
     "Episode",
     "EpisodeClosed",
     "IdempotencyMismatch",
+    "IncompatibleServer",
     "InternalError",
     "InvalidRequest",
     "InvalidReward",
@@ -58,6 +70,7 @@ __all__ = [
     "PathInUse",
     "PermissionDenied",
     "RateLimited",
+    "Report",
     "ServerUnreachable",
     "Session",
     "SessionConfig",
@@ -74,4 +87,5 @@ __all__ = [
     "UnknownOption",
     "WaitTimeout",
     "WorkflowOutput",
+    "__version__",
 ]

@@ -1,13 +1,18 @@
 """The command line.
 
-    tinkerscript sessions | session ID | events ID | download ID [PATH] | episodes ID [PATH] | stop ID
+    tinkerscript sessions | session ID | events ID | logs ID | metrics ID | plot ID | stop ID
+    tinkerscript download ID [PATH] | episodes ID [PATH] | chat ID | models | keys | --version
 
-Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
+Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. On a terminal lists are
+tables; elsewhere each row is a line of whole values with tabs between them.
 """
 
 import contextlib
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +21,21 @@ try:
     from rich.console import Console
     from rich.table import Table
 except ImportError as missing:
-    raise SystemExit(f"{missing}. The command line needs: pip install 'tinkerscript[cli]'") from missing
+    raise SystemExit(f"{missing}. The command line needs: pip install '.[cli]' in a checkout") from missing
 
-from .client import connect
-from .errors import TinkerScriptError
-from .session import Session, session_list
-from .transport import Transport
+from .chat import Chat
+from .client import TinkerScript
+from .connection.compatibility import check_server
+from .connection.transport import Transport
+from .curve import curve
+from .errors import InvalidRequest, TinkerScriptError
+from .sessions.session import Session, session_list
+from .sessions.starting import FIRST_CONTACT_RETRY_S, connect
+from .wire.account import KeyList
 from .wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
-from .wire.events import EventKind
+from .wire.events import EventKind, StepMetrics
+from .wire.sessions import BaseModelList, SessionLogs
+from .wire.version import VERSION
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at and steer training sessions.")
 out = Console()
@@ -34,22 +46,138 @@ def connection() -> Iterator[Transport]:
     """A connection that is closed at the end, however that comes."""
     transport = connect(retry_timeout_s=30.0)
     try:
+        check_server(transport, retry_timeout_s=FIRST_CONTACT_RETRY_S)
         yield transport
     finally:
         transport.close()
 
 
+def rows_print(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+    """A table on a terminal; elsewhere whole values with tabs between them, for programs."""
+    texts = [tuple("" if value is None else str(value) for value in row) for row in rows]
+    if not sys.stdout.isatty():
+        for row in texts:
+            print("\t".join(row))
+        return
+    table = Table(*columns)
+    for row in texts:
+        table.add_row(*row)
+    out.print(table)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"tinkerscript {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    """Look at and steer training sessions."""
+
+
 @app.command()
 def sessions() -> None:
     """List the sessions of the key's project, newest first."""
-    table = Table("id", "name", "base model", "state", "phase", "version", "reward")
     with connection() as transport:
-        for view in session_list(transport):
-            reward = "" if view.reward_mean is None else f"{view.reward_mean:.3f}"
-            table.add_row(
-                view.id, view.name, view.base_model, view.state.value, view.phase, str(view.policy_version), reward
-            )
-    out.print(table)
+        rows_print(
+            ("id", "name", "base model", "state", "phase", "version", "reward"),
+            (
+                (v.id, v.name, v.base_model, v.state.value, v.phase, v.policy_version, _number(v.reward_mean))
+                for v in session_list(transport)
+            ),
+        )
+
+
+@app.command()
+def models() -> None:
+    """List the base models that a session can start from."""
+    with connection() as transport:
+        items = transport.request("GET", "/v1/base-models", response=BaseModelList).items
+    rows = ((m.name, m.parameters, m.context_length, m.license) for m in items)
+    rows_print(("name", "parameters", "context", "license"), rows)
+
+
+@app.command()
+def keys() -> None:
+    """List the API keys of the project, without their secrets; needs a key with the scope admin."""
+    with connection() as transport:
+        items = transport.request("GET", "/v1/keys", response=KeyList).items
+    rows = (
+        (k.id, k.name, k.prefix, ",".join(k.scopes), "revoked" if k.revoked_at else "", k.last_used_at) for k in items
+    )
+    rows_print(("id", "name", "prefix", "scopes", "revoked", "last used"), rows)
+
+
+@app.command()
+def logs(session_id: str) -> None:
+    """Print what the session's runtime wrote last."""
+    with connection() as transport:
+        for line in transport.request("GET", f"/v1/sessions/{session_id}/logs", response=SessionLogs).lines:
+            print(line)
+
+
+@app.command()
+def metrics(session_id: str) -> None:
+    """List every step: reward, loss, gradient norm, tokens and times."""
+    columns = ("step", "reward", "std", "loss", "grad norm", "kl", "episodes", "tokens", "rollout s", "train s")
+    rows_print(columns, map(_metrics_row, _steps(session_id)))
+
+
+@app.command()
+def plot(
+    session_id: str, png: Annotated[Path | None, typer.Option(help="Also write a picture; needs matplotlib.")] = None
+) -> None:
+    """Draw the mean reward of every step as a curve in the terminal."""
+    if png is not None and find_spec("matplotlib") is None:
+        raise InvalidRequest("--png needs matplotlib, which is not installed.", hint="pip install matplotlib")
+    steps = _steps(session_id)
+    width = max(16, min(100, shutil.get_terminal_size().columns - 12))
+    print(curve([m.reward_mean for m in steps], title="mean reward by step", width=width))
+    if png is not None:
+        _picture(steps, png)
+        print(png)
+
+
+def _picture(steps: list[StepMetrics], path: Path) -> None:
+    figure_module = import_module("matplotlib.figure")  # not pyplot, which looks for a screen
+    axes = figure_module.Figure(figsize=(8, 4.5), layout="constrained").add_subplot()
+    axes.plot([m.step for m in steps], [m.reward_mean for m in steps], marker=".")
+    axes.set(xlabel="step", ylabel="mean reward", title="mean reward by step")
+    axes.figure.savefig(path, format="png", dpi=120)
+
+
+@app.command()
+def chat(session_id: str) -> None:
+    """Talk to the model that a running session has now; nothing of it is trained. An empty line ends it."""
+    attached = TinkerScript(session_id=session_id)
+    try:
+        with attached.begin_episode(eval=True) as episode, contextlib.closing(Chat(episode)) as talk:
+            with contextlib.suppress(EOFError, KeyboardInterrupt):
+                while text := input("> ").strip():
+                    for piece in talk.say(text):
+                        print(piece, end="", flush=True)
+                    print()
+            episode.abandon("chat")
+    finally:
+        attached.close(stop=False)
+
+
+def _steps(session_id: str) -> list[StepMetrics]:
+    with connection() as transport:
+        events = Session(transport, session_id).events(kinds=[EventKind.METRIC])
+        return [StepMetrics.model_validate(event.data) for event in events]
+
+
+def _metrics_row(m: StepMetrics) -> tuple[object, ...]:
+    quality = map(_number, (m.reward_mean, m.reward_std, m.loss, m.grad_norm, m.kl_engine))
+    return (m.step, *quality, m.episodes, m.tokens_trained, _number(m.rollout_s), _number(m.train_s))
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 @app.command()

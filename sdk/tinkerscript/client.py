@@ -1,41 +1,40 @@
 """TinkerScript: the object that a training loop holds. Connects, begins and ends episodes, brings the model home."""
 
 import contextlib
-import difflib
+import logging
 import os
 import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, Unpack
 
-from pydantic import ValidationError
-
-from .current import CurrentEpisode
-from .episode import Episode
+from .connection import forks
+from .connection.compatibility import check_server
+from .connection.http_client import HttpOptions
+from .connection.waiting import Wait
+from .episodes.episode import Episode
+from .episodes.episode_loop import EpisodeLoop
 from .errors import (
-    AuthenticationError,
     InvalidRequest,
-    NoOpenEpisode,
     SessionEnded,
     SessionFailed,
     TinkerScriptError,
-    UnknownOption,
 )
-from .heartbeats import Heartbeats
-from .life import EpisodeLife
-from .outputs import sentences
-from .session import EPISODE_CALL_TIMEOUT_S, OnProgress, Session, new_key
-from .transport import Transport
-from .wire.config import SessionConfig
-from .wire.episodes import EpisodeBegin, EpisodeBegun, EpisodeView
-from .wire.sessions import SessionCreate, SessionView
+from .reports import Report
+from .rollouts import Agent, Attempt, Runner, plan
+from .sessions import flushing, process_sessions, starting
+from .sessions.session import OnProgress
+from .sessions.session_options import SessionOptions
+from .sessions.starting import connect
+from .wire.sessions import Budget
 
-DEFAULT_BASE_URL = "http://127.0.0.1:8000"
-FIRST_CONTACT_RETRY_S = 30.0  # a wrong address should say so soon
 CLOSE_RETRY_S = 30.0
-CLOSE_ABANDON_RETRY_S = 5.0
+CLOSE_ABANDON_S = 5.0  # for all of them together
+log = logging.getLogger("tinkerscript")
 
 
-class TinkerScript(Session):
+class TinkerScript(EpisodeLoop):
     """A training session for one agent loop. Safe to share between threads and asyncio tasks.
 
     Example::
@@ -56,139 +55,172 @@ class TinkerScript(Session):
         api_key: str | None = None,
         name: str = "",
         session_id: str | None = None,
+        priority: int | None = None,
+        budget: Budget | Mapping[str, int] | None = None,
         wait_timeout_s: float = 900.0,
         begin_timeout_s: float = 1800.0,
         retry_timeout_s: float = 300.0,
+        timeout_s: float = 30.0,
+        proxy: str | None = None,
+        ca_file: str | None = None,
         on_progress: OnProgress | None = None,
-        **config: Any,
+        **config: Unpack[SessionOptions],
     ) -> None:
         """Start a session on ``base_model``, or attach to the running ``session_id``; returns when it is ready.
 
         ``base_url`` and ``api_key`` default to TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. ``config`` are the
-        fields of SessionConfig. ``wait_timeout_s`` bounds the wait for the session, ``begin_timeout_s`` the wait of
-        each episode call while the session is not ready, ``retry_timeout_s`` the retries while the server is away.
-        ``on_progress(state, phase, queue_position)`` hears how the start goes.
+        fields of SessionConfig. ``priority``: among the project's own queued sessions, higher goes first. ``budget``:
+        what it may use, such as ``{"device_s": 3600}``; at a limit it makes a model checkpoint and stops.
+
+        ``wait_timeout_s`` bounds the wait for the session, ``begin_timeout_s`` the wait of each episode call while the
+        session is not ready, ``retry_timeout_s`` the retries while the server is away, ``timeout_s`` one try.
+        ``proxy`` is the URL of a proxy, ``ca_file`` a PEM file of certificates to trust beside the system's.
+        ``on_progress(state, phase, queue_position)`` is called as the start goes on; without it the log has after five
+        seconds what the session waits for.
 
         Raises UnknownOption, InvalidRequest, AuthenticationError, UnknownBaseModel, SessionFailed, ServerUnreachable,
-        WaitTimeout. A session that was made here and did not become ready is stopped again.
+        IncompatibleServer, WaitTimeout. A session that was made here and did not become ready is stopped again.
         """
-        wanted = _session_create(base_model, name, session_id, config)
-        transport = connect(base_url, api_key, retry_timeout_s=retry_timeout_s)
-        made_here = False
+        wanted = starting.session_request(base_model, session_id, config, name=name, priority=priority, budget=budget)
+        options = HttpOptions(proxy=proxy, ca_file=ca_file, timeout_s=timeout_s)
+        transport = connect(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
         try:
+            check_server(transport, retry_timeout_s=min(starting.FIRST_CONTACT_RETRY_S, retry_timeout_s))
             if wanted is not None:
-                session_id = _create(transport, wanted).id
-                made_here = True
+                session_id = starting.session_create(transport, wanted).id
             super().__init__(transport, str(session_id), ready_timeout_s=begin_timeout_s)
-            view = self.wait_ready(wait_timeout_s, on_progress)
+            self._wait_until_ready(base_model, wait_timeout_s, on_progress, made_here=wanted is not None)
+        except BaseException:
+            transport.close()
+            raise
+        self._closing = threading.Lock()
+        self._process = os.getpid()
+        forks.watch(self)
+        process_sessions.add(self, (transport.base_url, self.id), stop_if_interrupted=wanted is not None)
+
+    def _wait_until_ready(
+        self, base_model: str | None, timeout_s: float, on_progress: OnProgress | None, *, made_here: bool
+    ) -> None:
+        try:
+            view = self.wait_ready(timeout_s, on_progress)
             if base_model is not None and view.base_model != base_model:
                 raise InvalidRequest(f"Session {view.id} trains {view.base_model}, not {base_model}.")
-        except BaseException:  # Ctrl-C too: nobody would hold the session
+        except BaseException:  # Ctrl-C too: no one would hold the session
             if made_here:
-                transport.retry_timeout_s = CLOSE_ABANDON_RETRY_S
+                self._transport.retry_timeout_s = CLOSE_ABANDON_S
                 with contextlib.suppress(TinkerScriptError):
                     self.stop()
-            transport.close()
             raise
         self.base_model = view.base_model
         self.config = view.config
-        self.heartbeats = Heartbeats(self.episode_heartbeat)
-        self._current = CurrentEpisode()
-        self._closing = threading.Lock()
+        self.watch_groups(view.config.grpo_n, view.config.tasks_per_batch)
 
     def __repr__(self) -> str:
         return f"<TinkerScript {self.id} {self.base_model}{' closed' if self.closed else ''}>"
 
-    def begin_episode(self, task: str | None = None, eval: bool = False, timeout: float | None = None) -> Episode:
-        """Begin one run of the agent. It becomes the current episode of this thread or asyncio task.
+    def rollouts(
+        self,
+        agent: Agent,
+        tasks: Iterable[Any],
+        *,
+        workers: int = 32,
+        epochs: int = 1,
+        retries: int = 1,
+        task_name: Callable[[Any], str] | None = None,
+        progress: bool = True,
+        cancelled: threading.Event | None = None,
+    ) -> Report:
+        """Run ``agent(task, episode)`` in ``workers`` threads, ``grpo_n`` attempts at each task.
 
-        Attempts at one ``task`` are compared with each other; without it the first prompt of the episode tells them
-        apart. ``eval`` episodes are served and counted but never trained. ``timeout``: seconds until the episode
-        expires, whatever it does. An episode that this thread or task left open is abandoned as ``superseded``.
+        The agent returns a WorkflowOutput, an object or dict with the same fields, or a number; it may be a coroutine
+        function. An attempt that raises is abandoned, counted and tried again ``retries`` times, so that its group can
+        become full; it is never a reward of 0. Tasks that are not short texts are distinguished by their JSON, or by
+        ``task_name(task)``. ``progress`` writes one line and the table of failures to stderr. Ctrl-C, or setting
+        ``cancelled`` from elsewhere, abandons the open episodes. Raises InvalidRequest, and what ends the session:
+        SessionFailed, SessionEnded, ServerUnreachable.
 
-        In asyncio code this call blocks the loop; run the whole rollout with ``asyncio.to_thread``, or keep the
-        returned episode and end it explicitly: an executor's threads are shared, so they cannot tell your tasks
-        apart. A begin may wait for a training step: a loop that begins and ends in separate ``asyncio.to_thread``
-        calls needs an executor with more threads than episodes (``loop.set_default_executor``), or its ends wait
-        behind its begins.
-
-        Raises WaitTimeout (the session was not ready in ``begin_timeout_s``), SessionFailed, ServerUnreachable.
+        Example: ``session.rollouts(lambda task, episode: my_agent(task, *episode), ["3+4", "5+6"], epochs=10)``
         """
-        earlier = self._current.get()
-        supersedes = earlier if earlier is not None and earlier.is_open else None
-        try:
-            body = EpisodeBegin(
-                task=task, eval=eval, timeout_s=timeout, supersedes=supersedes.id if supersedes else None
-            )
-        except ValidationError as failure:
-            raise InvalidRequest(f"The episode cannot begin: {sentences(failure)}") from failure
-        if supersedes is None:
-            self._current.set(None)  # what ended before this begin is not "the current one" if the begin fails
-        key = new_key()
-        begun = self.when_ready(
-            lambda: self._transport.request(
-                "POST",
-                f"{self._path}/episodes",
-                body=body,
-                response=EpisodeBegun,
-                idempotent_key=key,
-                timeout_s=EPISODE_CALL_TIMEOUT_S,
-            )
+        size = self.config.grpo_n
+        attempts = plan(tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name)
+        groups = len(attempts) // size
+        if groups < self.config.tasks_per_batch:
+            log.warning(
+                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train nothing by themselves. "
+                "Give more tasks or epochs, or start a session with tasks_per_batch=%d.",
+                groups, self.config.tasks_per_batch, groups,
+            )  # fmt: skip
+        return self._run_all(
+            agent, attempts, workers, eval=False, per_task=size, progress=progress, cancelled=cancelled
         )
-        if supersedes is not None:
-            supersedes.mark_closed("abandoned (superseded)")
-        life = EpisodeLife(self, begun.episode_id)
-        episode = Episode(self, life, begun, task=task)
-        self._current.set(life)
-        self.heartbeats.add(life, episode, idle_timeout_s=begun.idle_timeout_s)
-        return episode
 
-    def end_episode(self, workflow_output: Any, *, episode: Episode | None = None) -> EpisodeView:
-        """End an episode with its result: ``episode``, or else the current one of this thread or asyncio task.
+    def evaluate(
+        self,
+        agent: Agent,
+        tasks: Iterable[Any],
+        *,
+        workers: int = 32,
+        attempts: int = 1,
+        task_name: Callable[[Any], str] | None = None,
+        progress: bool = True,
+        cancelled: threading.Event | None = None,
+    ) -> Report:
+        """As rollouts(), with episodes that are served and counted but never trained; ``attempts`` at each task."""
+        todo = plan(tasks, attempts=attempts, epochs=1, retries=0, task_name=task_name)
+        return self._run_all(agent, todo, workers, eval=True, per_task=attempts, progress=progress, cancelled=cancelled)
 
-        ``workflow_output``: a WorkflowOutput, an object or dict with the same fields, or a number. Returns, once the
-        server has it on disk, what became of it. Ending again with the same output answers the same. Raises
-        NoOpenEpisode and what Episode.end() raises.
-        """
-        if episode is not None:
-            return episode.end(workflow_output)
-        current = self._current.get()
-        if current is None or not current.can_end_with(workflow_output):
-            raise _no_open_episode(current)
-        return current.end(workflow_output)
+    def _run_all(
+        self,
+        agent: Agent,
+        attempts: "deque[Attempt]",
+        workers: int,
+        *,
+        eval: bool,
+        per_task: int,
+        progress: bool,
+        cancelled: threading.Event | None,
+    ) -> Report:
+        def begin(wait: Wait, task: str) -> Episode:
+            return self.begin_waiting(wait, task=task, eval=eval)
 
-    def abort_episode(self, reason: str = "aborted", *, episode: Episode | None = None) -> EpisodeView:
-        """Abandon an episode: ``episode``, or else the current one of this thread or asyncio task.
+        report = Report(wanted=len(attempts), attempts_per_task=per_task)
+        return Runner(agent, begin, attempts, report, progress, cancelled or threading.Event()).run(workers)
 
-        Raises NoOpenEpisode, EpisodeClosed.
-        """
-        if episode is not None:
-            return episode.abandon(reason)
-        current = self._current.get()
-        if current is None or not current.is_open:
-            raise _no_open_episode(current)
-        return current.abandon(reason)
-
-    def close(self, *, stop: bool = True, timeout_s: float = 120.0) -> None:
+    def close(self, *, stop: bool | None = None, timeout_s: float = 120.0) -> None:
         """Abandon open episodes as ``closed``, stop the session, wait until its runtime is gone, end the connection.
 
-        ``stop=False`` leaves the session running, for TinkerScript(session_id=...) to attach to. Does nothing the
-        second time. Raises ServerUnreachable or WaitTimeout when the session could not be seen to end; all that this
-        process holds is released all the same.
+        ``stop=False`` leaves the session running, for TinkerScript(session_id=...) to attach to; that is the default in
+        a forked process and of a session that came by pickle, where others still use it. Does nothing the second time.
+        Raises ServerUnreachable or WaitTimeout when the session could not be seen to end; all that this process holds
+        is released all the same.
         """
+        if stop is None:
+            stop = self._process == os.getpid()
         with self._closing:
             if self.closed:
                 return
             self.heartbeats.close()
-            self._transport.retry_timeout_s = min(self._transport.retry_timeout_s, CLOSE_RETRY_S)
+            self._transport.retry_timeout_s = min(self._transport.retry_timeout_s, CLOSE_RETRY_S, timeout_s)
             try:
-                self._abandon_open_episodes()
+                self.abandon_open_episodes(CLOSE_ABANDON_S)
                 if stop:
                     with contextlib.suppress(SessionFailed, SessionEnded):  # it has ended, which is what was asked for
+                        flushing.warn_about_waiting(self)
                         self.stop()
                         self.wait_released(timeout_s)
             finally:
                 self._transport.close()
+
+    def after_fork(self) -> None:
+        """Called in a forked process: the parent's threads, which may have held these, are not here."""
+        self._closing = threading.Lock()
+        super().after_fork()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process: attached by id, with connections of its own. The API key travels along."""
+        transport = self._transport
+        settings = (transport.base_url, transport.token, self.ready_timeout_s, transport.retry_timeout_s)
+        return attach, (self.id, *settings, transport.options)
 
     def __enter__(self) -> "TinkerScript":
         return self
@@ -200,75 +232,28 @@ class TinkerScript(Session):
         with contextlib.suppress(TinkerScriptError) if kind is not None else contextlib.nullcontext():
             self.close()
 
-    def _abandon_open_episodes(self) -> None:
-        for life in self.heartbeats.open_episodes():
-            life.mark_closed("abandoned (closed)")
-            try:
-                self.episode_abandon(life.id, "closed", retry_timeout_s=CLOSE_ABANDON_RETRY_S)
-            except TinkerScriptError as failure:
-                if failure.status is None:
-                    return  # the server is away: it expires them all by itself
 
-
-def connect(base_url: str | None = None, api_key: str | None = None, *, retry_timeout_s: float = 300.0) -> Transport:
-    """A connection by the given or the environment's address and key. Raises AuthenticationError without a key."""
-    base_url = base_url or os.environ.get("TINKERSCRIPT_BASE_URL") or DEFAULT_BASE_URL
-    api_key = (api_key or os.environ.get("TINKERSCRIPT_API_KEY") or "").strip()
-    where = (
-        f"Make one in the console at {base_url.rstrip('/')}/ or, on the server, with "
-        "`python manage.py create_api_key EMAIL`; then set TINKERSCRIPT_API_KEY or pass api_key."
+def attach(
+    session_id: str,
+    base_url: str,
+    api_key: str,
+    begin_timeout_s: float,
+    retry_timeout_s: float,
+    options: HttpOptions,
+) -> TinkerScript:
+    """The session with this id in this process: the one that is here already, or a new connection to it."""
+    here = process_sessions.get((base_url, session_id))
+    if isinstance(here, TinkerScript) and not here.closed:
+        return here
+    attached = TinkerScript(
+        session_id=session_id,
+        base_url=base_url,
+        api_key=api_key,
+        begin_timeout_s=begin_timeout_s,
+        retry_timeout_s=retry_timeout_s,
+        timeout_s=options.timeout_s,
+        proxy=options.proxy,
+        ca_file=options.ca_file,
     )
-    if not api_key:
-        raise AuthenticationError("There is no API key.", hint=where)
-    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise AuthenticationError("The API key has characters that no key has.", hint=where)
-    return Transport(base_url, api_key, retry_timeout_s=retry_timeout_s)
-
-
-def session_config(options: dict[str, Any]) -> SessionConfig:
-    """The checked options of a session. Raises UnknownOption, which names it and lists the known, or InvalidRequest."""
-    known = list(SessionConfig.model_fields)
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        close = [match for name in unknown for match in difflib.get_close_matches(name, known, n=1)]
-        meant = f"Did you mean {', '.join(close)}? " if close else ""
-        raise UnknownOption(f"Unknown option {', '.join(unknown)}.", hint=f"{meant}Known options: {', '.join(known)}.")
-    try:
-        return SessionConfig(**options)
-    except ValidationError as failure:
-        raise InvalidRequest(f"The session cannot start: {sentences(failure)}") from failure
-
-
-def _session_create(
-    base_model: str | None, name: str, session_id: str | None, options: dict[str, Any]
-) -> SessionCreate | None:
-    """What to create, or None to attach."""
-    config = session_config(options)
-    if session_id is not None:
-        if options or name:
-            raise InvalidRequest(
-                "A running session keeps its name and options: "
-                f"{', '.join(['name'] * bool(name) + list(options))} cannot be given with session_id."
-            )
-        return None
-    try:
-        return SessionCreate(base_model=base_model or "", name=name, config=config)
-    except ValidationError as failure:
-        raise InvalidRequest(
-            f"The session cannot start: {sentences(failure)}", hint="Give base_model, or session_id to attach."
-        ) from failure
-
-
-def _no_open_episode(last: EpisodeLife | None) -> NoOpenEpisode:
-    known = "" if last is None else f"; its last, {last.id}, is over: {last.closed_because}"
-    return NoOpenEpisode(f"This thread or asyncio task has no open episode{known}.")
-
-
-def _create(transport: Transport, wanted: SessionCreate) -> SessionView:
-    return transport.request(
-        "POST",
-        "/v1/sessions",
-        body=wanted,
-        response=SessionView,
-        retry_timeout_s=min(FIRST_CONTACT_RETRY_S, transport.retry_timeout_s),
-    )
+    attached._process = -1  # close() here does not stop what others use  # noqa: SLF001 - this module's own class
+    return attached

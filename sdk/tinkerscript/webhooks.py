@@ -1,4 +1,4 @@
-"""Checking that a webhook's request is the server's, for whoever receives one."""
+"""Checking that a webhook's request is the server's, for the program that receives one."""
 
 import hashlib
 import hmac

@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from asgi_calls import FakeGateway
 from asgiref.sync import sync_to_async
-from factories import runtime_make
 
-from api.upstream import client_close
+from api.gateway_client import client_close
 from console.sessions.models import Session
 from console.users.models import Project
+from support.asgi_calls import FakeGateway
+from support.factories import runtime_make
 
 
 @pytest.fixture

@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-import factories
 import pytest
 from django.test import Client
 from django.utils import timezone
 
 from console.users.models import ApiKey, Membership
+from support import factories
 from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.errors import ErrorBody
 
@@ -37,7 +37,7 @@ def refused(answer, status: int, code: str) -> ErrorBody:
         "Bearer tml-ep-x.y",
     ],
 )
-def test_a_malformed_or_wrong_key_is_401_and_says_where_to_make_one(header: str, client: Client, db: None) -> None:
+def test_a_malformed_or_wrong_key_is_401_and_names_where_to_make_one(header: str, client: Client, db: None) -> None:
     body = refused(client.get("/v1/account", headers={"Authorization": header}), 401, "unauthenticated")
     assert "/keys" in body.error.hint
 

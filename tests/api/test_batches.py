@@ -5,9 +5,9 @@ import gc
 
 import pytest
 from aiohttp import web
-from asgi_calls import Call
 
 from console.asgi import application
+from support.asgi_calls import Call
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -68,6 +68,6 @@ async def test_an_unknown_batch_keeps_the_gateways_refusal(gateway, served, api_
     assert (status, body) == (404, b'{"error": {"code": "not_found"}}')
 
 
-async def test_an_outsider_is_told_nothing_of_a_batch(gateway, served, outsider_key) -> None:
+async def test_an_outsider_learns_nothing_of_a_batch(gateway, served, outsider_key) -> None:
     assert (await get(served.id, "1", outsider_key).answer())[0] == 404
     assert not gateway.requests

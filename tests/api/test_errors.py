@@ -9,6 +9,8 @@ from api.views import sessions
 from console.errors import StorageUnavailable
 from console.sessions import selectors
 from console.sessions.models import Session
+from support import factories
+from tinkerscript.wire.account import Scope
 from tinkerscript.wire.errors import ErrorBody
 
 
@@ -153,7 +155,7 @@ def test_a_bug_outside_of_the_api_is_a_500_in_the_same_words(client, monkeypatch
     def broken(*_, **__):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr("api.views.pages._openapi", broken)
+    monkeypatch.setattr("api.pages.document_read", broken)
     error_of(client.get("/openapi.json"), 500, "internal")
 
 
@@ -162,7 +164,7 @@ def test_a_request_id_that_could_forge_a_log_line_is_replaced(client) -> None:
     assert ErrorBody.model_validate_json(answer.content).request_id.startswith("req_")
 
 
-def test_a_session_is_made_and_read_as_the_wire_says(client) -> None:
+def test_a_session_is_made_and_read_as_the_wire_defines(client) -> None:
     made = post(client, "/sessions", '{"base_model": "SmolLM2-135M-Instruct", "config": {"seed": 3}}')
     assert made.status_code == 201, made.content
     view = sessions.SessionView.model_validate_json(made.content)
@@ -173,3 +175,49 @@ def test_a_session_is_made_and_read_as_the_wire_says(client) -> None:
     assert stopped["state"] == "cancelled"
     assert Session.objects.get().state == "cancelled"
     assert "lease" not in str(made.json())
+
+
+HUGE = [2**31, 2**53, 2**63, -(2**63) - 1, 10**30]
+
+
+@pytest.mark.parametrize("number", HUGE)
+@pytest.mark.parametrize("field", ["progress", "policy_version", "last_activity_at", "accounting.begun"])
+def test_a_runtimes_number_that_no_column_holds_is_refused_by_name(field, number, project, client_for) -> None:
+    _session, lease = factories.runtime_make(project)
+    body = {"state": "ready", "progress": 1, "policy_version": 1}
+    outer, _, inner = field.partition(".")
+    body |= {outer: {inner: number} if inner else number}
+    answer = post(client_for(lease), "/runtime/heartbeat", json.dumps(body))
+    if number == 2**31 and field in ("progress", "accounting.begun", "last_activity_at"):
+        assert answer.status_code == 200, answer.content
+    else:
+        assert field in fields_of(answer)
+
+
+@pytest.mark.parametrize("number", [*HUGE, 1e300])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (
+            "/runtime/uploads",
+            {"kind": "state", "files": [{"path": "a", "sha256": "0" * 64, "size_bytes": 1}], "step": 0},
+        ),
+        ("/runtime/uploads", {"kind": "archive", "files": [{"path": "a", "sha256": "0" * 64, "size_bytes": 0}]}),
+        ("/runtime/report", {"entries": [{"key": "k", "kind": "event", "data": {"name": "x"}}]}),
+        ("/keys", {"name": "x"}),
+        ("/sessions", {"base_model": "m"}),
+    ],
+)
+def test_no_number_of_a_body_is_an_internal_error(path, body, number, project, alice, client_for) -> None:
+    _session, lease = factories.runtime_make(project)
+    token = lease if path.startswith("/runtime") else factories.key_make(project, alice, list(Scope))
+    names = ["step", "part", "episodes", "priority", "expires_in_days", "spend_cap_s", "seed"]
+    bodies = [body | {name: number} for name in names]
+    bodies.append(body | {"config": {"max_steps": number}, "budget": {"steps": number}})
+    if "files" in body:
+        bodies.append(body | {"files": [body["files"][0] | {"size_bytes": number}]})
+    if "entries" in body:
+        bodies.append({"entries": [body["entries"][0] | {"data": {"name": "x", "value": number}}]})
+    for each in bodies:
+        answer = post(client_for(token), path, json.dumps(each))
+        assert answer.status_code != 500, (each, answer.content)  # without a store uploads are a 503

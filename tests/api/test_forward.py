@@ -3,17 +3,18 @@
 import asyncio
 import json
 
-import factories
 import pytest
 from aiohttp import web
-from asgi_calls import Call, FakeGateway, until
 from asgiref.sync import sync_to_async
 from django.conf import settings
 
-from api import forward
+from api import gateway_proxy
 from console.asgi import application
-from console.sessions.leases import relay_key
 from console.sessions.models import Session
+from console.sessions.runtime.leases import relay_key
+from support import factories
+from support.asgi_calls import Call, FakeGateway
+from support.waiting import eventually
 from tinkerscript.wire.errors import ErrorBody
 from tinkerscript.wire.sessions import SessionState
 
@@ -23,8 +24,8 @@ BEGUN = {"episode_id": "ep_1", "api_key": "k", "something": "that only the gatew
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forward, "READY_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(forward, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(gateway_proxy, "POLL_INTERVAL_S", 0.01)
 
 
 def begin(session: Session, key: str, **headers: str) -> Call:
@@ -63,7 +64,7 @@ async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, 
     assert "Authorization" not in request.headers  # the user's key stays here
 
 
-async def test_every_episode_route_has_its_place_at_the_gateway(gateway, served, api_key) -> None:
+async def test_every_episode_route_has_its_path_at_the_gateway(gateway, served, api_key) -> None:
     root = f"/v1/sessions/{served.id}"
     calls = [
         ("GET", "/episodes?limit=2&cursor=c%20d", "", "/episodes?limit=2&cursor=c+d"),
@@ -120,24 +121,26 @@ async def test_an_outsider_never_reaches_the_gateway(gateway, served, outsider_k
 
 
 async def test_a_session_on_its_way_up_is_waited_for(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(forward, "READY_TIMEOUT_S", 10)
+    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 10)
     await update(served, state=SessionState.LOADING, address="")
+    looks, session_get = [], gateway_proxy.session_get
+    monkeypatch.setattr(gateway_proxy, "session_get", lambda **names: looks.append(names) or session_get(**names))
     call = begin(served, api_key)
-    await asyncio.sleep(0.05)
+    await eventually(lambda: looks)
     assert not call.task.done()
     await update(served, state=SessionState.READY, address=gateway.address)
     assert (await call.answer())[0] == 200
 
 
-async def test_a_wait_that_is_too_long_ends_with_the_place_in_the_queue(served, api_key, caplog) -> None:
+async def test_a_wait_that_is_too_long_ends_with_the_position_in_the_queue(served, api_key, caplog) -> None:
     await update(served, state=SessionState.QUEUED, address="")
     status, headers, body = await begin(served, api_key).answer()
     assert (status, headers["retry-after"], code_of(body)) == (503, "1", "session_not_ready")
     assert ErrorBody.model_validate_json(body).error.details == {"state": "queued", "queue_position": 1}
-    assert levels(caplog) == ["INFO"], "whoever polls a session that is not ready makes no error"
+    assert levels(caplog) == ["INFO"], "polling a session that is not ready is no error"
 
 
-async def test_a_failed_session_says_why(served, api_key) -> None:
+async def test_a_failed_session_gives_the_reason(served, api_key) -> None:
     failure = {"code": "engine_dead", "cause": "out of memory", "hint": "Use a smaller model."}
     await update(served, state=SessionState.FAILED, failure=failure)
     status, _, body = await begin(served, api_key).answer()
@@ -162,17 +165,17 @@ async def test_a_begin_wakes_a_suspended_session_and_a_look_does_not(served, api
 
 
 async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(forward, "READY_TIMEOUT_S", 10)
-    heard = asyncio.Event()
+    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 10)
+    received = asyncio.Event()
 
     async def die(request: web.Request) -> web.Response:
-        heard.set()
+        received.set()
         request.transport.abort()
         return web.Response()
 
     gateway.answer = die
     call = begin(served, api_key, idempotency_key="k1")
-    await heard.wait()
+    await received.wait()
     await gateway.stop()
     restarted = FakeGateway()
     await restarted.start()
@@ -185,7 +188,7 @@ async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, ser
 
 
 async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(forward, "ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(gateway_proxy, "ANSWER_TIMEOUT_S", 0.1)
 
     async def hang(request: web.Request) -> web.Response:
         await asyncio.Event().wait()
@@ -193,7 +196,7 @@ async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, 
     gateway.answer = hang
     status, _, body = await begin(served, api_key).answer()
     assert (status, code_of(body)) == (503, "session_not_ready")
-    await until(lambda: len(gateway.requests) > 0)
+    await eventually(lambda: len(gateway.requests) > 0)
 
 
 async def test_accounts_and_keys_of_a_member_work_the_same(gateway, served, project, member) -> None:

@@ -4,14 +4,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-import factories
 import pytest
 from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
 from console.sessions.models import Session
-from console.users.models import ApiKey, KeptAnswer
+from console.users.models import ApiKey, IdempotencyRecord
+from support import factories
 from tinkerscript.wire.account import Scope
 
 BODY = {"base_model": "SmolLM2-135M-Instruct"}
@@ -27,7 +27,7 @@ def create(client: Client, key: str | None = "k1", body: dict | None = None):
     return client.post("/v1/sessions", BODY if body is None else body, content_type="application/json", headers=headers)
 
 
-def test_the_same_key_and_body_are_answered_the_same(client) -> None:
+def test_the_same_key_and_body_get_the_same_response(client) -> None:
     first, second = create(client), create(client)
     assert (first.status_code, second.status_code) == (201, 201)
     assert first.content == second.content
@@ -75,7 +75,7 @@ def test_keys_of_two_projects_do_not_meet(client, outsider_key, client_for) -> N
 
 def test_a_refusal_is_kept_and_undoes_what_was_begun(client, monkeypatch) -> None:
     first = create(client, body={"base_model": "nothing"})
-    monkeypatch.setattr("console.sessions.plan.base_model_resolve", None)  # it is not asked again
+    monkeypatch.setattr("console.sessions.dry_run.base_model_resolve", None)  # it is not asked again
     second = create(client, body={"base_model": "nothing"})
     assert (first.status_code, second.status_code) == (400, 400)
     assert first.content == second.content
@@ -105,15 +105,15 @@ def test_the_secret_of_a_new_key_is_not_stored(project, alice, client_for) -> No
     assert again.json()["error"]["code"] == "conflict"
     assert "another" in again.json()["error"]["hint"]
     assert ApiKey.objects.filter(name="n").count() == 1
-    assert made.json()["secret"] not in str(list(KeptAnswer.objects.values()))
+    assert made.json()["secret"] not in str(list(IdempotencyRecord.objects.values()))
 
 
 def test_an_answer_is_forgotten_after_a_day(client) -> None:
     create(client)
-    KeptAnswer.objects.update(created_at=timezone.now() - timedelta(hours=25))
+    IdempotencyRecord.objects.update(created_at=timezone.now() - timedelta(hours=25))
     assert create(client).status_code == 201
     assert Session.objects.count() == 2
-    assert KeptAnswer.objects.count() == 1
+    assert IdempotencyRecord.objects.count() == 1
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 201, "\xe9"])

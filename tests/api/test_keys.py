@@ -1,13 +1,12 @@
 """What a key is limited to, and that its end is the end of all that was begun with it."""
 
 import asyncio
+import json
 import time
 from datetime import timedelta
 
-import factories
 import pytest
 from aiohttp import web
-from asgi_calls import Call, FakeGateway, episode_key
 from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
@@ -18,6 +17,10 @@ from console.sessions.models import RuntimeSpan, Session
 from console.users.keys import key_create, key_revoke
 from console.users.members import member_list, member_remove, member_role_set
 from console.users.models import ApiKey, Project, User
+from support import factories
+from support.asgi_calls import Call, FakeGateway, episode_key
+from support.route_cases import BODIES
+from support.signing_in import cookie_of
 from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.sessions import SessionState
 
@@ -59,6 +62,23 @@ def test_a_key_begins_no_episode_in_a_session_of_another_model(project, alice, c
     answer = client_for(secret).post(f"/v1/sessions/{session.id}/episodes", {}, content_type=JSON)
     assert answer.status_code == 403, answer.content
     assert client_for(secret).get(f"/v1/sessions/{session.id}").status_code == 200
+
+
+CHANGES = [case for case in BODIES if case[0] != "GET" and "{session_id}" in case[1]]
+
+
+@pytest.mark.parametrize("case", CHANGES, ids=" ".join)
+def test_a_limited_key_changes_no_session_outside_its_limits(case, project, alice, client_for) -> None:
+    _, of_models = limited(project, alice, allowed_models=["another-model"])
+    capped, of_cap = limited(project, alice, spend_cap_s=100)
+    ids = factories.ids_make(project, alice)
+    method, path = case[0], f"/v1{case[1].format(**ids)}"
+    for secret in (of_models, of_cap):
+        response = client_for(secret).generic(method, path, json.dumps(BODIES[case] or {}), content_type=JSON)
+        assert response.status_code == 403, response.content
+    Session.objects.filter(id=ids["session_id"]).update(key=capped)
+    own = client_for(of_cap).generic(method, path, json.dumps(BODIES[case] or {}), content_type=JSON)
+    assert own.status_code != 403, own.content
 
 
 def test_a_person_and_a_key_without_a_list_use_every_model(project, alice, client_for, api_key) -> None:
@@ -130,7 +150,7 @@ def test_sessions_of_a_key_that_spent_its_cap_are_stopped_in_good_order(project,
     assert states[fine.id] == states[free.id] == ("ready", "run")
 
 
-def test_the_list_of_keys_says_what_each_spent_and_who_made_it(project, alice) -> None:
+def test_the_list_of_keys_shows_what_each_spent_and_who_made_it(project, alice) -> None:
     key, _ = limited(project, alice, spend_cap_s=100)
     spend(factories.session_make(project, key=key), 12.5)
     client = Client()
@@ -143,7 +163,7 @@ def test_the_list_of_keys_says_what_each_spent_and_who_made_it(project, alice) -
 # -- The end of a key -------------------------------------------------------------------------------------------------
 
 
-def test_people_revoke_their_own_keys_and_an_owner_everybodys(project, alice, member) -> None:
+def test_people_revoke_their_own_keys_and_an_owner_everyones(project, alice, member) -> None:
     hers, _ = limited(project, alice)
     theirs, _ = limited(project, member)
     client = Client(headers={"X-Project-Id": project.id})
@@ -242,11 +262,34 @@ async def test_episodes_of_another_key_and_of_a_person_go_on(gateway, served, pr
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_gateway_is_told_which_key_begins_an_episode(gateway, served, project, alice) -> None:
+async def test_the_gateway_gets_which_key_begins_an_episode(gateway, served, project, alice) -> None:
     key, secret = await sync_to_async(limited)(project, alice)
     path = f"/v1/sessions/{served.id}/episodes"
     await Call(application, "POST", path, key=secret, body=b"{}", x_key_id="key_forged").answer()
     assert [request.headers["X-Key-Id"] for request, _ in gateway.requests] == [key.id]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("end", [remove_maker, demote_maker])
+async def test_an_episode_that_a_person_began_ends_with_their_membership(
+    end, gateway, served, project, alice, member
+) -> None:
+    cookie = await cookie_of(member)
+    headers = {"cookie": cookie.decode(), "x_csrftoken": "x" * 32, "x_project_id": project.id}
+    headers["cookie"] += f"; csrftoken={'x' * 32}"
+    await Call(application, "POST", f"/v1/sessions/{served.id}/episodes", body=b"{}", **headers).answer()
+    ((begun, _),) = gateway.requests
+    token = episode_key(served.id, key_id=begun.headers["X-Key-Id"])
+
+    async def status() -> int:
+        return (await Call(application, "POST", "/openai/v1/chat/completions", key=token, body=b"{}").answer())[0]
+
+    assert await status() == 200
+    await sync_to_async(end)(project, alice, ApiKey(user=member))
+    ended_at = time.monotonic()
+    while await status() != 401:
+        assert time.monotonic() - ended_at < 1.0
+        await asyncio.sleep(0.01)
 
 
 def test_a_scope_is_needed_for_what_it_names(project, alice, client_for) -> None:

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import factories
 import pytest
 from aiohttp import web
-from asgi_calls import Call, FakeGateway, episode_key, until
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
@@ -19,14 +17,23 @@ from django.utils import timezone
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
-from console import readiness
 from console.asgi import application
-from console.metrics import WEBSOCKET_CLIENTS
+from console.live.services import event_record
+from console.object_store.client import Store
+from console.operations import readiness
+from console.scheduling.failures import restart_count
 from console.scheduling.leader import leader_release, leader_renew
-from console.sessions.models import Session
-from console.sessions.storage import Store
+from console.server.metrics import WEBSOCKET_CLIENTS
+from console.sessions.models import Checkpoint, Session
 from console.users.models import Project
+from console.webhooks.models import Delivery
+from console.webhooks.services import webhook_create
+from support import factories
+from support.asgi_calls import Call, FakeGateway, episode_key
+from support.waiting import eventually
+from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
+from tinkerscript.wire.webhooks import WebhookTopic
 
 CHAT = "/openai/v1/chat/completions"
 
@@ -44,7 +51,7 @@ def scraped(client: Client, **extra: str) -> dict[tuple, float]:
     }
 
 
-def test_answers_are_counted_by_the_pattern_of_their_address(client_for, api_key, db: None) -> None:
+def test_responses_are_counted_by_the_pattern_of_their_address(client_for, api_key, db: None) -> None:
     labels = {"route": "v1/sessions/<session_id>", "method": "GET", "status": "404"}
     before, nowhere = count("tinkerscript_http_requests_total", **labels), count_nowhere()
     for session_id in ("ses_a", "ses_b"):
@@ -60,7 +67,7 @@ def count_nowhere() -> float:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_answers_through_the_server_are_counted_too() -> None:
+async def test_responses_through_the_server_are_counted_too() -> None:
     labels = {"route": "healthz", "method": "GET", "status": "200"}
     before = count("tinkerscript_http_requests_total", **labels)
     await Call(application, "GET", "/healthz").answer()
@@ -97,7 +104,7 @@ async def test_a_call_through_the_relay_is_counted_with_its_bytes(gateway: FakeG
     refused = count("tinkerscript_relay_requests_total", status="401")
     in_flight = count("tinkerscript_relay_in_flight")
     call = Call(application, "POST", CHAT, key=episode_key(served.id), body=b"x" * 200)
-    await until(lambda: bool(gateway.requests))
+    await eventually(lambda: bool(gateway.requests))
     assert count("tinkerscript_relay_in_flight") == in_flight + 1
     may_end.set()
     await call.answer()
@@ -171,6 +178,22 @@ def test_readiness_names_what_is_wrong_and_serves_on(client: Client, db: None, m
     reconciler, object_store = answer.json()["problems"]
     assert "manage.py reconcile" in reconciler
     assert f"127.0.0.1:{port}" in object_store
+    assert client.get("/readyz", REMOTE_ADDR="203.0.113.9").json() == {"status": "degraded"}
+
+
+def test_a_stranger_learns_of_readiness_and_nothing_more(client: Client, db: None) -> None:
+    (newest,) = MigrationLoader(None).graph.leaf_nodes("console")
+    MigrationRecorder(connection).record_unapplied(*newest)
+    answer = client.get("/readyz", REMOTE_ADDR="203.0.113.9")
+    assert answer.status_code == 503
+    assert newest[1] not in answer.content.decode() and "migrat" not in answer.content.decode()
+
+
+def test_readiness_asks_the_store_once_however_often_it_is_asked(client: Client, db: None, monkeypatch) -> None:
+    asked: list[None] = []
+    monkeypatch.setattr(readiness, "problems_find", lambda: asked.append(None) or ["a problem"])
+    assert [client.get("/readyz").json()["problems"] for _ in range(5)] == [["a problem"]] * 5
+    assert len(asked) == 1
 
 
 def test_a_database_that_lacks_a_migration_is_not_ready(client: Client, db: None) -> None:
@@ -180,3 +203,37 @@ def test_a_database_that_lacks_a_migration_is_not_ready(client: Client, db: None
     assert answer.status_code == 503
     assert newest[1] in answer.json()["error"]["message"]
     assert "manage.py migrate" in answer.json()["error"]["message"]
+
+
+def test_what_runs_ill_is_read_from_the_tables(client: Client, project: Project, owner_webhook) -> None:
+    now = timezone.now()
+    for minutes in (5, 90):
+        session = factories.session_make(project)
+        Session.objects.filter(id=session.id).update(state_since=now - timedelta(minutes=minutes))
+    factories.session_make(project, state=SessionState.FAILED, failure={"code": "disk_full", "cause": "x"})
+    serving, _lease = factories.runtime_make(project, state_since=now - timedelta(hours=3))
+    Checkpoint.objects.create(
+        session=serving, kind="state", state="committed", committed_at=now - timedelta(minutes=20)
+    )
+    for step in (1, 2):
+        data = {"step": step, "tokens_trained": 3000, "rollout_s": 2.0 * step, "train_s": 4.0, "handover_s": 0.5}
+        event_record(session_id=serving.id, kind=EventKind.METRIC, data=data)
+    Delivery.objects.filter(id=owner_webhook.id).update(next_at=now - timedelta(minutes=7))
+    restart_count(cause="stuck"), restart_count(cause="stuck")
+    values = scraped(client)
+    assert 5400 <= values["tinkerscript_queue_oldest_seconds",] < 5460
+    assert values["tinkerscript_sessions_failed", "disk_full"] == 1
+    assert values["tinkerscript_runtime_restarts_total", "stuck"] == 2
+    assert 1200 <= values["tinkerscript_state_age_seconds",] < 1260
+    assert 10_800 <= values["tinkerscript_journal_copy_age_seconds",] < 10_860, "it has none: since it is ready"
+    assert values["tinkerscript_trained_tokens_per_second",] == 20
+    assert values["tinkerscript_phase_seconds", "rollout"] == 3.0
+    assert values["tinkerscript_webhook_backlog",] == 1
+    assert 420 <= values["tinkerscript_webhook_backlog_seconds",] < 480
+    assert 0 < values["tinkerscript_store_free_bytes",] < values["tinkerscript_store_total_bytes",]
+
+
+@pytest.fixture
+def owner_webhook(project: Project) -> Delivery:
+    webhook = webhook_create(project=project, url="https://example.com/", topics=[WebhookTopic.SESSION_STUCK])
+    return Delivery.objects.create(webhook=webhook, topic="session.stuck", body="{}")

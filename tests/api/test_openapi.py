@@ -5,6 +5,7 @@ import json
 from django.test import Client
 
 from api.openapi import FILE, document, text
+from support import openapi_summary
 
 
 def test_the_committed_document_is_current() -> None:
@@ -15,7 +16,7 @@ def test_the_served_document_is_the_committed_one(client: Client) -> None:
     assert client.get("/openapi.json").content.decode() == FILE.read_text()
 
 
-def test_every_operation_is_described_secured_and_says_how_it_fails() -> None:
+def test_every_operation_is_described_secured_and_shows_how_it_fails() -> None:
     schema = document()
     assert set(schema["components"]["securitySchemes"]) == {"ApiKey", "ConsoleSession"}
     ids = []
@@ -38,3 +39,28 @@ def test_every_reference_leads_somewhere() -> None:
     schema = document()
     names = {part.partition('"')[0] for part in json.dumps(schema).split("#/components/schemas/")[1:]}
     assert names <= set(schema["components"]["schemas"])
+
+
+def test_the_document_keeps_every_operation_and_type_that_clients_were_given() -> None:
+    """The summary is of the document as it was first published. What is added may stay out of it."""
+    kept, now = json.loads(openapi_summary.FILE.read_text()), openapi_summary.summary(document())
+    for part, entries in kept.items():
+        gone = {name: sorted(set(facts) - set(now[part].get(name, []))) for name, facts in entries.items()}
+        assert {name: facts for name, facts in gone.items() if facts or name not in now[part]} == {}
+    needed = [
+        (name, fact)
+        for name, facts in now["operations"].items()
+        for fact in facts
+        if name in kept["operations"] and fact.startswith("needs ") and fact not in kept["operations"][name]
+    ]
+    assert needed == [], "an operation asks for more than it did"
+
+
+def test_the_summary_notices_what_a_client_would() -> None:
+    schema = document()
+    kept = openapi_summary.summary(schema)
+    del schema["paths"]["/v1/sessions"]["get"]["parameters"][0]
+    del schema["components"]["schemas"]["SessionView"]["properties"]["state"]
+    now = openapi_summary.summary(schema)
+    assert set(kept["operations"]["session_list"]) - set(now["operations"]["session_list"]) == {"takes query cursor"}
+    assert set(kept["schemas"]["SessionView"]) - set(now["schemas"]["SessionView"]) == {"always state"}

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from asgi_calls import Call
 from django.test import Client
 
 from console.asgi import application
-from console.doorway import BODY_LIMIT_BYTES
+from console.server.request_limits import MAX_BODY_BYTES
+from support.asgi_calls import Call
 from tinkerscript.wire.errors import ErrorBody
 
 
@@ -37,16 +37,16 @@ async def test_each_answer_has_the_id_of_its_request() -> None:
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_body_over_the_limit_is_refused_while_it_comes() -> None:
-    call = Call(application, "POST", "/v1/sessions", body=b" " * (BODY_LIMIT_BYTES + 1))
+    call = Call(application, "POST", "/v1/sessions", body=b" " * (MAX_BODY_BYTES + 1))
     status, headers, body = await call.answer()
     assert status == 413
     assert ErrorBody.model_validate_json(body).request_id == headers["x-request-id"]
-    just_fits = Call(application, "POST", "/v1/sessions", body=b" " * BODY_LIMIT_BYTES)
+    just_fits = Call(application, "POST", "/v1/sessions", body=b" " * MAX_BODY_BYTES)
     assert (await just_fits.answer())[0] == 401
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_sign_up_through_the_front_door_makes_a_project() -> None:
+async def test_sign_up_through_the_console_page_makes_a_project() -> None:
     _, headers, _ = await Call(application, "GET", "/").answer()
     token = headers["set-cookie"].partition("csrftoken=")[2].partition(";")[0]
     call = Call(

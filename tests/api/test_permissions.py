@@ -1,9 +1,13 @@
 """Every route, tried by an owner, a member, a viewer and an outsider; by people and by their keys."""
 
-import factories
 import pytest
 from django.test import Client
-from route_cases import (
+
+from console.sessions.models import Upload
+from console.users.models import Project, User
+from console.users.services import project_create
+from support import factories
+from support.route_cases import (
     BODIES,
     FOR_ADMIN_KEYS,
     FOR_EVERYBODY,
@@ -16,10 +20,6 @@ from route_cases import (
     ask,
     declared,
 )
-
-from console.sessions.models import Upload
-from console.users.models import Project, User
-from console.users.services import project_create
 from tinkerscript.wire.account import Role, Scope
 
 ANSWERED = (200, 201, 202, 204, 409)  # 409: the session that is tried has ended
@@ -74,7 +74,7 @@ def test_a_key_gets_what_its_maker_may(role, method, path, ids, project, client_
 
 
 @pytest.mark.parametrize(("method", "path"), BODIES)
-def test_an_outsider_is_told_that_it_does_not_exist(method, path, ids, bob, client_for) -> None:
+def test_an_outsider_gets_not_found(method, path, ids, bob, client_for) -> None:
     own = Project.objects.get(memberships__user=bob)
     clients = [person(bob)]
     if (method, path) not in FOR_INVITED:
@@ -95,7 +95,7 @@ def test_another_project_of_the_same_person_is_another_tenant(method, path, ids,
 
 
 @pytest.mark.parametrize(("method", "path"), [*CASES, *LEASE_BODIES])
-def test_nobody_gets_in_without_a_key(method, path, ids, client) -> None:
+def test_no_one_gets_in_without_a_key(method, path, ids, client) -> None:
     answer = ask(client, method, path, ids | {"upload_id": "upl_1"}, {})
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "unauthenticated"

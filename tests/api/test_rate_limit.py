@@ -1,13 +1,13 @@
-"""Nobody asks more often than they may, and everybody is told where they stand."""
+"""No caller sends more requests than allowed, and every response says how many are left."""
 
 from types import SimpleNamespace
 
-import factories
 import pytest
 from django.test import Client
 
-from api import rate_limit
-from api.urls import api
+from api.rest import rate_limit
+from api.routes import api
+from support import factories
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def few(settings, monkeypatch) -> None:
     monkeypatch.setattr(rate_limit, "time", SimpleNamespace(time=lambda: 1_000_003.0))
 
 
-def test_every_answer_says_what_is_left_and_a_refusal_when_to_come_back(client_for, api_key) -> None:
+def test_every_response_carries_what_is_left_and_a_refusal_when_to_come_back(client_for, api_key) -> None:
     client = client_for(api_key)
     left = []
     for path in ("/v1/sessions", "/v1/sessions/ses_nothing", "/v1/account", "/v1/keys", "/v1/sessions"):
@@ -54,7 +54,7 @@ def test_a_refused_post_is_not_kept_under_its_idempotency_key(client_for, api_ke
     assert client.post("/v1/sessions", body, content_type="application/json", headers=headers).status_code == 201
 
 
-def test_who_is_not_known_is_told_nothing(client, db) -> None:
+def test_who_is_not_known_learns_nothing(client, db) -> None:
     answer = client.get("/v1/sessions")
     assert answer.status_code == 401
     assert "RateLimit-Limit" not in answer
@@ -72,12 +72,14 @@ NOT_ONCE = {
     "/runtime/register": BY_NATURE,
     "/runtime/heartbeat": BY_NATURE,
     "/runtime/report": BY_NATURE,
+    "/runtime/episodes": BY_NATURE,
     "/runtime/fail": BY_NATURE,
+    "/runtime/named-checkpoints": "the name is unique, and one number of an operation stores it once",
     "/runtime/uploads": "each opens an upload of its own; the latest journal and a checkpoint's commit win once",
     "/runtime/uploads/{upload_id}/commit": BY_NATURE,
 }
 
 
-def test_every_post_honours_an_idempotency_key_or_says_why_not() -> None:
-    posts = {path for path, methods in api.methods.items() if "POST" in methods}
-    assert posts - api.once == set(NOT_ONCE)
+def test_every_post_honours_an_idempotency_key_or_has_a_reason_not_to() -> None:
+    posts = {route.path for route in api if route.method == "POST"}
+    assert posts - {route.path for route in api if route.once} == set(NOT_ONCE)

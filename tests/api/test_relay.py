@@ -1,15 +1,18 @@
-"""LLM calls pass through: bytes both ways, as they come, to whoever serves the session now."""
+"""LLM calls pass through: bytes both ways, as they come, to the gateway that serves the session now."""
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 
 import pytest
 from aiohttp import web
-from asgi_calls import Call, FakeGateway, episode_key, until
 
-from api import relay, relay_routes
+from api.relay import app as relay_app
+from api.relay import routes
 from console.asgi import application
 from console.sessions.models import Session
+from support.asgi_calls import Call, FakeGateway, episode_key
+from support.waiting import eventually
 from tinkerscript.wire.sessions import SessionState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -18,9 +21,9 @@ CHAT = "/openai/v1/chat/completions"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "READY_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(relay, "LOOK_AGAIN_S", 0.01)
-    monkeypatch.setattr("api.relay_memory.FRESH_S", 0.01)
+    monkeypatch.setattr(relay_app, "READY_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(relay_app, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
 
 
 def chat(session: Session, body: bytes = b'{"model": "m"}', path: str = CHAT, **headers: str) -> Call:
@@ -98,6 +101,19 @@ async def test_headers_of_one_connection_stay_on_it(gateway, served) -> None:
     assert not {"keep-alive", "upgrade", "proxy-authenticate", "transfer-encoding"} & set(headers)
 
 
+async def test_a_runtime_sets_nothing_for_the_whole_origin(gateway, served) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        response = web.Response(text="ok", headers={"Clear-Site-Data": '"cookies"', "Strict-Transport-Security": "x"})
+        response.headers["Location"], response.headers["Refresh"] = "http://elsewhere/", "0;url=http://elsewhere/"
+        response.set_cookie("sessionid", "an attacker's")
+        return response
+
+    gateway.answer = answer
+    _, headers, _ = await chat(served).answer()
+    whole_origin = {"set-cookie", "clear-site-data", "strict-transport-security", "location", "refresh"}
+    assert not whole_origin & set(headers)
+
+
 async def test_a_request_has_an_id_and_keeps_the_one_it_came_with(gateway, served) -> None:
     _, headers, _ = await chat(served).answer()
     assert gateway.requests[0][0].headers["X-Request-Id"] == headers["x-request-id"]
@@ -139,14 +155,14 @@ async def test_a_client_that_goes_early_ends_its_request(when, gateway, served) 
         await update(served, state=SessionState.LOADING, address="")
     call = chat(served)
     if when == "before the first byte":
-        await until(lambda: bool(gateway.requests))
+        await eventually(lambda: bool(gateway.requests))
     call.disconnect()
     async with asyncio.timeout(10):
         await call.task
 
 
 async def test_a_restart_of_the_runtime_is_a_slow_answer(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay, "READY_TIMEOUT_S", 10)
+    monkeypatch.setattr(relay_app, "READY_TIMEOUT_S", 10)
 
     async def die(request: web.Request) -> web.Response:
         request.transport.abort()
@@ -154,7 +170,7 @@ async def test_a_restart_of_the_runtime_is_a_slow_answer(gateway, served, monkey
 
     gateway.answer = die
     call = chat(served, b"the body")
-    await until(lambda: bool(gateway.requests))
+    await eventually(lambda: bool(gateway.requests))
     await gateway.stop()
     await update(served, state=SessionState.QUEUED, address="")
     restarted = FakeGateway()
@@ -190,25 +206,37 @@ async def test_a_whole_answer_that_breaks_off_is_asked_for_again(gateway, served
     assert (status, json.loads(body)) == (200, {"try": 2})
 
 
-async def test_a_stream_that_breaks_off_says_so(gateway, served) -> None:
+def broken_off_after(
+    piece: bytes, is_received: asyncio.Event
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """A gateway's answer that loses its connection once the client has ``piece``."""
+
     async def break_off(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        await response.write(b"data: 1\n\n")
-        await asyncio.sleep(0.05)  # let the piece out before the connection goes
+        await response.write(piece)
+        async with asyncio.timeout(10):
+            await is_received.wait()
         request.transport.abort()
         return response
 
-    gateway.answer = break_off
-    status, _, body = await chat(served).answer()
-    assert status == 200
-    assert body.startswith(b"data: 1\n\n")
+    return break_off
+
+
+async def test_a_stream_that_breaks_off_reports_it(gateway, served) -> None:
+    is_received = asyncio.Event()
+    gateway.answer = broken_off_after(b"data: 1\n\n", is_received)
+    call = chat(served)
+    assert (await call.start())[0] == 200
+    assert (await call.message())["body"] == b"data: 1\n\n"
+    is_received.set()
+    body = await call.body()
     assert code_of(body.rpartition(b"data: ")[2]) == "upstream_lost"
     assert len(gateway.requests) == 1  # what the client has seen cannot be begun again
 
 
 async def test_a_request_that_kills_its_runtime_is_not_sent_for_ever(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay, "READY_TIMEOUT_S", 10)
+    monkeypatch.setattr(relay_app, "READY_TIMEOUT_S", 10)
 
     async def die(request: web.Request) -> web.Response:
         request.transport.abort()
@@ -217,10 +245,10 @@ async def test_a_request_that_kills_its_runtime_is_not_sent_for_ever(gateway, se
     gateway.answer = die
     status, _, body = await chat(served).answer()
     assert (status, code_of(body)) == (503, "session_not_ready")
-    assert len(gateway.requests) == relay.RESENDS + 1
+    assert len(gateway.requests) == relay_app.RESENDS + 1
 
 
-async def test_no_runtime_in_time_is_503_and_says_when_to_retry(gateway, served) -> None:
+async def test_no_runtime_in_time_is_503_and_has_retry_after(gateway, served) -> None:
     await update(served, state=SessionState.LOADING, address="")
     status, headers, body = await chat(served).answer()
     assert (status, headers["retry-after"], code_of(body)) == (503, "1", "session_not_ready")
@@ -237,7 +265,7 @@ async def test_a_call_wakes_a_suspended_session(served) -> None:
     ("state", "status", "code"),
     [("failed", 409, "session_failed"), ("stopped", 410, "session_ended"), ("cancelled", 410, "session_ended")],
 )
-async def test_a_session_that_is_over_says_how(state, status, code, gateway, served) -> None:
+async def test_a_session_that_is_over_shows_how(state, status, code, gateway, served) -> None:
     await update(served, state=state, failure={"code": "x", "cause": "it broke", "hint": "start another"})
     answer = await chat(served).answer()
     assert (answer[0], code_of(answer[2])) == (status, code)
@@ -280,7 +308,7 @@ async def test_only_the_llm_paths_are_reachable(path, gateway, served) -> None:
 
 
 async def test_a_body_over_the_limit_is_413(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay, "BODY_LIMIT_BYTES", 100)
+    monkeypatch.setattr(relay_app, "MAX_BODY_BYTES", 100)
     status, _, body = await chat(served, b"x" * 101).answer()
     assert (status, code_of(body)) == (413, "request_too_large")
     assert not gateway.requests
@@ -288,27 +316,26 @@ async def test_a_body_over_the_limit_is_413(gateway, served, monkeypatch) -> Non
 
 
 async def test_many_calls_look_their_route_up_once(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr("api.relay_memory.FRESH_S", 60)
-    await asyncio.sleep(0.02)
+    monkeypatch.setattr("api.relay.cache.FRESH_S", 60)
     looks = 0
-    real = relay_routes.route_get
+    real = routes.route_get
 
     def counted(**names):
         nonlocal looks
         looks += 1
         return real(**names)
 
-    monkeypatch.setattr(relay_routes, "route_get", counted)
+    monkeypatch.setattr(routes, "route_get", counted)
     calls = [chat(served) for _ in range(20)]
     assert {(await call.answer())[0] for call in calls} == {200}
     assert looks == 1
 
 
-async def test_a_bug_of_ours_is_answered_in_the_dialect(served, monkeypatch) -> None:
+async def test_a_bug_of_ours_is_an_error_in_the_dialect(served, monkeypatch) -> None:
     async def broken(*_):
         raise RuntimeError("secret detail")
 
-    monkeypatch.setattr(relay, "_exchange", broken)
+    monkeypatch.setattr(relay_app, "caller_check", broken)
     status, _, body = await chat(served).answer()
     assert (status, code_of(body)) == (500, "internal")
     assert b"secret" not in body
@@ -328,7 +355,7 @@ async def test_the_key_is_taken_from_x_api_key_too(gateway, served) -> None:
 
 
 async def test_refusals_speak_the_dialect_of_the_path(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay, "BODY_LIMIT_BYTES", 100)
+    monkeypatch.setattr(relay_app, "MAX_BODY_BYTES", 100)
     path = "/openai/v1/messages"
 
     async def refused(path: str, key: str | None, body: bytes = b"{}") -> tuple[int, str]:
@@ -349,16 +376,13 @@ async def test_refusals_speak_the_dialect_of_the_path(gateway, served, monkeypat
 
 
 async def test_a_broken_stream_of_messages_ends_in_its_dialects_error(gateway, served) -> None:
-    async def break_off(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-        await response.prepare(request)
-        await response.write(b"event: ping\ndata: {}\n\n")
-        await asyncio.sleep(0.05)  # let the piece out before the connection goes
-        request.transport.abort()
-        return response
-
-    gateway.answer = break_off
-    _, _, body = await Call(application, "POST", "/openai/v1/messages", key=episode_key(served.id), body=b"{}").answer()
+    is_received = asyncio.Event()
+    gateway.answer = broken_off_after(b"event: ping\ndata: {}\n\n", is_received)
+    call = Call(application, "POST", "/openai/v1/messages", key=episode_key(served.id), body=b"{}")
+    await call.start()
+    assert (await call.message())["body"] == b"event: ping\ndata: {}\n\n"
+    is_received.set()
+    body = await call.body()
     last = body.strip().rpartition(b"\n\n")[2]
     assert last.startswith(b"event: error\ndata: ")
     assert json.loads(last.partition(b"data: ")[2])["error"]["type"] == "api_error"

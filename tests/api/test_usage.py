@@ -3,7 +3,6 @@
 from datetime import timedelta
 from io import StringIO
 
-import factories
 import pytest
 from django.conf import settings
 from django.core.management import call_command
@@ -13,15 +12,17 @@ from django.utils import timezone
 from console.live.services import events_record
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
-from console.sessions.leases import lease_check, lease_issue, runtime_heartbeat
+from console.sessions.limits.devices import devices_sync
 from console.sessions.models import Checkpoint, RuntimeSpan, Session
-from console.sessions.removal import session_delete
+from console.sessions.runtime.leases import lease_check, lease_issue, runtime_heartbeat
+from console.sessions.services import session_delete
 from console.users.models import Project
+from support import factories
 from tinkerscript.wire.account import Role
-from tinkerscript.wire.runtime import ReportEntry, RuntimeState
+from tinkerscript.wire.runtime import ReportEntry, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 
-READY = RuntimeState(state="ready", progress=1)
+READY = RuntimeState(state=RuntimeStage.READY, progress=1)
 
 
 def usage(client: Client, query: str = "") -> dict:
@@ -44,7 +45,7 @@ def client(api_key: str, client_for) -> Client:
 
 def test_time_counts_from_the_lease_to_the_last_heartbeat(project, client) -> None:
     session, token = factories.runtime_make(project)
-    assert usage(client)["items"][0]["runtime_s"] == 0  # nobody has seen it yet
+    assert usage(client)["items"][0]["runtime_s"] == 0  # no runtime was seen yet
     seen_later(session, 90)
     runtime_heartbeat(session=lease_check(token=token), body=READY)
     used = usage(client)["items"][0]
@@ -102,6 +103,7 @@ def test_time_of_a_deleted_session_stays_in_the_total(project, client) -> None:
 def test_what_the_project_has_now_stands_beside_its_limits(project, bob, client, monkeypatch) -> None:
     other = Project.objects.exclude(id=project.id).get(memberships__user=bob)
     gpus = LauncherOptions(name="process", resources=Resources(gpus=2))
+    devices_sync(ids=["0", "1"])
     monkeypatch.setattr(settings, "LAUNCHER", gpus)
     for owner in (project, other):  # what another project has is not counted
         ready, _ = factories.runtime_make(owner)
@@ -109,7 +111,7 @@ def test_what_the_project_has_now_stands_beside_its_limits(project, bob, client,
         factories.session_make(owner, state=SessionState.STOPPED)
         for state, size in (("committed", 700), ("committed", 300), ("uploading", 5000)):
             Checkpoint.objects.create(session=ready, kind="model", state=state, size_bytes=size)
-    free = {"devices": 2, "sessions": 2, "storage_bytes": 1000}
+    free = {"devices": 2, "sessions": 2, "storage_bytes": 6000}  # what is being uploaded counts too
     assert usage(client)["quotas"] == {name: {"used": used, "limit": None} for name, used in free.items()}
     call_command("set_quota", project.id, "--devices", "4", "--sessions", "3", "--storage-gib", "1", stdout=StringIO())
     limits = {name: held["limit"] for name, held in usage(client)["quotas"].items()}

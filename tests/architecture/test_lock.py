@@ -10,7 +10,12 @@ from packaging.utils import canonicalize_name
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 LOCK = "constraints.txt"
 # By requirements that have an environment, or an image, of their own.
-OWN_LOCKS = {"clients.txt": "clients.lock", "swift.txt": "swift.lock", "vllm-cuda.txt": "vllm-cuda.lock"}
+OWN_LOCKS = {
+    "clients.txt": "clients.lock",
+    "swift.txt": "swift.lock",
+    "tinker.txt": "tinker.lock",
+    "vllm-cuda.txt": "vllm-cuda.lock",
+}
 # The CUDA build of vLLM names its version of this one exactly.
 DIFFERS = {"apache-tvm-ffi"}
 

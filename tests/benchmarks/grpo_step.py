@@ -86,10 +86,10 @@ def prompts_make(folder: Path, count: int, length: int) -> list[str]:
 
 async def ours(folder: str, prompts: list[str], options) -> None:
     """Steps of our engine and trainer; a JSON line for each."""
-    from engine_loop import loop_open
     from transformers import AutoTokenizer
 
     from gpu_runtime.interfaces import SamplingOptions
+    from support.engine_loop import loop_open
     from tinkerscript.wire.config import SessionConfig
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -162,6 +162,8 @@ def turn(python: str, side: str, folder: str, prompts: Path, options) -> list[di
 
 def compare(options) -> None:
     """Take turns and print the table."""
+    from tinkerscript import machine_share
+
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
         folder.mkdir()
@@ -174,9 +176,8 @@ def compare(options) -> None:
             found["trl"].append(turn(options.peer, "trl", str(folder), prompts, options))
     expected = options.prompts * options.group * options.completion
     assert all(step["tokens"] == expected for turns in found.values() for steps in turns for step in steps), found
-    print(
-        f"{Path(options.model).name}, fp32, {os.cpu_count()} cores; {options.prompts} x {options.prompt} prompt tokens"
-    )
+    cores = machine_share.cpus()
+    print(f"{Path(options.model).name}, fp32, {cores} cores; {options.prompts} x {options.prompt} prompt tokens")
     print(f"in groups of {options.group}, {options.completion} tokens sampled each: {expected} a step")
     print("| | s a step, median | sampled tokens / s | of it generation, training, hand-over |")
     print("| --- | --- | --- | --- |")

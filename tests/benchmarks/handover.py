@@ -10,7 +10,6 @@ are copied in this process, with as many threads: ``clone`` into fresh memory, `
 
 import argparse
 import asyncio
-import os
 import statistics
 import sys
 import time
@@ -23,12 +22,13 @@ MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 
 async def measure(model: str, rounds: int) -> None:
     import torch
-    from engine_loop import loop_open
-    from published_weights import published_weights
 
+    from support.engine_loop import loop_open
+    from support.published_weights import published_weights
+    from tinkerscript import machine_share
     from tinkerscript.wire.config import SessionConfig
 
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(machine_share.cpus())
     config = SessionConfig(max_context_length=256, max_tokens=8)
     times: dict[str, list[float]] = {name: [] for name in ("publish", "load_weights", "clone", "copy_")}
     async with loop_open(model, config, "cpu") as loop:
@@ -39,7 +39,7 @@ async def measure(model: str, rounds: int) -> None:
             await loop.engine.load_weights(loop.handover, round_)
             times["load_weights"].append(time.perf_counter() - published)
             times["publish"].append(published - began)
-            if round_ == 0:  # copies: the benchmark's own tensors are nobody else's memory
+            if round_ == 0:  # copies: the benchmark's own tensors share no memory
                 source = published_weights(loop.handover)
                 target = {name: tensor.clone() for name, tensor in source.items()}
             began = time.perf_counter()

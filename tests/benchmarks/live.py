@@ -224,7 +224,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     options = parser.parse_args()
     gc.disable()
-    print(f"{os.cpu_count()} cores, load before {os.getloadavg()[0]:.1f}")
+    print(f"{len(os.sched_getaffinity(0))} cores, load before {os.getloadavg()[0]:.1f}")
     with served("127.0.0.1:9") as server:
         uvloop.run(run(server, options))
 

@@ -27,13 +27,14 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 import httpx  # noqa: E402
-from fake_control_plane import FakeControlPlane  # noqa: E402
-from fakes import FakeEngine, FakeTrainer  # noqa: E402
-from runtime_harness import plane_assign, runtime_config, tiny_model  # noqa: E402
 from transformers import AutoTokenizer  # noqa: E402
 
 from gpu_runtime import run as run_module  # noqa: E402
-from gpu_runtime.journal import Journal  # noqa: E402
+from gpu_runtime.journal.journal import Journal  # noqa: E402
+from gpu_runtime.start import start  # noqa: E402
+from support.fake_control_plane import FakeControlPlane  # noqa: E402
+from support.fakes import FakeEngine, FakeTrainer  # noqa: E402
+from support.runtime_harness import plane_assign, runtime_config, tiny_model  # noqa: E402
 
 GRPO_N, TASKS_PER_BATCH, TASKS = 4, 4, 64
 AGENTS = GRPO_N * TASKS_PER_BATCH
@@ -140,7 +141,7 @@ async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> 
     run_module.open_engine_and_trainer = parts
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, model, **settings, checkpoint_every_steps=10_000)
-        runtime = asyncio.create_task(run_module.run(runtime_config(plane, volume)))
+        runtime = asyncio.create_task(start(runtime_config(plane, volume)))
         address = None
         while not address:
             await asyncio.sleep(0.05)
@@ -159,7 +160,7 @@ async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> 
         runtime.cancel()
         await asyncio.gather(runtime, return_exceptions=True)
     journal = Journal(volume / "journal.sqlite3")
-    accounting = journal.accounting()
+    accounting = journal.episodes.accounting()
     journal.close()
     trained = (steps - WARM_UP_STEPS) * AGENTS
     elapsed_s = trainer.ends[steps - 1] - trainer.ends[WARM_UP_STEPS - 1]

@@ -25,16 +25,16 @@ class Simulated:
 
     name = "process"
 
-    def plan(self, *, session_id: str, folder: Path) -> dict:
+    def new_handle(self, *, session_id: str, instance_id: str, folder: Path) -> dict:
         return {"launch": session_id, "folder": str(folder)}
 
     def start(self, handle: dict, *, environment: dict) -> dict:
         return handle
 
     def inspect(self, handle: dict):
-        from console.scheduling.launchers.protocol import Sight
+        from console.scheduling.launchers.protocol import RuntimeStatus
 
-        return Sight("running")
+        return RuntimeStatus("running")
 
     def stop(self, handle: dict, *, grace_s: float) -> None:
         raise AssertionError("nothing here should be stopped")
@@ -95,9 +95,11 @@ def main() -> None:
         import django
         from django.core.management import call_command
 
+        from tinkerscript import machine_share
+
         django.setup()
         call_command("migrate", verbosity=0)
-        print(f"{os.cpu_count()} cores; median of {TICKS} ticks\n")
+        print(f"{machine_share.cpus()} cores; median of {TICKS} ticks\n")
         print(f"{'queued':>8}{'running':>9}{'full, ms':>12}{'one free, ms':>15}{'us a session':>15}")
         for queued, running in SIZES:
             fill(queued, running)

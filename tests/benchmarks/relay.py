@@ -154,8 +154,9 @@ def main() -> None:
         print("LiteLLM is not installed (requirements/install.sh benchmarks): its rows are left out")
     memory_gb = psutil.virtual_memory().total / 1e9
     together = "all in step" if options.in_step else "each in its own time"
+    cores = len(os.sched_getaffinity(0))
     print(
-        f"{os.cpu_count()} cores, {memory_gb:.0f} GB, load before {os.getloadavg()[0]:.1f}; {options.tokens} pieces, "
+        f"{cores} cores, {memory_gb:.0f} GB, load before {os.getloadavg()[0]:.1f}; {options.tokens} pieces, "
         f"one each {options.token_ms:.0f} ms, {together}; pauses of {options.pause_ms:.0f} ms"
     )
     for streams in options.streams:

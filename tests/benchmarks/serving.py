@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,34 +35,36 @@ class Served:
 
 
 @contextmanager
-def served(gateway_address: str) -> Iterator[Served]:
-    """The product's web server; its one session's gateway is at ``gateway_address``."""
+def served(gateway_address: str, *, root: Path = ROOT, settings: Mapping[str, str] | None = None) -> Iterator[Served]:
+    """The web server of the checkout at ``root``; its one session's gateway is at ``gateway_address``."""
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as folder:
         port = free_port()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
             "TINKERSCRIPT_DATA": folder,
             "TINKERSCRIPT_PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "console.settings",
-            "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "sdk", ROOT / "tests"))),
+            "PYTHONPATH": os.pathsep.join(map(str, (root, root / "sdk", root / "tests"))),
+            **(settings or {}),
         }
+        script = root / Path(__file__).relative_to(ROOT)
         made = subprocess.run(
-            [sys.executable, __file__, gateway_address], env=environment, cwd=ROOT, capture_output=True, text=True
+            [sys.executable, str(script), gateway_address], env=environment, cwd=root, capture_output=True, text=True
         )
         if made.returncode:
             raise SystemExit(made.stderr)
         rows = json.loads(made.stdout.splitlines()[-1])
         command = rows.pop("command")
-        with running(command, f"http://127.0.0.1:{port}/healthz", env=environment) as process:
+        with running(command, f"http://127.0.0.1:{port}/healthz", env=environment, root=root) as process:
             yield Served(address=f"127.0.0.1:{port}", process=process, **rows)
 
 
 @contextmanager
 def running(
-    command: list[str], health_url: str, *, env: dict[str, str], start_s: float = START_S
+    command: list[str], health_url: str, *, env: dict[str, str], root: Path = ROOT, start_s: float = START_S
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A server's process, from its first good answer to its end."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, env=env, cwd=ROOT, stdout=log, stderr=log)
+        process = subprocess.Popen(command, env=env, cwd=root, stdout=log, stderr=log)
         try:
             deadline = time.monotonic() + start_s
             while not _answers(health_url):
@@ -93,7 +95,7 @@ def quantile(samples: list[float], share: float) -> float:
 
 
 def free_port() -> int:
-    """One that nobody listens on."""
+    """One that nothing listens on."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
 
@@ -110,12 +112,12 @@ def _make_rows(gateway_address: str) -> dict[str, object]:
     import django
 
     django.setup()
-    import factories
     from django.conf import settings
     from django.core.management import call_command
 
     from console.sessions.models import Session
     from console.users.models import ApiKey, Project
+    from support import factories
     from tinkerscript.wire.episode_key import EpisodeClaim, session_key, sign
 
     call_command("migrate", interactive=False, verbosity=0)
@@ -131,7 +133,7 @@ def _make_rows(gateway_address: str) -> dict[str, object]:
         "episode_key": sign(session_key(settings.SECRET_KEY.encode(), session.id), claim),
         "api_key": api_key,
         "lease": lease,
-        "command": [sys.executable, "-m", "console.serve"],
+        "command": [sys.executable, "-m", "console.server.uvicorn"],
     }
 
 

@@ -25,17 +25,18 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk")]
 MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 SHAPES = [(1024, 128), (128, 128), (256, 128), (512, 128), (1024, 32), (1024, 512)]
 
-# Threads that wait by spinning would count as work, and starve whoever shares the cores.
+# Threads that wait by spinning would count as work, and starve what shares the cores.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
-from gpu_runtime.training.heap import heap_keep  # noqa: E402
-from gpu_runtime.training.linear import linear_layers_use_onednn  # noqa: E402
+from gpu_runtime.training.cpu.malloc import heap_keep  # noqa: E402
+from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn  # noqa: E402
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
 from gpu_runtime.training.packing import pack, pack_row  # noqa: E402
 from gpu_runtime.training.policy import Policy, RowTensors  # noqa: E402
+from tinkerscript import machine_share  # noqa: E402
 
 OLD_LOGPROB, BUDGET = -10.8, 8192
 
@@ -56,7 +57,7 @@ def packed(policy: Policy, samples: list[Sample]) -> float:
     for indices in pack(samples, BUDGET):
         row = RowTensors.of(pack_row(samples, indices), torch.device("cpu"))
         advantages_K = torch.tensor([sample.advantage for sample in samples])[row.sample_K]
-        loss = clipped_ratio(policy(row), row.old_K, advantages_K, 0.2, 0.2).sum()
+        loss = clipped_ratio(torch.exp(policy(row) - row.old_K), advantages_K, 0.8, 1.2).sum()
         loss.backward()
         total += loss.item()
     return total
@@ -72,7 +73,7 @@ def padded(model: torch.nn.Module, samples: list[Sample], prompt: int, micro_bat
         output = model(ids_BT, attention_mask=torch.ones_like(ids_BT), logits_to_keep=completion + 1, use_cache=False)
         logprobs_BC = output.logits[:, :-1].log_softmax(-1).gather(2, ids_BT[:, prompt:, None])[..., 0]
         advantages_B1 = torch.tensor([sample.advantage for sample in part])[:, None]
-        loss = clipped_ratio(logprobs_BC, torch.full_like(logprobs_BC, OLD_LOGPROB), advantages_B1, 0.2, 0.2).sum()
+        loss = clipped_ratio(torch.exp(logprobs_BC - OLD_LOGPROB), advantages_B1, 0.8, 1.2).sum()
         loss.backward()
         total += loss.item()
     return total
@@ -121,7 +122,7 @@ def main() -> None:
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--same-products", action="store_true", help="oneDNN for the padded side too")
     options = parser.parse_args()
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(machine_share.cpus())
     heap_keep()  # as a trainer's process does; here for both sides
     policy = Policy.load(options.model, torch.float32)
     plain = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32, attn_implementation="sdpa")

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from gateway_harness import Gateway, running_gateway
+
+from support.gateway_harness import Gateway, running_gateway
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Generated
-from gateway_harness import Gateway
 
-from gpu_runtime.gateway.timelines import agents_of, merge
-from gpu_runtime.journal_records import CallRecord
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.timelines import agents_of, merge
+from support.fakes import Generated
+from support.gateway_harness import Gateway
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv-clients"
@@ -41,9 +41,9 @@ ENVIRONMENT = {
 
 @dataclass
 class Run:
-    """What a program told, what the gateway recorded of it, and the calls of each timeline by their place in it."""
+    """What a program printed, what the gateway recorded of it, and each timeline's calls by their position."""
 
-    told: dict[str, Any]
+    output: dict[str, Any]
     calls: list[CallRecord]
     timelines: list[list[int]]
 
@@ -81,7 +81,7 @@ async def check_record(gateway: Gateway, episode_id: str, log: Sequence[Generate
     """End the one episode: its record is the engine's own ``log``, each token is trained once, all balances."""
     ended = await gateway.end(episode_id, 1.0)
     assert ended.status_code == 200, ended.text
-    calls = gateway.journal.calls(episode_id)
+    calls = gateway.journal.calls.of_episode(episode_id)
     recorded = [
         (call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T) for call in calls for answer in call.completions
     ]
@@ -122,7 +122,7 @@ def timelines_of(calls: Sequence[CallRecord]) -> list[list[int]]:
     for place, call in enumerate(calls):
         places.setdefault(call.agent, []).append(place)
     return sorted(
-        [places[agent][piece] for piece in timeline.pieces]
+        [places[agent][piece] for piece in timeline.segments]
         for agent, pieces in agents_of(calls).items()
         for timeline in merge(pieces)
     )

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from clients.outside_agents import Run, call_text, run_program
-from gateway_harness import Gateway, running_gateway
 
-from gpu_runtime.gateway import openai
+from gpu_runtime.gateway.openai import routes as openai
+from support.gateway_harness import Gateway, running_gateway
 
 FILE = Path(__file__).with_name("recordings") / "autogen_team.json"
 PARIS, POEM = "It is sunny in Paris.", "Sun on the Seine."

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from clients import recording
 from clients.outside_agents import call_text, need, run_program
-from gateway_harness import Gateway
+
+from support.gateway_harness import Gateway
 
 ASKS_PARIS, ASKS_ROME = call_text("get_weather", city="Paris"), call_text("get_weather", city="Rome")
 PARIS, ROME = "It is sunny in Paris.", "It is as sunny in Rome, and as warm."
@@ -17,8 +18,8 @@ async def test_openai_agents_sdk(gateway: Gateway, tmp_path: Path, dialect: str)
     need("openai-agents")
     gateway.engine.say(call_text("transfer_to_forecaster"), ASKS_PARIS, PARIS, ASKS_ROME, ROME)
     run = await run_program(gateway, "agents_sdk", dialect, folder=tmp_path)
-    assert (run.told["answer"], run.told["last_agent"]) == (PARIS, "forecaster")
-    assert "".join(run.told["pieces"]) == run.told["second"] == ROME
+    assert (run.output["answer"], run.output["last_agent"]) == (PARIS, "forecaster")
+    assert "".join(run.output["pieces"]) == run.output["second"] == ROME
     # The one who hands over has other instructions and other tools; the forecaster's turns are one sequence.
     assert run.timelines == [[0], [1, 2, 3, 4]]
 
@@ -28,11 +29,11 @@ async def test_langgraph(gateway: Gateway, tmp_path: Path, dialect: str) -> None
     need("langchain-openai", "langgraph")
     gateway.engine.say(ASKS_PARIS, PARIS, ASKS_ROME, ROME, "snow", "mist", "rain")
     run = await run_program(gateway, "langgraph_agents", dialect, folder=tmp_path)
-    assert run.told["answer"] == PARIS
-    assert run.told["usage"] == len(gateway.engine.requests[1].token_ids)
-    assert "".join(run.told["pieces"]) == ROME
-    assert len(run.told["pieces"]) > 5
-    assert sorted(run.told["reports"]) == ["mist", "rain", "snow"]
+    assert run.output["answer"] == PARIS
+    assert run.output["usage"] == len(gateway.engine.requests[1].token_ids)
+    assert "".join(run.output["pieces"]) == ROME
+    assert len(run.output["pieces"]) > 5
+    assert sorted(run.output["reports"]) == ["mist", "rain", "snow"]
     assert run.timelines == [[0, 1, 2, 3], [4], [5], [6]]
 
 
@@ -51,7 +52,7 @@ async def test_smolagents(gateway: Gateway, tmp_path: Path) -> None:
         calls("final_answer", answer=ROME),
     )
     run = await run_program(gateway, "smolagents_team", folder=tmp_path)
-    assert (run.told["answer"], run.told["streamed"]) == (PARIS, ROME)
+    assert (run.output["answer"], run.output["streamed"]) == (PARIS, ROME)
     # They write what was called into the history in words of their own: no call's prompt continues another's.
     assert run.timelines == [[0], [1], [2], [3], [4], [5]]
 
@@ -60,14 +61,14 @@ async def test_autogen(gateway: Gateway, tmp_path: Path) -> None:
     need("autogen-agentchat", "autogen-ext")
     gateway.engine.say(*recording.ANSWERS)
     run = await run_program(gateway, "autogen_team", folder=tmp_path)
-    assert run.told["said"][1:] == [
+    assert run.output["said"][1:] == [
         ["forecaster", recording.PARIS],
         ["writer", recording.POEM],
         ["critic", "Too short."],
         ["writer", recording.LONGER_POEM],
         ["critic", "APPROVE"],
     ]
-    assert run.told["pieces"] > 5
+    assert run.output["pieces"] > 5
     assert [call.agent for call in run.calls if call.agent != "selector"] == [
         *("forecaster", "forecaster", "writer", "critic", "writer", "critic"),
     ]

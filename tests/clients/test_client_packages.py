@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from clients.outside_agents import call_text, need, run_program
-from gateway_harness import MODEL, SESSION, Gateway
+
+from support.gateway_harness import MODEL, SESSION, Gateway
 
 ASKS_PARIS, ASKS_ROME = call_text("get_weather", city="Paris"), call_text("get_weather", city="Rome")
 PARIS, ROME = "It is sunny in Paris.", "It is as sunny in Rome, and as warm."
@@ -22,13 +23,13 @@ async def test_openai_chat(gateway: Gateway, tmp_path: Path) -> None:
     need("openai")
     gateway.engine.say(ASKS_PARIS, PARIS, f"let me see\n{ASKS_ROME}", ROME, TYPED)
     run = await run_program(gateway, "openai_package", "chat", folder=tmp_path)
-    assert run.told["models"] == [MODEL, SESSION]
-    assert (run.told["answer"], run.told["finish_reason"]) == (PARIS, "stop")
-    assert "".join(run.told["pieces"]) == f"let me see{ROME}"
-    assert len(run.told["pieces"]) > 5
-    assert run.told["asked"] == ["Rome"]
-    assert run.told["tokens"] == len(gateway.engine.requests[3].token_ids)
-    assert run.told["parsed"] == REPORT
+    assert run.output["models"] == [MODEL, SESSION]
+    assert (run.output["answer"], run.output["finish_reason"]) == (PARIS, "stop")
+    assert "".join(run.output["pieces"]) == f"let me see{ROME}"
+    assert len(run.output["pieces"]) > 5
+    assert run.output["asked"] == ["Rome"]
+    assert run.output["tokens"] == len(gateway.engine.requests[3].token_ids)
+    assert run.output["parsed"] == REPORT
     assert run.timelines == [[0, 1, 2, 3], [4]]
     assert gateway.engine.requests[4].options.json_schema
     assert "Sunny in Rome, 21 degrees." in tool_results(gateway)
@@ -38,8 +39,8 @@ async def test_openai_responses(gateway: Gateway, tmp_path: Path) -> None:
     need("openai")
     gateway.engine.say(f"{ASKS_PARIS}\n{ASKS_ROME}", PARIS, ROME, TYPED)
     run = await run_program(gateway, "openai_package", "responses", folder=tmp_path)
-    assert "".join(run.told["pieces"]) == PARIS
-    assert (run.told["answer"], run.told["parsed"]) == (ROME, REPORT)
+    assert "".join(run.output["pieces"]) == PARIS
+    assert (run.output["answer"], run.output["parsed"]) == (ROME, REPORT)
     assert run.timelines == [[0, 1, 2], [3]]
 
 
@@ -47,8 +48,8 @@ async def test_anthropic(gateway: Gateway, tmp_path: Path) -> None:
     need("anthropic")
     gateway.engine.say(ASKS_PARIS, PARIS, f"let me see\n{ASKS_ROME}", ROME, ASKS_PARIS, PARIS)
     run = await run_program(gateway, "anthropic_package", folder=tmp_path)
-    assert run.told["answer"] == run.told["by_runner"] == PARIS
-    assert "".join(run.told["pieces"]) == f"let me see{ROME}"
+    assert run.output["answer"] == run.output["by_runner"] == PARIS
+    assert "".join(run.output["pieces"]) == f"let me see{ROME}"
     # The runner describes its tool in words of its own: another prompt, another timeline.
     assert run.timelines == [[0, 1, 2, 3], [4, 5]]
 
@@ -59,9 +60,9 @@ async def test_litellm(gateway: Gateway, tmp_path: Path) -> None:
     gateway.engine.say(*turns, *turns, PARIS)
     run = await run_program(gateway, "litellm_package", folder=tmp_path)
     for dialect in ("openai", "anthropic"):
-        assert run.told[dialect]["answer"] == PARIS
-        assert "".join(run.told[dialect]["pieces"]) == ROME
-    assert run.told["responses"] == PARIS
+        assert run.output[dialect]["answer"] == PARIS
+        assert "".join(run.output[dialect]["pieces"]) == ROME
+    assert run.output["responses"] == PARIS
     assert run.timelines == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
 
 

@@ -1,4 +1,4 @@
-"""A recorded run of a team of agents, played again: the same calls make the same timelines, whoever asks when."""
+"""A recorded run of a team of agents, played again: the same calls make the same timelines in any order."""
 
 import asyncio
 import json
@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from clients.outside_agents import check_record, need, timelines_of
 from clients.recording import FILE, record
-from gateway_harness import Gateway
+
+from support.gateway_harness import Gateway
 
 RECORDED = json.loads(FILE.read_text())
 CALLS: list[dict[str, Any]] = RECORDED["calls"]

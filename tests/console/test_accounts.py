@@ -2,17 +2,17 @@
 
 import time
 
-import factories
 import pytest
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from django.contrib.auth.hashers import identify_hasher, make_password
 from django.core import mail
 from django.test import Client
-from signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in, sign_in, signed_in
 
 from console import settings as server_settings
 from console.users.models import User
+from support import factories
+from support.signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in, sign_in, signed_in
 
 
 def pending(answer) -> list[str]:
@@ -48,7 +48,7 @@ def test_the_mailed_link_confirms_the_address(db) -> None:
     assert [entry["verified"] for entry in ask(client, "GET", "account/email").json()["data"]] == [True]
 
 
-def test_where_confirming_is_mandatory_nobody_is_in_before(db, settings) -> None:
+def test_where_confirming_is_mandatory_no_one_is_in_before(db, settings) -> None:
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
     client = Client()
     answer = ask(client, "POST", "auth/signup", NEW)
@@ -74,14 +74,14 @@ def test_the_mailed_link_sets_a_new_password_once_and_ends_every_session(alice) 
     assert ask(stranger, "POST", "auth/password/request", {"email": alice.email}).status_code == 200
     key = key_in(mail.outbox[0], "reset-password")
     reset = ask(stranger, "POST", "auth/password/reset", {"key": key, "password": OTHER_PASSWORD})
-    assert reset.status_code == 401  # done, and whoever reads the mail still has to sign in
+    assert reset.status_code == 401  # done, and a reader of the mail still has to sign in
     assert not is_in(stranger) and not is_in(elsewhere)
     assert ask(Client(), "POST", "auth/password/reset", {"key": key, "password": "third passphrase"}).status_code == 400
     assert sign_in(Client(), alice).status_code == 400
     assert sign_in(Client(), alice, OTHER_PASSWORD).status_code == 200
 
 
-def test_asking_for_a_reset_does_not_tell_whether_there_is_an_account(alice) -> None:
+def test_asking_for_a_reset_does_not_reveal_whether_there_is_an_account(alice) -> None:
     answers = [
         ask(Client(), "POST", "auth/password/request", {"email": email}) for email in (alice.email, "no@example.com")
     ]
@@ -97,7 +97,7 @@ def test_changing_the_password_needs_the_old_one_and_ends_the_other_sessions(ali
     body["current_password"] = factories.PASSWORD
     assert ask(here, "POST", "account/password/change", body).status_code == 200
     assert is_in(here) and not is_in(elsewhere)
-    assert any("password" in message.body for message in mail.outbox)  # its owner is told
+    assert any("password" in message.body for message in mail.outbox)  # its owner gets a mail
 
 
 # -- Guessing ---------------------------------------------------------------------------------------------------------
@@ -110,7 +110,16 @@ def test_an_account_is_locked_after_five_wrong_passwords_even_for_the_right_one(
     locked = sign_in(Client(REMOTE_ADDR="198.51.100.9"), alice)
     assert locked.status_code in (400, 429)
     assert "too many" in str(locked.json()).lower() or locked.status_code == 429
-    assert sign_in(Client(REMOTE_ADDR="198.51.100.9"), bob).status_code == 200  # nobody else is
+    assert sign_in(Client(REMOTE_ADDR="198.51.100.9"), bob).status_code == 200  # no one else is
+
+
+def test_a_stranger_cannot_lock_a_person_out(alice) -> None:
+    home = "203.0.113.7"
+    assert sign_in(Client(REMOTE_ADDR=home), alice).status_code == 200
+    for attempt in range(60):  # from ten networks, until even the account's own limit is used up
+        sign_in(Client(REMOTE_ADDR=f"198.51.{attempt % 10}.{attempt}"), alice, "wrong")
+    assert "too many" in str(sign_in(Client(REMOTE_ADDR="198.51.77.1"), alice).json()).lower(), "guessing has an end"
+    assert sign_in(Client(REMOTE_ADDR="203.0.113.99"), alice).status_code == 200, "their own network is let in"
 
 
 def test_one_machine_gets_ten_wrong_guesses_a_minute_over_all_accounts(db) -> None:
@@ -247,14 +256,14 @@ def test_signing_out_everywhere_ends_every_session(alice) -> None:
     assert not is_in(here) and not is_in(elsewhere)
 
 
-def test_nobody_ends_another_persons_session(alice, bob) -> None:
+def test_no_one_ends_another_persons_session(alice, bob) -> None:
     hers, his = signed_in(alice), signed_in(bob)
     (target,) = [entry["id"] for entry in ask(hers, "GET", "auth/sessions").json()["data"]]
     assert ask(his, "DELETE", "auth/sessions", {"sessions": [target]}).status_code == 400
     assert is_in(hers)
 
 
-def test_the_admin_has_no_door_of_its_own(alice) -> None:
+def test_the_admin_has_no_sign_in_of_its_own(alice) -> None:
     assert Client().get("/admin/", follow=True).redirect_chain[-1][0] == "/signin?next=%2Fadmin%2F"
     assert signed_in(alice).get("/admin/login/").status_code == 403
     answer = Client().post("/admin/login/", {"username": alice.username, "password": factories.PASSWORD})

@@ -3,18 +3,23 @@
 import json
 import urllib.request
 
-import factories
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
-from store_calls import fetch, opening, write
+from pydantic import ValidationError
 
 from console.audit.models import AuditRecord
 from console.errors import Conflict, InvalidRequest, NotFound, QuotaExceeded, StaleLease
-from console.sessions import archive, checkpoints, leases, quotas, removal, storage, uploads
+from console.object_store import client as object_store
+from console.sessions import services
+from console.sessions.checkpoints import checkpoints, removal
+from console.sessions.limits import quotas
 from console.sessions.models import ArchivePart, Session
+from console.sessions.runtime import archive, leases, uploads
 from console.users.models import Project
-from tinkerscript.wire.runtime import UploadOpen
+from support import factories
+from support.store_calls import fetch, opening, write
+from tinkerscript.wire.runtime import ArchiveUpload
 from tinkerscript.wire.sessions import SessionState
 
 
@@ -25,9 +30,9 @@ def running(project, s3):
     return leases.lease_check(token=token)
 
 
-def part(number: int, data: bytes, episodes: int = 2) -> UploadOpen:
+def part(number: int, data: bytes, episodes: int = 2) -> ArchiveUpload:
     name = f"part-{number:06d}.parquet"
-    return opening({name: data}, kind="archive", step=0, part=number, episodes=episodes)
+    return opening({name: data}, kind="archive", part=number, episodes=episodes)
 
 
 def store(session: Session, number: int, data: bytes) -> None:
@@ -39,9 +44,9 @@ def store(session: Session, number: int, data: bytes) -> None:
 
 def export(project: Project, session: Session) -> dict[int, bytes]:
     """What each part holds, as its URL serves it."""
-    told = archive.archive_export(project=project, session_id=session.id)
-    assert told.episodes == 2 * len(told.files)
-    return {file.part: fetch(file.url) for file in told.files}
+    listing = archive.archive_export(project=project, session_id=session.id)
+    assert listing.episodes == 2 * len(listing.files)
+    return {file.part: fetch(file.url) for file in listing.files}
 
 
 @pytest.mark.parametrize("state", [SessionState.READY, SessionState.SUSPENDED, SessionState.STOPPED])
@@ -50,12 +55,12 @@ def test_every_part_is_exported_in_order_whatever_the_session_does(project, runn
     store(running, 2, b"second")
     Session.objects.filter(id=running.id).update(state=state)
     assert export(project, running) == {1: b"first", 2: b"second"}
-    told = archive.archive_export(project=project, session_id=running.id)
-    assert [file.path for file in told.files] == ["part-000001.parquet", "part-000002.parquet"]
-    assert 0 < (told.expires_at - timezone.now()).total_seconds() <= 900
+    listing = archive.archive_export(project=project, session_id=running.id)
+    assert [file.path for file in listing.files] == ["part-000001.parquet", "part-000002.parquet"]
+    assert 0 < (listing.expires_at - timezone.now()).total_seconds() <= 900
 
 
-def test_a_browser_keeps_a_part_under_a_name_that_says_what_it_is(project, running) -> None:
+def test_a_browser_keeps_a_part_under_a_name_that_shows_what_it_is(project, running) -> None:
     store(running, 1, b"first")
     (file,) = archive.archive_export(project=project, session_id=running.id).files
     with urllib.request.urlopen(file.url, timeout=20) as answer:
@@ -68,7 +73,7 @@ def test_a_part_that_is_stored_again_is_there_once(project, running) -> None:
     assert export(project, running) == {1: b"first"}
     store(running, 1, b"written by another version")
     assert export(project, running) == {1: b"written by another version"}
-    assert len(list(storage.keys_under(f"sessions/{running.id}/episodes/"))) == 1
+    assert len(list(object_store.keys_under(f"sessions/{running.id}/episodes/"))) == 1
 
 
 def test_a_copy_of_the_journal_under_way_beside_a_part_keeps_neither_from_its_commit(project, running) -> None:
@@ -82,14 +87,14 @@ def test_a_copy_of_the_journal_under_way_beside_a_part_keeps_neither_from_its_co
     assert leases.runtime_register(session=running).journal.size_bytes == 4
 
 
-def test_nothing_archived_yet_is_said_with_when_it_will_be(project, running) -> None:
+def test_nothing_archived_yet_is_reported_with_when_it_will_be(project, running) -> None:
     uploads.upload_open(session=running, body=part(1, b"not committed"))
     with pytest.raises(Conflict) as refused:
         archive.archive_export(project=project, session_id=running.id)
     assert "checkpoint" in refused.value.hint
 
 
-def test_another_project_is_told_that_there_is_no_such_session(running, bob) -> None:
+def test_another_project_gets_not_found(running, bob) -> None:
     store(running, 1, b"first")
     with pytest.raises(NotFound):
         archive.archive_export(project=Project.objects.get(memberships__user=bob), session_id=running.id)
@@ -105,15 +110,16 @@ def test_a_runtime_that_lost_its_lease_archives_nothing(running) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"part": None}, {"checkpoint_id": "ckp_1"}, {"part": 2}, {"kind": "journal"}, {"kind": "state"}]
+    "fields", [{"part": None}, {"checkpoint_id": "ckp_1"}, {"step": 1}, {"kind": "journal"}, {"kind": "state"}]
 )
 def test_a_part_that_is_not_one_is_refused(running, fields) -> None:
-    body = part(1, b"first").model_copy(update=fields)
+    files = {"part-000001.parquet": b"1"}
+    with pytest.raises(ValidationError):
+        opening(files, **({"kind": "archive", "part": 1} | fields))
+    with pytest.raises(ValidationError):
+        opening(files | {"b": b"2"}, kind="archive", part=1)
     with pytest.raises(InvalidRequest):
-        uploads.upload_open(session=running, body=body)
-    two = opening({"part-000001.parquet": b"1", "b": b"2"}, kind="archive", part=1)
-    with pytest.raises(InvalidRequest):
-        uploads.upload_open(session=running, body=two)
+        uploads.upload_open(session=running, body=opening(files, kind="archive", part=2))
 
 
 def test_the_urls_of_an_export_are_in_the_audit_log(project, running, api_key, client_for) -> None:
@@ -126,7 +132,7 @@ def test_the_urls_of_an_export_are_in_the_audit_log(project, running, api_key, c
 
 def test_archived_episodes_count_as_stored(project, running) -> None:
     store(running, 1, b"first")
-    assert quotas._storage_used(project) == 5
+    assert quotas.quotas_get(project=project).storage_bytes.used == 5
     ArchivePart.objects.update(size_bytes=1 << 30)
     call_command("set_quota", project.id, "--storage-gib", "1")
     project.refresh_from_db()
@@ -137,6 +143,6 @@ def test_archived_episodes_count_as_stored(project, running) -> None:
 def test_the_archive_goes_with_its_session(project, running) -> None:
     store(running, 1, b"first")
     Session.objects.filter(id=running.id).update(state=SessionState.STOPPED, launch_handle=None)
-    removal.session_delete(project=project, session_id=running.id)
+    services.session_delete(project=project, session_id=running.id)
     removal.removals_finish()
-    assert list(storage.keys_under(f"sessions/{running.id}/")) == [] and not ArchivePart.objects.exists()
+    assert list(object_store.keys_under(f"sessions/{running.id}/")) == [] and not ArchivePart.objects.exists()

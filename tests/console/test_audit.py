@@ -2,8 +2,8 @@
 
 import hashlib
 import json
+import logging
 
-import factories
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import Error, connection, transaction
@@ -12,7 +12,10 @@ from django.test import Client
 from console.audit.models import AuditHead, AuditRecord
 from console.audit.services import audit_record
 from console.errors import Conflict
+from console.object_store import client as object_store
+from console.scheduling import audit_heads
 from console.users.models import Project, User
+from support import factories
 from tinkerscript.wire.account import Scope
 
 JSON = "application/json"
@@ -44,7 +47,7 @@ def log(project) -> Project:
 
 @pytest.fixture
 def untriggered(log) -> Project:
-    """The log under somebody who may do anything to the database."""
+    """The log under an attacker who may do anything to the database."""
     drop = "DROP TRIGGER audit_append_only"
     sql(drop if connection.vendor == "sqlite" else f"{drop} ON console_auditrecord")
     return log
@@ -122,7 +125,7 @@ def test_only_owners_read_it(log, alice, member, bob, client_for) -> None:
     assert client_for(factories.key_make(log, alice, [Scope.ADMIN])).get("/v1/audit").status_code == 200
 
 
-def test_what_is_too_long_is_left_out_and_said_to_be(project) -> None:
+def test_what_is_too_long_is_left_out_and_marked(project) -> None:
     record = audit_record(project_id=project.id, actor="a", action="b", details={"text": "x" * 5000})
     assert json.loads(record.content)["details"] == {"too_long": True}
 
@@ -130,7 +133,7 @@ def test_what_is_too_long_is_left_out_and_said_to_be(project) -> None:
 # -- What is altered --------------------------------------------------------------------------------------------------
 
 
-def test_a_log_that_nobody_touched_verifies_by_our_command_and_by_hand(log, alice, capsys) -> None:
+def test_a_log_that_no_one_touched_verifies_by_our_command_and_by_hand(log, alice, capsys) -> None:
     call_command("verify_audit")
     head = AuditHead.objects.get(project_id=log.id)
     assert f"{log.id} 5 {head.sha256}" in capsys.readouterr().out
@@ -163,7 +166,75 @@ def test_an_altered_entry_with_a_hash_to_match_breaks_the_chain(untriggered) -> 
     content = row.content.replace("act_1", "act_9")
     sha256 = hashlib.sha256(f"{row.previous_sha256}\n{content}".encode()).hexdigest()
     sql("UPDATE console_auditrecord SET content = %s, sha256 = %s WHERE id = %s", content, sha256, row.id)
-    assert verify() == f"{untriggered.id}: entry 4 does not follow the one before it"
+    assert verify().splitlines() == [
+        f"{untriggered.id}: entry 3 was not written by this server",
+        f"{untriggered.id}: entry 4 does not follow the one before it",
+    ]
+
+
+def test_a_log_that_was_written_anew_whole_is_found(untriggered) -> None:
+    """By an attacker who can write every row and compute every hash."""
+    previous = ""
+    for row in AuditRecord.objects.filter(project_id=untriggered.id).order_by("number"):
+        content = row.content.replace("alice", "mallory")
+        sha256 = hashlib.sha256(f"{previous}\n{content}".encode()).hexdigest()
+        change = "UPDATE console_auditrecord SET content = %s, previous_sha256 = %s, sha256 = %s WHERE id = %s"
+        sql(change, content, previous, sha256, row.id)
+        previous = sha256
+    sql("UPDATE console_audithead SET sha256 = %s WHERE project_id = %s", previous, untriggered.id)
+    assert f"{untriggered.id}: entry 5 was not written by this server" in verify()
+
+
+def test_a_log_that_was_cut_short_with_its_head_is_found(untriggered) -> None:
+    last = AuditRecord.objects.get(project_id=untriggered.id, number=3)
+    sql("DELETE FROM console_auditrecord WHERE project_id = %s AND number > 3", untriggered.id)
+    sql("UPDATE console_audithead SET number = 3, sha256 = %s WHERE project_id = %s", last.sha256, untriggered.id)
+    assert verify() == f"{untriggered.id}: that the log ends at entry 3 was not written by this server"
+
+
+def test_an_older_state_and_a_missing_log_are_found_against_what_was_kept(untriggered, tmp_path, capsys) -> None:
+    old = AuditHead.objects.get(project_id=untriggered.id)
+    audit_record(project_id=untriggered.id, actor="mallory", action="act_to_hide")
+    call_command("verify_audit")
+    kept = tmp_path / "kept"
+    kept.write_text(capsys.readouterr().out)
+    call_command("verify_audit", against=str(kept))
+    sql("DELETE FROM console_auditrecord WHERE project_id = %s AND number > 5", untriggered.id)
+    old.save()
+    call_command("verify_audit")  # it was once so: nothing in the database can tell
+    with pytest.raises(CommandError, match="entry 6 was written and is not there"):
+        call_command("verify_audit", against=str(kept))
+    for table in ("auditrecord", "audithead"):
+        sql(f"DELETE FROM console_{table} WHERE project_id = %s", untriggered.id)
+    call_command("verify_audit")
+    with pytest.raises(CommandError, match="entry 6 was written and is not there"):
+        call_command("verify_audit", against=str(kept))
+
+
+def test_where_the_logs_end_is_kept_in_the_store_once_an_hour(log, s3, caplog) -> None:
+    object_store.delete_under(audit_heads.PREFIX)
+    audit_heads.kept_here.clear()
+    with caplog.at_level(logging.INFO):
+        audit_heads.audit_heads_keep()
+    (key,) = object_store.keys_under(audit_heads.PREFIX)
+    head = AuditHead.objects.get(project_id=log.id)
+    assert f"{log.id} 5 {head.sha256}" in object_store.get(key).decode() and key in caplog.text
+    audit_record(project_id=log.id, actor="alice", action="later")
+    audit_heads.kept_here.clear()  # another process
+    audit_heads.audit_heads_keep()
+    assert "5" in object_store.get(key).decode().split()
+    call_command("verify_audit", against="store")
+    sql("DELETE FROM console_auditrecord WHERE project_id = %s", log.id)
+    with pytest.raises(CommandError, match="entry 5 was written and is not there"):
+        call_command("verify_audit", against="store")
+
+
+@pytest.mark.parametrize("text", ["", "not a line\n"])
+def test_what_cannot_be_compared_with_is_refused(text, log, tmp_path) -> None:
+    path = tmp_path / "kept"
+    path.write_text(text)
+    with pytest.raises(CommandError, match="kept"):
+        call_command("verify_audit", against=str(path))
 
 
 def test_a_deleted_entry_is_found_in_the_middle_and_at_the_end(untriggered) -> None:

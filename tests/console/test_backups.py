@@ -1,50 +1,88 @@
 """A backup of one server becomes another server that knows the same people, sessions and checkpoints."""
 
+import contextlib
+import gzip
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from django.apps import apps
+
+from console.object_store import seaweedfs
+from console.operations.backups import rows_rename
+from console.scheduling import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 FILL = """
-import factories
-from console.sessions import storage
+from support import factories
+from console.object_store import client as object_store
 from console.sessions.models import Checkpoint
 from console.users.selectors import project_get
-storage.bucket_ensure()
+from console.operations.embedded_store import store_available
 user = factories.user_make("alice")
 project = project_get(user=user)
 session, _ = factories.runtime_make(project)
 stopping = factories.session_make(project, state="stopping", launch_handle={"launch": "old"})
 checkpoint = Checkpoint.objects.create(session=session, kind="model", state="committed", step=1)
-storage.put(f"sessions/{session.id}/checkpoints/{checkpoint.id}/model.safetensors", bytes(range(256)) * 9)
+with store_available():
+    object_store.put(f"sessions/{session.id}/checkpoints/{checkpoint.id}/model.safetensors", bytes(range(256)) * 9)
 print(factories.key_make(project, user))
 """
 LOOK = """
 import hashlib, json, sys
-from console.sessions import storage
+from console.object_store import client as object_store
 from console.sessions.models import Session
+from console.operations.embedded_store import store_available
 from console.users.keys import key_authenticate
 key = key_authenticate(secret=sys.argv[1])
 sessions = Session.objects.filter(project=key.project)
 rows = {s.state: [s.launch_handle, s.lease_sha256, s.checkpoints.count()] for s in sessions}
-found = {k: hashlib.sha256(storage.get(k)).hexdigest() for k in storage.keys_under("sessions/")}
+with store_available():
+    found = {k: hashlib.sha256(object_store.get(k)).hexdigest() for k in object_store.keys_under("sessions/")}
 print(json.dumps({"email": key.user.email, "rows": rows, "objects": list(found.values())}))
+"""
+
+
+SLEEP = "import time; print('up', flush=True); time.sleep(300)"
+LAUNCH = f"""
+import sys
+from pathlib import Path
+from django.conf import settings
+from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.processes import wait_until
+from console.scheduling.reconcile import Reconciler
+from console.sessions.models import Session
+from console.sessions.services import session_wake
+session = Session.objects.get(base_model="SmolLM2-135M-Instruct", state=sys.argv[1])
+if session.state == "suspended":
+    session_wake(session=session)
+reconciler = Reconciler(ProcessLauncher([sys.executable, "-c", {SLEEP!r}]))
+assert wait_until(reconciler.reconcile_once, timeout_s=60), "the lease of the reconciler that was copied did not end"
+reconciler.close()
+session.refresh_from_db()
+print(session.id, session.launch_handle["pid"], session.launch_handle["start_time"])
+"""
+QUEUE = """
+from support import factories
+from console.users.selectors import project_get
+factories.session_make(project_get(user=factories.user_make("alice")))
 """
 
 
 class Server:
     """A data folder and a bucket of one store; commands run as an operator runs them."""
 
-    def __init__(self, data: Path, bucket: str, s3: str, credentials: dict[str, str]) -> None:
+    def __init__(self, data: Path, **s3: str) -> None:
         private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(private)}
-        self._environment = kept | credentials | {
-            "TINKERSCRIPT_DATA": str(data), "S3_ENDPOINT_URL": s3, "S3_BUCKET": bucket,
-            "DJANGO_SETTINGS_MODULE": "console.settings", "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}",
+        self._environment = kept | s3 | {
+            "TINKERSCRIPT_DATA": str(data), "DJANGO_SETTINGS_MODULE": "console.settings",
+            "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}",
         }  # fmt: skip
         self.data = data
         (data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)  # a session is made of one that is there
@@ -65,30 +103,97 @@ class Server:
 
 @pytest.fixture
 def servers(s3: str, tmp_path: Path) -> tuple[Server, Server]:
-    from console.sessions.storage import store_get
+    from console.object_store.client import store_get
 
     store = store_get()
-    credentials = {"S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key, "S3_REGION": store.region}
-    old, new = (Server(tmp_path / name, f"{name}-{tmp_path.name[-6:]}".replace("_", "-"), s3, credentials)
-                for name in ("old", "new"))  # fmt: skip
+    there = {"S3_ENDPOINT_URL": s3, "S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key}
+    there["S3_REGION"] = store.region
+    bucket = tmp_path.name[-6:].replace("_", "-")
+    old, new = (Server(tmp_path / name, S3_BUCKET=f"{name}-{bucket}", **there) for name in ("old", "new"))
     return old, new
 
 
-def test_a_restored_server_has_the_same_people_keys_sessions_and_bytes(servers, tmp_path: Path) -> None:
-    old, new = servers
+def check_restored(old: Server, new: Server, folder: Path) -> None:
+    """Fill, back up, restore, compare. Everything that the old server has is there while it is read."""
     old.manage("migrate")
     api_key = old.python(FILL)
-    assert "2 sessions and 1 objects" in old.manage("backup", str(tmp_path / "backup"))
-    assert "not empty" in old.manage("backup", str(tmp_path / "backup"), fails=True)
+    assert "2 sessions and 1 objects" in old.manage("backup", str(folder))
+    assert "not empty" in old.manage("backup", str(folder), fails=True)
 
-    new.python("from console.sessions import storage; storage.bucket_ensure()")
-    assert "2 sessions and 1 objects are back" in new.manage("restore", str(tmp_path / "backup"))
-    told = json.loads(new.python(LOOK, api_key))
+    assert "2 sessions and 1 objects are back" in new.manage("restore", str(folder))
+    new.manage("verify_audit")  # with the key that wrote the log
+    looked = json.loads(new.python(LOOK, api_key))
     before = json.loads(old.python(LOOK, api_key))
-    assert told["email"] == "alice@example.com" and told["objects"] == before["objects"] != []
-    assert told["rows"] == {"queued": [None, "", 1], "stopped": [None, "", 0]}, "no runtime of the old server is ours"
+    assert looked["email"] == "alice@example.com" and looked["objects"] == before["objects"] != []
+    assert looked["rows"] == {"suspended": [None, "", 1], "stopped": [None, "", 0]}, (
+        "no runtime of the old server is ours"
+    )
     assert (new.data / "secret_key").read_text() == (old.data / "secret_key").read_text()
     new.manage("verify_audit")
 
-    assert "not empty" in new.manage("restore", str(tmp_path / "backup"), fails=True)
-    assert "no whole backup" in new.manage("restore", str(tmp_path), fails=True)
+    assert "not empty" in new.manage("restore", str(folder), fails=True)
+    assert "no whole backup" in new.manage("restore", str(folder.parent), fails=True)
+
+
+def test_a_restored_server_has_the_same_people_keys_sessions_and_bytes(servers, tmp_path: Path) -> None:
+    check_restored(*servers, tmp_path / "backup")
+
+
+def test_backup_and_restore_start_the_embedded_store_themselves(tmp_path: Path) -> None:
+    weed_required()
+    check_restored(Server(tmp_path / "old"), Server(tmp_path / "new"), tmp_path / "backup")
+    assert processes_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("copied", ["restored", "copied by hand"])
+def test_a_copy_of_a_server_leaves_the_runtimes_of_the_living_one_alone(tmp_path: Path, copied: str) -> None:
+    weed_required()
+    old, new = Server(tmp_path / "old"), Server(tmp_path / "new")
+    old.manage("migrate")
+    old.python(QUEUE)
+    session_id, *of_old = old.python(LAUNCH, "queued").split()
+    runtimes = [tuple(map(int, of_old))]
+    try:
+        if copied == "restored":
+            old.manage("backup", str(tmp_path / "backup"))
+            new.manage("restore", str(tmp_path / "backup"))
+        else:
+            shutil.copytree(old.data, new.data, dirs_exist_ok=True)
+            forget = "from console.scheduling.instance import *; print(foreign_runtimes_forget())"
+            assert new.python(forget) == f"['{session_id}']" and old.python(forget) == "[]"
+        assert processes.is_running(*runtimes[0])
+        same_session, *of_new = new.python(LAUNCH, "suspended").split()
+        runtimes.append(tuple(map(int, of_new)))
+        assert same_session == session_id
+        assert processes.is_running(*runtimes[0]), "the copy ended a runtime of the living server"
+        assert processes.is_running(*runtimes[1])
+    finally:
+        for runtime in runtimes:
+            processes.signal_send(*runtime, signal.SIGKILL)
+
+
+def weed_required() -> None:
+    try:
+        seaweedfs.weed_path()
+    except seaweedfs.WeedMissing as error:
+        pytest.skip(str(error))
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Every process that works in a folder under this one."""
+    found = []
+    for process in processes.processes_list():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process.pid}/cwd").readlink().is_relative_to(folder):
+                found.append(process.pid)
+    return found
+
+
+def test_rows_of_an_older_backup_get_the_present_names_of_their_models(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "old.jsonl.gz", "wt") as old:
+        old.write('{"model": "console.keptanswer", "pk": 1}\n{"model": "console.session", "pk": "ses_1"}\n')
+    with gzip.open(rows_rename(tmp_path / "old.jsonl.gz", tmp_path / "new.jsonl.gz"), "rt") as new:
+        rows = [json.loads(line) for line in new]
+    assert [row["model"] for row in rows] == ["console.idempotencyrecord", "console.session"]
+    for row in rows:
+        assert apps.get_model(row["model"])

@@ -36,7 +36,7 @@ def test_a_project_is_made_once_and_then_found_by_name_or_id(db):
     assert {key.project.id for key in [*keys, by_id]} == {keys[0].project.id}
 
 
-def test_somebody_elses_project_of_that_name_stays_theirs(db):
+def test_someone_elses_project_of_that_name_stays_theirs(db):
     first = key_authenticate(secret=run("one@example.com", "--project", "maths").strip())
     second = key_authenticate(secret=run("two@example.com", "--project", "maths").strip())
     assert first.project != second.project

@@ -1,4 +1,4 @@
-"""``manage.py create_user``: somebody who can sign in with what it prints."""
+"""``manage.py create_user``: a user who can sign in with what it prints."""
 
 from io import StringIO
 

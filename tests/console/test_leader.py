@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from console.scheduling import leader
-from console.scheduling.leader import holder_new, leader_pulse, leader_renew
+from console.scheduling.leader import holder_new, leader_renew, leader_status
 from console.scheduling.models import LeaderLease
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def test_a_leader_that_was_killed_is_followed_at_once_by_one_alone(process, coll
     if collected:
         process.wait(10)
     assert leads(new)
-    assert not leads(third) and leads(new) and leader_pulse() is not None
+    assert not leads(third) and leads(new) and leader_status() is not None
 
 
 def test_a_leader_that_is_only_slow_is_waited_for(process) -> None:
@@ -61,16 +61,16 @@ def test_nothing_is_seen_of_a_process_of_another_machine(holder) -> None:
     assert leads(holder_new(), after_s=11)
 
 
-def test_another_kernel_namespace_or_user_is_another_place(monkeypatch) -> None:
-    here = leader._place()
-    assert leader._place() == here
+def test_another_kernel_namespace_or_user_is_another_machine(monkeypatch) -> None:
+    here = leader.machine_id()
+    assert leader.machine_id() == here
     monkeypatch.setattr(os, "readlink", lambda _: "pid:[1]")
-    other = leader._place()
+    other = leader.machine_id()
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    assert len({here, other, leader._place()}) == 3
+    assert len({here, other, leader.machine_id()}) == 3
 
 
-def test_where_the_kernel_does_not_tell_every_process_is_waited_for(process, monkeypatch) -> None:
+def test_where_the_kernel_hides_it_every_process_is_waited_for(process, monkeypatch) -> None:
     def hidden(_: str) -> str:
         raise PermissionError(13, "not here")
 
@@ -87,7 +87,7 @@ def test_a_lead_that_was_taken_meanwhile_is_not_taken_again(process, monkeypatch
     assert leads(old)
     process.kill()
     process.wait(10)
-    seen = leader._killed()
+    seen = leader.killed_holders()
     assert seen == [old] and leads(fast)
-    monkeypatch.setattr(leader, "_killed", lambda: seen)
+    monkeypatch.setattr(leader, "killed_holders", lambda: seen)
     assert not leads(slow) and LeaderLease.objects.get().holder == fast

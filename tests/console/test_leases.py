@@ -1,19 +1,19 @@
 """The lease side: the runtime that holds the lease is heard, every other one changes nothing."""
 
-import factories
 import pytest
 from django.utils import timezone
 
 from console.errors import InvalidRequest, StaleLease
 from console.live.models import EventRecord
-from console.sessions import leases
 from console.sessions.models import Session
+from console.sessions.runtime import leases
+from support import factories
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.runtime import FailureReport, Report, ReportEntry, RuntimeState
+from tinkerscript.wire.runtime import FailureReport, Report, ReportEntry, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import Accounting, SessionState
 
-BEAT = RuntimeState(state="ready", progress=1, address="127.0.0.1:4100", policy_version=3, reward_mean=0.5)
+BEAT = RuntimeState(state=RuntimeStage.READY, progress=1, address="127.0.0.1:4100", policy_version=3, reward_mean=0.5)
 STEP = {
     "step": 1, "reward_mean": 0.1, "reward_std": 0.1, "loss": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5,
     "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0, "episodes": 8, "groups": 1, "groups_skipped": 0,
@@ -57,20 +57,20 @@ def test_a_runtime_registers_loads_and_becomes_ready(project):
     session.refresh_from_db()
     assert session.state == SessionState.LOADING
 
-    heartbeat(token, RuntimeState(state="loading", phase="reading weights", progress=1))
+    heartbeat(token, RuntimeState(state=RuntimeStage.LOADING, phase="reading weights", progress=1))
     session.refresh_from_db()
     assert (session.state, session.phase) == (SessionState.LOADING, "reading weights")
 
     orders = heartbeat(token)
     session.refresh_from_db()
     assert orders.stop is None and orders.checkpoints == []
-    assert (session.state, session.address) == (SessionState.READY, "127.0.0.1:4100")
+    assert (session.state, session.gateway_port) == (SessionState.READY, 4100)
     assert (session.policy_version, session.reward_mean) == (3, 0.5)
     states = [event.data["to"] for event in EventRecord.objects.filter(session_id=session.id, kind="state")]
     assert states == ["queued", "loading", "loading", "ready"]
 
 
-def test_registering_again_answers_the_same_and_moves_nothing(project):
+def test_registering_again_returns_the_same_and_moves_nothing(project):
     session, token = factories.runtime_make(project, SessionState.PROVISIONING)
     first = leases.runtime_register(session=leases.lease_check(token=token))
     heartbeat(token)
@@ -110,7 +110,7 @@ def test_a_replaced_lease_changes_nothing(project):
     assert heartbeat(new).checkpoints[0].checkpoint_id == checkpoint.id
 
 
-def test_an_expired_lease_that_nobody_replaced_goes_on(project):
+def test_an_expired_lease_that_no_one_replaced_goes_on(project):
     session, token = factories.runtime_make(project)
     Session.objects.filter(id=session.id).update(lease_expires_at=timezone.now() - timezone.timedelta(minutes=9))
     heartbeat(token)
@@ -189,7 +189,7 @@ def test_restarts_are_forgotten_only_after_a_step_that_is_new(project):
 
 def test_a_loading_runtime_does_not_take_back_the_version_that_users_see(project):
     session, token = factories.runtime_make(project, SessionState.LOADING, policy_version=5, reward_mean=0.7)
-    heartbeat(token, RuntimeState(state="loading", progress=1))
+    heartbeat(token, RuntimeState(state=RuntimeStage.LOADING, progress=1))
     session.refresh_from_db()
     assert (session.policy_version, session.reward_mean) == (5, 0.7)
 
@@ -203,7 +203,14 @@ def test_the_episode_ledger_is_kept_as_reported(project):
     assert session.last_activity_at.timestamp() == 1_700_000_000.0
 
 
-@pytest.mark.parametrize("address", ["http://evil/", "host", "a:b", "h:1/../x", "user@host:80", "h:1\n"])
+def test_a_runtime_does_not_choose_where_requests_are_sent(project):
+    session, token = factories.runtime_make(project)
+    heartbeat(token, BEAT.model_copy(update={"address": "169.254.169.254:80"}))
+    session.refresh_from_db()
+    assert (session.address, session.gateway_port) == ("", 80)
+
+
+@pytest.mark.parametrize("address", ["h:0", "h:65536", "http://e/", "host", "a:b", "h:1/../x", "u@host:80", "h:1\n"])
 def test_an_address_that_is_no_host_and_port_is_refused(project, address):
     session, token = factories.runtime_make(project)
     with pytest.raises(InvalidRequest):
@@ -258,9 +265,9 @@ def test_a_runtime_that_gives_up_fails_the_session_with_its_cause(project):
         heartbeat(token)
 
 
-def test_a_runtime_is_told_whether_the_session_fails_with_it(project, settings):
+def test_a_runtime_learns_whether_the_session_fails_with_it(project, settings):
     for restarts, last in ((settings.MAX_RESTARTS - 1, False), (settings.MAX_RESTARTS, True)):
         _session, token = factories.runtime_make(project, restarts=restarts, policy_version_high=3)
         assert heartbeat(token).last_try is last
     further = BEAT.model_copy(update={"policy_version": 4})
-    assert heartbeat(token, further).last_try is False, "a step that nobody did before gives it new tries"
+    assert heartbeat(token, further).last_try is False, "a step that was never done before gives it new tries"

@@ -1,4 +1,4 @@
-"""A line of the log says which request and which session it is about, without being told each time."""
+"""A line of the log says which request and which session it is about, without passing both each time."""
 
 import asyncio
 import json
@@ -6,16 +6,16 @@ import logging
 from collections.abc import Iterator
 from contextvars import Context
 
-import factories
 import pytest
-from asgi_calls import Call, episode_key
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 
-from api import relay
+from api.relay import app as relay_app
 from console.asgi import application
-from console.logs import JsonFormatter, logs_bind
+from console.server.logs import JsonFormatter, logs_bind
 from console.users.models import Project
+from support import factories
+from support.asgi_calls import Call, episode_key
 
 log = logging.getLogger("tests.logs")
 
@@ -49,7 +49,7 @@ async def test_what_a_task_binds_is_in_its_lines_and_in_those_of_its_threads_alo
         log.warning("of %s", "another", extra={"session_id": "given"})
 
     async def idle() -> None:
-        log.warning("of nobody")
+        log.warning("of no one")
 
     # Each in a context of its own, as a server's connections are; this test's own may hold what an earlier test bound.
     await asyncio.gather(*(asyncio.create_task(task, context=Context()) for task in (work("a"), work("b"), idle())))
@@ -59,7 +59,7 @@ async def test_what_a_task_binds_is_in_its_lines_and_in_those_of_its_threads_alo
         ("of b", "b", "req_b"),
         ("of another", "given", "req_a"),
         ("of another", "given", "req_b"),
-        ("of nobody", None, None),
+        ("of no one", None, None),
     }
 
 
@@ -96,8 +96,8 @@ async def test_lines_of_the_relay_name_the_call_and_its_session(lines, monkeypat
     async def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(relay, "_carry", broken)
+    monkeypatch.setattr(relay_app, "caller_check", broken)
     call = Call(application, "POST", "/openai/v1/chat/completions", key=episode_key("ses_y"), x_request_id="mine")
     assert (await call.answer())[0] == 500
-    failed = [line for line in lines if line["logger"] == "api.relay"]
+    failed = [line for line in lines if line["logger"] == "api.relay.app"]
     assert [(line["request_id"], line["session_id"]) for line in failed] == [("mine", "ses_y")]

@@ -1,12 +1,12 @@
 """Projects and who works in them: owner, member, viewer, outsider, and those who are only invited."""
 
-import factories
 import pytest
 from allauth.account.models import EmailAddress
 from django.core import mail
 from django.test import Client
 
 from console.users.models import ApiKey, Membership, Project, User
+from support import factories
 from tinkerscript.wire.account import Role
 
 JSON = "application/json"
@@ -41,7 +41,7 @@ def test_who_makes_a_project_owns_it_and_finds_it_in_their_list(bob) -> None:
     assert [entry["name"] for entry in person(bob).get("/v1/projects").json()["items"]] == ["bob", "second"]
 
 
-def test_an_owner_renames_the_project_and_nobody_else_does(project, alice, member, bob) -> None:
+def test_an_owner_renames_the_project_and_no_one_else_does(project, alice, member, bob) -> None:
     viewer = factories.member_make(project, "vera", Role.VIEWER)
     for user, expected in [(member, 403), (viewer, 403), (bob, 404), (alice, 200)]:
         answer = person(user).patch(f"/v1/projects/{project.id}", {"name": "new name"}, content_type=JSON)
@@ -86,7 +86,7 @@ def test_accepting_an_invitation_from_before_the_account_leaves_the_default_proj
     assert [entry["name"] for entry in person(nina).get("/v1/account").json()["projects"]] == ["nina", project.name]
 
 
-def test_the_answer_does_not_tell_whether_an_address_has_an_account(project, alice, bob) -> None:
+def test_the_response_does_not_reveal_whether_an_address_has_an_account(project, alice, bob) -> None:
     known, unknown = invite(alice, project, bob.email), invite(alice, project, "nobody@example.com")
     assert known.status_code == unknown.status_code == 201
     assert set(known.json()) == set(unknown.json())
@@ -115,15 +115,42 @@ def test_a_declined_or_withdrawn_invitation_is_gone(project, alice, bob) -> None
     assert Membership.objects.filter(project=project).count() == 1
 
 
-def test_an_invitation_is_mailed_without_a_word_of_the_senders_that_could_be_a_header(
+def test_an_invitation_is_mailed_without_a_word_of_the_senders(
     project, alice, django_capture_on_commit_callbacks
 ) -> None:
-    Project.objects.filter(id=project.id).update(name="lab\nBcc: everybody@example.com")
+    Project.objects.filter(id=project.id).update(name="lab https://evil.example\nBcc: everybody@example.com")
     with django_capture_on_commit_callbacks(execute=True):
         assert invite(alice, project, "nina@example.com").status_code == 201
     (message,) = mail.outbox
     assert message.to == ["nina@example.com"]
-    assert "\n" not in message.subject and list(message.message().keys()).count("Bcc") == 0
+    assert "lab" not in message.subject and "evil.example" not in message.body
+    assert list(message.message().keys()).count("Bcc") == 0
+
+
+def test_only_a_person_with_a_confirmed_address_invites(project, alice, settings) -> None:
+    address = EmailAddress.objects.create(user=alice, email=alice.email, verified=False)
+    refused = invite(alice, project, "nina@example.com")
+    assert refused.status_code == 403 and "Confirm" in refused.json()["error"]["hint"]
+    address.verified = True
+    address.save()
+    assert invite(alice, project, "nina@example.com").status_code == 201
+
+
+def test_a_day_has_so_many_invitations_by_one_person_and_to_one_address(project, alice, bob, monkeypatch) -> None:
+    monkeypatch.setattr("console.users.invitation_mail.MAX_SENT_A_DAY", 3)
+    monkeypatch.setattr("console.users.invitation_mail.MAX_RECEIVED_A_DAY", 2)
+
+    def invite_and_withdraw(owner: User, address: str) -> int:
+        own = project if owner == alice else Project.objects.get(memberships__user=owner)
+        response = invite(owner, own, address)
+        if response.status_code == 201:
+            person(owner, own).delete(f"/v1/members/{response.json()['id']}")
+        return response.status_code
+
+    assert [invite_and_withdraw(alice, "nina@example.com") for _ in range(3)] == [201, 201, 429]
+    assert invite_and_withdraw(bob, "nina@example.com") == 429
+    assert [invite_and_withdraw(alice, f"{name}@example.com") for name in "ab"] == [429, 429]
+    assert invite_and_withdraw(bob, "other@example.com") == 201
 
 
 def test_the_same_address_is_invited_once(project, alice, member) -> None:
@@ -181,7 +208,7 @@ def test_a_removed_member_is_out_at_once_and_their_keys_end(project, alice, memb
     assert not ApiKey.objects.filter(project=project, user=member, revoked_at=None).exists()
 
 
-def test_a_member_and_a_viewer_leave_by_themselves_and_remove_nobody_else(project, alice, member) -> None:
+def test_a_member_and_a_viewer_leave_by_themselves_and_remove_no_one_else(project, alice, member) -> None:
     viewer = factories.member_make(project, "vera", Role.VIEWER)
     assert person(viewer, project).delete(f"/v1/members/{own_id(member, project)}").status_code == 403
     assert person(member, project).delete(f"/v1/members/{own_id(viewer, project)}").status_code == 403
@@ -190,7 +217,7 @@ def test_a_member_and_a_viewer_leave_by_themselves_and_remove_nobody_else(projec
     assert [entry["email"] for entry in person(alice, project).get("/v1/members").json()["items"]] == [alice.email]
 
 
-def test_nobody_is_left_without_a_project(project, alice) -> None:
+def test_no_one_is_left_without_a_project(project, alice) -> None:
     lone = factories.member_make(project, "lone", Role.MEMBER)
     Membership.objects.filter(user=lone).exclude(project=project).delete()
     assert person(alice, project).delete(f"/v1/members/{own_id(lone, project)}").status_code == 204

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.sessions.memory import ENGINE_CACHE_BYTES, PROCESS_BYTES, ModelShape, memory_predict
+from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES, ModelShape, memory_predict
 from tinkerscript.wire.config import SessionConfig
 
 P = 1_000_000
@@ -27,6 +27,9 @@ def test_bfloat16_keeps_a_float32_copy_beside_the_moments() -> None:
 
 def test_a_reference_is_counted_only_with_kl() -> None:
     assert total(kl_coef=0.1) - total() == 4 * P
+    moving = {"kl_coef": 0.1, "reference_decay": 0.9}
+    assert total(**moving) == total(kl_coef=0.1), "in float32 the mean is the reference itself"
+    assert total(dtype="bfloat16", **moving) - total(dtype="bfloat16", kl_coef=0.1) == 4 * P
 
 
 def test_every_rank_has_its_own_weights_below_stage_3() -> None:

@@ -1,7 +1,14 @@
 """The migrations make the tables that the models describe, in one line of history."""
 
+from importlib import import_module
+
+from django.apps import apps
 from django.core.management import call_command
 from django.db.migrations.loader import MigrationLoader
+
+from console.sessions.models import Session
+from support.factories import session_make
+from tinkerscript.wire.config import SessionConfig
 
 
 def test_no_model_has_changed_without_a_migration(db):
@@ -10,3 +17,15 @@ def test_no_model_has_changed_without_a_migration(db):
 
 def test_the_history_is_one_line(db):
     assert len(MigrationLoader(None).graph.leaf_nodes("console")) == 1
+
+
+def test_a_session_of_before_keeps_its_clip_and_a_loss_without_one_is_still_read(project):
+    clips = {"clip_low": 0.2, "clip_high": 0.2}
+    kept, dro = (session_make(project, config=SessionConfig(loss=loss)) for loss in ("gspo", "dro"))
+    for session in (kept, dro):
+        Session.objects.filter(id=session.id).update(config=session.config | clips)
+    import_module("console.migrations.0019_clip_bounds").clips_forget(apps, None)
+    kept.refresh_from_db()
+    dro.refresh_from_db()
+    assert SessionConfig(**kept.config).clip_low == 0.2, "what it trained with"
+    assert SessionConfig(**dro.config).clip_low is None

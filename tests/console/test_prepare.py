@@ -7,13 +7,13 @@ from botocore.stub import Stubber
 from django.core.management import CommandError, call_command
 
 from console.management.commands import prepare
-from console.sessions import storage
+from console.object_store import client as object_store
 
 pytestmark = pytest.mark.django_db
 
 
 def buckets() -> list[str]:
-    return [bucket["Name"] for bucket in storage._client().list_buckets()["Buckets"]]
+    return [bucket["Name"] for bucket in object_store.client_get().list_buckets()["Buckets"]]
 
 
 def test_the_bucket_is_there_afterwards_and_a_second_time_is_no_error(s3, settings):
@@ -27,24 +27,24 @@ def test_the_bucket_is_there_afterwards_and_a_second_time_is_no_error(s3, settin
 
 
 @pytest.mark.parametrize(
-    ("region", "told"),
+    ("region", "configuration"),
     [("us-east-1", {}), ("eu-central-1", {"CreateBucketConfiguration": {"LocationConstraint": "eu-central-1"}})],
 )
-def test_a_bucket_of_aws_is_made_in_the_region_of_the_settings(settings, monkeypatch, region, told):
+def test_a_bucket_of_aws_is_made_in_the_region_of_the_settings(settings, monkeypatch, region, configuration):
     settings.S3_ENDPOINT_URL, settings.S3_REGION = f"https://s3.{region}.amazonaws.com", region
     settings.S3_ACCESS_KEY, settings.S3_SECRET_KEY = "a", "b"
-    client = storage._client()
-    monkeypatch.setattr(storage, "_client", lambda: client)
+    client = object_store.client_get()
+    monkeypatch.setattr(object_store, "client_get", lambda: client)
     with Stubber(client) as aws:
         aws.add_client_error("head_bucket", "404", expected_params={"Bucket": settings.S3_BUCKET})
-        aws.add_response("create_bucket", {}, expected_params={"Bucket": settings.S3_BUCKET, **told})
-        storage.bucket_ensure()
+        aws.add_response("create_bucket", {}, expected_params={"Bucket": settings.S3_BUCKET, **configuration})
+        object_store.bucket_ensure()
         aws.assert_no_pending_responses()
 
 
 def test_the_embedded_store_takes_any_region(embedded_s3, settings):
     settings.S3_BUCKET, settings.S3_REGION = "made-elsewhere", "eu-central-1"
-    storage.ready_wait(timeout_s=60)
+    object_store.ready_wait(timeout_s=60)
     assert "made-elsewhere" in buckets()
 
 

@@ -1,13 +1,23 @@
 """Whose turn it is."""
 
-import factories
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.sessions.queue import Turn, Waiting, queue_next, queue_position, queue_positions, turns
+from console.sessions.limits import queue
+from console.sessions.limits.queue import (
+    Turn,
+    Waiting,
+    queue_next,
+    queue_position,
+    queue_position_new,
+    queue_positions,
+    turns,
+)
 from console.sessions.services import session_wake
 from console.users.models import Project
 from console.users.selectors import project_get
+from support import factories
+from support.generated import any_speed
 from tinkerscript.wire.sessions import SessionState
 
 
@@ -18,7 +28,7 @@ def waiting(
 
 
 def order(*entries: Waiting, running: dict[str, int] | None = None, limits: dict[str, int] | None = None) -> list[str]:
-    return [turn.session_id for turn in turns(entries, running=running or {}, limits=limits or {})]
+    return [turn.session_id for turn in turns(entries, running=running or {}, limits=limits or {}).turns]
 
 
 def test_first_come_is_first_served_inside_a_project() -> None:
@@ -44,7 +54,7 @@ def test_a_session_whose_runtime_died_goes_before_all_others() -> None:
 
 def test_what_exceeds_a_quota_is_held_and_comes_last() -> None:
     entries = [waiting("a-0"), waiting("a-1", restarts=1), waiting("a-2"), waiting("b-0", "b", arrival=9)]
-    found = turns(entries, running={"a": 1}, limits={"a": 2})
+    found = turns(entries, running={"a": 1}, limits={"a": 2}).turns
     assert found == [Turn("a-1", False), Turn("b-0", False), Turn("a-0", True), Turn("a-2", True)]
 
 
@@ -56,20 +66,22 @@ entries = st.lists(
         st.sampled_from("abc"),
         st.integers(-2, 2),
         st.integers(0, 2),
+        st.just(1),
+        st.none(),
     ),
     unique_by=lambda entry: entry.session_id,
     max_size=30,
 )
 
 
+@any_speed
 @given(
     entries,
     st.dictionaries(st.sampled_from("abc"), st.integers(0, 3)),
     st.dictionaries(st.sampled_from("abc"), st.integers(0, 5)),
 )
-def test_everybody_has_one_turn_and_no_quota_is_exceeded(given_entries, running, limits) -> None:
-    found = turns(given_entries, running=running, limits=limits)
-    assert turns(given_entries, running=running, limits=limits, most=3) == found[:3]
+def test_everyone_has_one_turn_and_no_quota_is_exceeded(given_entries, running, limits) -> None:
+    found = turns(given_entries, running=running, limits=limits).turns
     assert sorted(turn.session_id for turn in found) == sorted(entry.session_id for entry in given_entries)
     project_of = {entry.session_id: entry.project_id for entry in given_entries}
     for project, limit in limits.items():
@@ -78,13 +90,14 @@ def test_everybody_has_one_turn_and_no_quota_is_exceeded(given_entries, running,
         assert started == min(room, sum(entry.project_id == project for entry in given_entries))
 
 
+@any_speed
 @given(entries)
 def test_no_project_is_two_runtimes_ahead_of_one_that_waits(given_entries) -> None:
     fresh = [entry._replace(restarts=0) for entry in given_entries]
     project_of = {entry.session_id: entry.project_id for entry in fresh}
     left = {project: sum(entry.project_id == project for entry in fresh) for project in "abc"}
     started = dict.fromkeys("abc", 0)
-    for turn in turns(fresh, running={}, limits={}):
+    for turn in turns(fresh, running={}, limits={}).turns:
         project = project_of[turn.session_id]
         started[project] += 1
         left[project] -= 1
@@ -96,25 +109,64 @@ def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
     late = factories.session_make(project_get(user=bob))
     urgent = factories.session_make(project, priority=1)
     ids = [late.id, urgent.id, *(session.id for session in flood)]
-    assert queue_next(places=9) == ids
-    assert queue_next(places=2) == ids[:2] and queue_next(places=0) == []
+    assert queue_next(slots=9) == ids
+    assert queue_next(slots=2) == ids[:2] and queue_next(slots=0) == []
     assert queue_positions() == {session_id: place for place, session_id in enumerate(ids, start=1)}
     assert queue_position(session=urgent) == 2
     running = factories.session_make(project_get(user=bob), state=SessionState.READY)
     assert queue_position(session=running) is None and queue_position(session=urgent) == 1
 
 
-def test_a_session_that_is_woken_has_the_place_of_its_first_start(project, bob) -> None:
+def test_a_session_that_is_woken_has_the_position_of_its_first_start(project, bob) -> None:
     slept = factories.session_make(project, state=SessionState.SUSPENDED)
     others = [factories.session_make(project_get(user=bob)), factories.session_make(project)]
     session_wake(session=slept)
-    assert queue_next(places=9) == [slept.id, *(session.id for session in others)]
+    assert queue_next(slots=9) == [slept.id, *(session.id for session in others)]
     factories.session_make(project, state=SessionState.READY)  # what its project runs counts all the same
-    assert queue_next(places=9) == [others[0].id, slept.id, others[1].id]
+    assert queue_next(slots=9) == [others[0].id, slept.id, others[1].id]
 
 
 def test_a_project_over_its_quota_starts_nothing(project) -> None:
     Project.objects.filter(id=project.id).update(device_quota=1)
     factories.session_make(project, state=SessionState.READY)
     held = factories.session_make(project)
-    assert queue_next(places=5) == [] and queue_position(session=held) == 1
+    assert queue_next(slots=5) == [] and queue_position(session=held) == 1
+
+
+def test_many_projects_of_one_person_are_no_more_turns() -> None:
+    flood = [waiting(f"flood-{i}", f"project-{i}", arrival=i)._replace(person=1) for i in range(61)]
+    newcomer = waiting("newcomer", "b", arrival=99)._replace(person=2)
+    assert order(*flood, newcomer)[:2] == ["flood-0", "newcomer"]
+    running = turns([flood[0], newcomer], running={"other": 1}, people={1: 1}, limits={})
+    assert [turn.session_id for turn in running.turns] == ["newcomer", "flood-0"], "a runtime of any project counts"
+
+
+def test_members_of_one_project_share_with_those_of_others() -> None:
+    team = [waiting(f"team-{i}", "team", arrival=i)._replace(person=i) for i in range(5)]
+    newcomer = waiting("newcomer", "b", arrival=99)._replace(person=9)
+    assert order(*team, newcomer)[:2] == ["team-0", "newcomer"]
+
+
+def test_a_new_session_is_told_the_position_that_it_will_have(project, alice, bob) -> None:
+    for _ in range(3):
+        factories.session_make(project, person=alice)
+    theirs = project_get(user=bob)
+    expected = queue_position_new(project_id=theirs.id, person=bob.pk)
+    assert expected == 2 == queue_position(session=factories.session_make(theirs, person=bob))
+    assert queue_position_new(project_id=project.id, person=alice.pk) == 5
+    Project.objects.filter(id=theirs.id).update(device_quota=1)
+    assert queue_position_new(project_id=theirs.id, person=bob.pk) == 5, "held by its quota, it comes last"
+
+
+def test_a_long_queue_is_put_in_order_once_for_many_who_ask(project, alice, bob, monkeypatch) -> None:
+    monkeypatch.setattr(queue, "SHORT", 5)
+    counted: list[int] = []
+    whole = queue.queue_order
+    monkeypatch.setattr(queue, "queue_order", lambda: counted.append(1) or whole())
+    sessions = [factories.session_make(project, person=alice) for _ in range(8)]
+    monkeypatch.setattr(queue, "shown", queue.ShownOrder())
+    counted.clear()
+    assert [queue_position(session=session) for session in sessions] == list(range(1, 9))
+    assert len(counted) == 1
+    late = factories.session_make(project_get(user=bob), person=bob)
+    assert queue_position(session=late) == 2 and len(counted) == 1, "one that came later is told its position too"

@@ -2,19 +2,23 @@
 
 from datetime import timedelta
 
-import factories
 import pytest
 from django.core.management import call_command
 from django.utils import timezone
-from reconciler_world import GIB, READY, World
 
 from console.live.models import EventRecord
 from console.scheduling.leader import leader_renew
-from console.sessions import leases, services
+from console.sessions import services
 from console.sessions.models import Session
+from console.sessions.runtime import leases
 from console.users.selectors import project_get
-from tinkerscript.wire.runtime import RuntimeState
+from console.webhooks.models import Delivery
+from console.webhooks.services import webhook_create
+from support import factories
+from support.reconciler_world import GIB, READY, World
+from tinkerscript.wire.runtime import RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
+from tinkerscript.wire.webhooks import WebhookEvent, WebhookTopic
 
 
 @pytest.fixture
@@ -103,7 +107,7 @@ def test_restarts_that_bring_steps_go_on_for_ever(world, project):
         assert state_of(session) != SessionState.FAILED
 
 
-def test_restarts_wait_longer_each_time_and_keep_their_place(world, project, bob):
+def test_restarts_wait_longer_each_time_and_keep_their_position(world, project, bob):
     session = world.ready(project)
     waiting = world.session(project_get(user=bob))
     Session.objects.filter(id=session.id).update(restarts=2)
@@ -116,11 +120,11 @@ def test_restarts_wait_longer_each_time_and_keep_their_place(world, project, bob
     assert (state_of(session), state_of(waiting)) == (SessionState.PROVISIONING, SessionState.QUEUED)
 
 
-@pytest.mark.parametrize(("state", "after_s"), [("provisioning", 120), ("loading", 900)])
+@pytest.mark.parametrize(("state", "after_s"), [("provisioning", 900), ("loading", 900)])
 def test_a_runtime_without_progress_is_replaced_at_its_deadline(world, project, state, after_s):
     session = world.session(project)
     world.tick()
-    beat = RuntimeState(state="loading", progress=1) if state == "loading" else None
+    beat = RuntimeState(state=RuntimeStage.LOADING, progress=1) if state == "loading" else None
     if beat:
         world.beat(beat)
     world.tick(after_s, beat=beat, step_s=9)
@@ -132,6 +136,7 @@ def test_a_runtime_without_progress_is_replaced_at_its_deadline(world, project, 
 
 
 def test_a_ready_runtime_that_is_stuck_in_its_work_is_replaced(world, project):
+    webhook_create(project=project, url="https://example.com/", topics=[WebhookTopic.SESSION_STUCK])
     session = world.ready(project)
     stuck = READY.model_copy(update={"phase": "step 3"})
     world.beat(stuck)
@@ -139,6 +144,8 @@ def test_a_ready_runtime_that_is_stuck_in_its_work_is_replaced(world, project):
     assert state_of(session) == SessionState.READY
     world.tick(2, beat=stuck)
     assert why_queued(session) == "the runtime made no progress for 900 s while ready (step 3)"
+    (delivery,) = Delivery.objects.all()
+    assert "made no progress" in WebhookEvent.model_validate_json(delivery.body).data["cause"]
 
 
 def test_a_ready_runtime_that_waits_for_its_clients_is_left_alone(world, project):
@@ -221,7 +228,7 @@ def test_a_stop_is_ordered_and_ends_when_the_process_has(world, project):
     assert moves_of(session)[-2:] == ["stopping", "stopped"]
 
 
-def test_a_runtime_that_does_not_end_when_told_is_killed_after_its_grace(world, project):
+def test_a_runtime_that_does_not_end_when_asked_is_killed_after_its_grace(world, project):
     session = world.ready(project)
     services.session_stop(project=project, session_id=session.id)
     saving = READY.model_copy(update={"state": "stopping", "phase": "saving"})
@@ -232,7 +239,7 @@ def test_a_runtime_that_does_not_end_when_told_is_killed_after_its_grace(world, 
     assert state_of(session) == SessionState.STOPPED and world.launcher.alive == {}
 
 
-def test_a_runtime_that_is_still_writing_when_told_to_end_is_given_the_time(world, project):
+def test_a_runtime_that_is_still_writing_when_asked_to_end_is_given_the_time(world, project):
     session = world.ready(project)
     services.session_stop(project=project, session_id=session.id)
     world.tick()
@@ -286,7 +293,7 @@ def test_a_session_with_an_open_episode_or_an_order_is_not_idle(world, project):
     assert session.desired == "suspend"
 
 
-def test_a_runtime_that_does_not_suspend_when_told_is_suspended_all_the_same(world, project):
+def test_a_runtime_that_does_not_suspend_when_asked_is_suspended_all_the_same(world, project):
     session = world.ready(project, idle_suspend_s=10)
     world.tick(12, beat=READY)
     world.tick(62, beat=READY.model_copy(update={"phase": "saving"}))
@@ -308,7 +315,7 @@ def test_a_session_that_ran_before_waits_for_room_on_the_disk_and_goes_on(world,
     world.launcher.die()
     world.tick(60)
     assert state_of(session) == SessionState.QUEUED and world.launcher.alive == {}
-    assert session.phase == "the server's disk is nearly full: waits for 1024 MiB of room"
+    assert session.phase == "the server's disk is nearly full: waits for 1024 MiB of free space"
     assert EventRecord.objects.filter(session_id=session.id, data__phase=session.phase).count() == 1
     world.free = 2 * GIB
     world.tick()
@@ -353,7 +360,7 @@ def test_of_two_reconcilers_one_leads_until_it_is_gone(world, project):
     assert state_of(session) == SessionState.PROVISIONING and len(world.launcher.alive) == 1
 
 
-def test_a_server_that_stops_queues_its_sessions_in_front_and_blames_nobody(world, project, bob):
+def test_a_server_that_stops_queues_its_sessions_in_front_and_blames_no_one(world, project, bob):
     waiting = world.session(project_get(user=bob))
     Session.objects.filter(id=waiting.id).update(state="suspended")
     session = world.ready(project)
@@ -376,7 +383,7 @@ def test_a_server_that_stops_does_not_forget_what_was_wanted(world, project, des
     assert state_of(session) == ends_as
 
 
-def test_a_runtime_that_waits_for_a_place_is_given_the_time_and_its_user_is_told_why(world, project):
+def test_a_runtime_that_waits_for_a_slot_is_given_the_time_and_its_user_sees_why(world, project):
     session = world.session(project)
     world.launcher.queue = "Slurm: Priority"
     world.tick(3600, step_s=9)
@@ -384,14 +391,14 @@ def test_a_runtime_that_waits_for_a_place_is_given_the_time_and_its_user_is_told
     assert (session.phase, session.restarts) == ("Slurm: Priority", 0)
     assert EventRecord.objects.filter(session_id=session.id, data__phase="Slurm: Priority").count() == 1
     world.launcher.queue = ""
-    world.tick(110, step_s=9)
+    world.tick(890, step_s=9)
     assert session.restarts == 0 and len(world.launcher.alive) == 1
     world.tick(20)
     session.refresh_from_db()
     assert session.restarts == 1
 
 
-def test_a_runtime_that_waits_for_a_place_is_ended_when_told(world, project):
+def test_a_runtime_that_waits_for_a_slot_is_ended_when_asked(world, project):
     session = world.session(project)
     world.launcher.queue = "Slurm: Priority"
     world.tick(3)
@@ -408,7 +415,7 @@ def test_an_engine_that_does_not_answer_costs_no_session(world, project, setting
     world.tick(60, beat=READY)
     world.reconciler.release_all(grace_s=0)
     assert (state_of(session), session.restarts) == (SessionState.READY, 0)
-    assert "nobody there" in caplog.text and "Traceback" not in caplog.text
+    assert "nothing listens there" in caplog.text and "Traceback" not in caplog.text
     world.launcher.away = False
     world.tick(5, beat=READY)
     assert (state_of(session), session.restarts) == (SessionState.READY, 0)
@@ -429,3 +436,28 @@ def test_a_drained_server_suspends_what_is_ready_and_starts_nothing_until_the_dr
     call_command("drain", "--off")
     world.tick()
     assert (state_of(running), state_of(waiting)) == (SessionState.SUSPENDED, SessionState.PROVISIONING)
+
+
+def test_requests_are_sent_where_the_launcher_says(world, project):
+    session = world.session(project)
+    world.tick()
+    world.beat(READY.model_copy(update={"address": "169.254.169.254:9"}))
+    world.tick()
+    session.refresh_from_db()
+    assert session.address == "127.0.0.1:9"
+    world.launcher.die()
+    world.tick()
+    session.refresh_from_db()
+    assert (session.address, session.gateway_port) == ("", None)
+
+
+def test_a_port_that_the_runtime_does_not_listen_on_gets_no_request_and_the_runtime_is_replaced(world, project):
+    session = world.session(project)
+    world.launcher.others = {5432}
+    world.tick()
+    beat = READY.model_copy(update={"address": "127.0.0.1:5432"})
+    world.tick(20, beat=beat)
+    session.refresh_from_db()
+    assert (session.state, session.address) == (SessionState.READY, "")
+    world.tick(15, beat=beat)
+    assert "port 5432" in why_queued(session)

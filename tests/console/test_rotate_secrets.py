@@ -5,7 +5,6 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace as replace_fields
 
-import factories
 import pytest
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, hotp_value
@@ -15,18 +14,21 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from api import relay_keys
-from api.relay_refusals import Refusal
-from console import secret_rotation
-from console.private_files import replace
+from api.relay import episode_keys
+from api.relay.errors import RelayError
+from console.config.private_files import replace
+from console.object_store import client as object_store
+from console.object_store import seaweedfs
+from console.operations import secret_rotation
 from console.scheduling.leader import leader_renew
 from console.scheduling.supervisor import lock_take
-from console.sessions import embedded_s3, leases, storage
 from console.sessions.models import Session
+from console.sessions.runtime import leases
 from console.users.keys import key_authenticate
 from console.users.models import User
 from console.webhooks.models import Webhook
 from console.webhooks.services import webhook_create, webhook_secrets
+from support import factories
 from tinkerscript import webhooks as received
 from tinkerscript.wire.episode_key import EpisodeClaim, sign
 from tinkerscript.wire.sessions import SessionState
@@ -42,17 +44,17 @@ def server(tmp_path, settings, db):
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS, settings.SECRET_KEY_IS_GIVEN = "first", [], False
     settings.S3_ENDPOINT_URL = ""
     replace(settings.SECRET_KEY_FILE, "first")
-    embedded_s3.credentials_get(tmp_path)
+    seaweedfs.credentials_get(tmp_path)
     (tmp_path / "models" / factories.BASE_MODEL).mkdir(parents=True)
-    relay_keys._signing_keys.cache_clear()
+    episode_keys.signing_keys.cache_clear()
     yield settings
-    relay_keys._signing_keys.cache_clear()
+    episode_keys.signing_keys.cache_clear()
 
 
 def restart(settings) -> None:
     """Read the secrets as a starting server does."""
     settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS = settings.SECRET_KEY_FILE.read_text().split()
-    relay_keys._signing_keys.cache_clear()
+    episode_keys.signing_keys.cache_clear()
 
 
 def rotate(settings, *arguments: str) -> None:
@@ -82,8 +84,8 @@ def episode_key(session_id: str) -> str:
 
 def relay_takes(key: str) -> bool:
     try:
-        return relay_keys.claim_of([(b"authorization", f"Bearer {key}".encode())]).episode_id == "ep_1"
-    except Refusal as refusal:
+        return episode_keys.verified_claim([(b"authorization", f"Bearer {key}".encode())]).episode_id == "ep_1"
+    except RelayError as refusal:
         assert refusal.status == 401
         return False
 
@@ -141,13 +143,13 @@ def test_keys_of_open_episodes_and_mailed_links_are_taken_until_the_old_secret_i
     assert not default_token_generator.check_token(alice, link)
 
 
-def test_a_runtime_is_told_both_keys(server, project) -> None:
+def test_a_runtime_gets_both_keys(server, project) -> None:
     rotate(server)
     session, token = factories.runtime_make(project, SessionState.PROVISIONING)
     assignment = leases.runtime_register(session=leases.lease_check(token=token))
-    told = [assignment.episode_signing_key, *assignment.previous_episode_signing_keys]
-    assert [bytes.fromhex(key) for key in told] == leases.episode_signing_keys(session_id=session.id)
-    assert len(told) == 2
+    assigned = [assignment.episode_signing_key, *assignment.previous_episode_signing_keys]
+    assert [bytes.fromhex(key) for key in assigned] == leases.episode_signing_keys(session_id=session.id)
+    assert len(assigned) == 2
 
 
 def test_deliveries_convince_who_knows_the_old_secret_and_who_knows_the_new_one(server, project) -> None:
@@ -176,9 +178,9 @@ def test_api_keys_are_nothing_of_it(server, project, api_key) -> None:
 
 
 def test_both_secrets_change_privately_and_the_command_shows_none(server, tmp_path, capsys) -> None:
-    before = embedded_s3.credentials_get(tmp_path)
+    before = seaweedfs.credentials_get(tmp_path)
     rotate(server)
-    after = embedded_s3.credentials_get(tmp_path)
+    after = seaweedfs.credentials_get(tmp_path)
     assert not set(before.values()) & set(after.values())
     assert server.SECRET_KEY != "first" and server.SECRET_KEY_FALLBACKS == ["first"] and len(server.SECRET_KEY) > 64
     for path in (tmp_path / "secret_key", tmp_path / "s3" / "credentials.json"):
@@ -193,25 +195,25 @@ def test_the_store_serves_what_it_held_under_its_new_credentials_alone(server, t
     def serving():
         with (tmp_path / "weed.log").open("ab") as log:
             try:
-                process = embedded_s3.start(tmp_path, log=log.fileno())
-            except embedded_s3.WeedMissing as error:
+                process = seaweedfs.start(tmp_path, log=log.fileno())
+            except seaweedfs.WeedMissing as error:
                 pytest.skip(str(error))
         try:
-            storage.ready_wait(timeout_s=60, stopped=lambda: process.poll() is not None)
+            object_store.ready_wait(timeout_s=60, stopped=lambda: process.poll() is not None)
             yield
         finally:
             process.terminate()
             process.wait(20)
 
     with serving():
-        storage.put("kept", b"from before")
-    old = storage.store_get()
+        object_store.put("kept", b"from before")
+    old = object_store.store_get()
     call_command("rotate_secrets")
     with serving():
-        assert storage.get("kept") == b"from before"
-        stale = replace_fields(storage.store_get(), access_key=old.access_key, secret_key=old.secret_key)
+        assert object_store.get("kept") == b"from before"
+        stale = replace_fields(object_store.store_get(), access_key=old.access_key, secret_key=old.secret_key)
         with pytest.raises(ClientError, match="InvalidAccessKeyId|403"):
-            storage._client_of(stale).get_object(Bucket=server.S3_BUCKET, Key="kept")
+            object_store.client_of(stale).get_object(Bucket=server.S3_BUCKET, Key="kept")
 
 
 @pytest.mark.parametrize("step", ["sealed_renew", "credentials_rotate", "replace"])
@@ -226,7 +228,7 @@ def test_an_interruption_at_any_step_loses_nothing_and_it_can_be_done_again(
         def killed(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patched.setattr(secret_rotation.embedded_s3 if step == "credentials_rotate" else secret_rotation, step, killed)
+        patched.setattr(secret_rotation.seaweedfs if step == "credentials_rotate" else secret_rotation, step, killed)
         if arguments and step == "credentials_rotate":
             pytest.skip("forgetting does not touch the store")
         with pytest.raises(KeyboardInterrupt):
@@ -241,7 +243,7 @@ def test_a_full_disk_leaves_the_secret_and_no_draft(server, tmp_path, monkeypatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("console.private_files.os.fsync", full)
+    monkeypatch.setattr("console.config.private_files.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
         replace(tmp_path / "secret_key", "another")
     assert (tmp_path / "secret_key").read_text() == "first"
@@ -269,7 +271,7 @@ def test_a_secret_of_the_environment_is_left_to_who_set_it(server, arguments) ->
 def test_what_lies_under_an_older_secret_of_the_environment_is_renewed_at_the_start(server, alice, monkeypatch) -> None:
     client, factor = signed_in(alice), TOTP.activate(alice, SECRET)
     server.SECRET_KEY_IS_GIVEN, server.SECRET_KEY, server.SECRET_KEY_FALLBACKS = True, "second", ["first"]
-    monkeypatch.setattr(storage, "ready_wait", lambda **_: None)
+    monkeypatch.setattr(object_store, "ready_wait", lambda **_: None)
     call_command("prepare")
     server.SECRET_KEY_FALLBACKS = []
     assert is_in(client) and code_is_taken(factor)
@@ -277,9 +279,9 @@ def test_what_lies_under_an_older_secret_of_the_environment_is_renewed_at_the_st
 
 def test_a_store_of_ones_own_is_left_to_who_runs_it(server, tmp_path, capsys) -> None:
     server.S3_ENDPOINT_URL = "https://s3.example"
-    before = embedded_s3.credentials_get(tmp_path)
+    before = seaweedfs.credentials_get(tmp_path)
     rotate(server)
-    assert embedded_s3.credentials_get(tmp_path) == before
+    assert seaweedfs.credentials_get(tmp_path) == before
     assert "store's credentials" not in capsys.readouterr().out
 
 
@@ -289,7 +291,7 @@ def test_a_running_server_is_not_rotated_under(server, tmp_path, project) -> Non
     factories.runtime_make(project)
     assert "1 runtimes" in refused(server)
     Session.objects.update(launch_handle=None)
-    leader_renew(holder="somebody", now=timezone.now())
+    leader_renew(holder="another", now=timezone.now())
     assert "reconciler" in refused(server)
 
 

@@ -2,21 +2,24 @@
 
 from datetime import timedelta
 
-import factories
 import pytest
 from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
 
+from console.catalogue.base_models import weights_count
 from console.errors import Conflict, DoesNotFit, QuotaExceeded
 from console.live.models import EventRecord
+from console.object_store import client as object_store
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
-from console.sessions import budgets, checkpoints, plan, removal, retention, services, storage
-from console.sessions.catalogue import weights_count
+from console.sessions import budgets, dry_run, services
+from console.sessions.checkpoints import checkpoints, removal, retention
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
+from support import factories
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionState
+from tinkerscript.wire.training.defaults import config_resolve
 
 BODY = SessionCreate(base_model=factories.BASE_MODEL)
 
@@ -33,12 +36,12 @@ def budgeted(project, budget: Budget, **fields: object) -> Session:
 # -- Planning -----------------------------------------------------------------------------------------------------
 
 
-def test_a_dry_run_tells_memory_and_place_and_starts_nothing(project, db) -> None:
+def test_a_dry_run_returns_memory_and_position_and_starts_nothing(project, db) -> None:
     factories.session_make(project)
     before = Session.objects.count()
-    told = plan.session_plan(body=BODY)
-    assert told.memory.total_bytes > 24 * 134_515_008 and told.queue_position == 2
-    assert told.config == SessionConfig() and Session.objects.count() == before
+    view = dry_run.dry_run(project=project, body=BODY)
+    assert view.memory.total_bytes > 24 * 134_515_008 and view.queue_position == 2
+    assert view.config == config_resolve(SessionConfig(), 134_515_008) and Session.objects.count() == before
 
 
 def test_what_cannot_fit_is_refused_with_the_estimate(project, monkeypatch) -> None:
@@ -60,7 +63,7 @@ def test_weights_are_counted_from_the_headers_of_a_folder(tmp_path) -> None:
 # -- Quotas -------------------------------------------------------------------------------------------------------
 
 
-def test_a_project_over_its_quota_of_sessions_is_told_what_is_left(project, capsys) -> None:
+def test_a_project_over_its_quota_of_sessions_learns_what_is_left(project, capsys) -> None:
     call_command("set_quota", project.id, "--sessions", "1")
     project.refresh_from_db()
     services.session_create(project=project, body=BODY)
@@ -181,8 +184,8 @@ def test_old_checkpoints_go_but_not_pinned_ones_nor_what_a_session_resumes_from(
     session = factories.session_make(project, state=SessionState.READY)
     gone, pinned, young = committed(session, days_old=8), committed(session, days_old=8), committed(session)
     resume = committed(session, days_old=8, kind="state")
-    told = retention.checkpoint_pin(project=project, session_id=session.id, checkpoint_id=pinned.id, pinned=True)
-    assert told.pinned
+    view = retention.checkpoint_pin(project=project, session_id=session.id, checkpoint_id=pinned.id, pinned=True)
+    assert view.pinned
     retention.checkpoints_expire()
     assert session.checkpoints.count() == 4, "without the setting nothing goes"
     monkeypatch.setattr(settings, "CHECKPOINT_DAYS", 7)
@@ -229,20 +232,20 @@ def test_a_session_that_ended_is_deleted_with_its_record_and_bytes(project, s3) 
     Checkpoint.objects.create(session=session, kind="model", state="committed")
     folder = settings.DATA / "runtimes" / session.id
     folder.mkdir(parents=True)
-    storage.put(f"sessions/{session.id}/checkpoints/a/b", b"weights")
-    storage.put(f"sessions/{other.id}/checkpoints/a/b", b"others")
-    removal.session_delete(project=project, session_id=session.id)
+    object_store.put(f"sessions/{session.id}/checkpoints/a/b", b"weights")
+    object_store.put(f"sessions/{other.id}/checkpoints/a/b", b"others")
+    services.session_delete(project=project, session_id=session.id)
     assert not Session.objects.filter(id=session.id).exists() and not names(session)
     removal.removals_finish()
-    assert storage.get(f"sessions/{session.id}/checkpoints/a/b") is None and not folder.exists()
-    assert storage.get(f"sessions/{other.id}/checkpoints/a/b") == b"others"
+    assert object_store.get(f"sessions/{session.id}/checkpoints/a/b") is None and not folder.exists()
+    assert object_store.get(f"sessions/{other.id}/checkpoints/a/b") == b"others"
     assert not Removal.objects.exists()
 
 
 def test_bytes_wait_for_a_store_that_is_away(project, monkeypatch) -> None:
     monkeypatch.setattr(settings, "S3_ENDPOINT_URL", "http://127.0.0.1:9")
     session = factories.session_make(project, state=SessionState.STOPPED)
-    removal.session_delete(project=project, session_id=session.id)
+    services.session_delete(project=project, session_id=session.id)
     removal.removals_finish()
     assert Removal.objects.filter(prefix=f"sessions/{session.id}/").exists()
 
@@ -250,4 +253,4 @@ def test_bytes_wait_for_a_store_that_is_away(project, monkeypatch) -> None:
 def test_a_session_that_runs_is_not_deleted(project) -> None:
     session = factories.session_make(project, state=SessionState.READY)
     with pytest.raises(Conflict, match="only one that has ended"):
-        removal.session_delete(project=project, session_id=session.id)
+        services.session_delete(project=project, session_id=session.id)

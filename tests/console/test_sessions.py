@@ -2,15 +2,17 @@
 
 import json
 
-import factories
 import pytest
 from django.utils import timezone
 
-from console.errors import Conflict, InvalidRequest, NotFound, UnknownBaseModel
+from console.catalogue import base_models as catalogue
+from console.errors import Conflict, InvalidRequest, ModelUnsupported, NotFound, UnknownBaseModel
 from console.live.models import EventRecord
-from console.sessions import catalogue, checkpoints, selectors, services
+from console.sessions import selectors, services
+from console.sessions.checkpoints import checkpoints
 from console.sessions.models import Session
 from console.users.selectors import project_get
+from support import factories
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionCreate, SessionState
 
@@ -20,7 +22,7 @@ def create(project, base_model=factories.BASE_MODEL, **config):
     return services.session_create(project=project, body=body)
 
 
-def test_a_new_session_is_queued_and_says_so(project):
+def test_a_new_session_is_queued_and_reports_it(project):
     session = create(project, grpo_n=4)
     assert (session.state, session.config["grpo_n"]) == (SessionState.QUEUED, 4)
     assert SessionConfig.model_validate(session.config).grpo_n == 4
@@ -54,13 +56,41 @@ def test_a_model_whose_weights_are_missing_is_refused_with_the_way_to_get_them(p
     assert "bundled_model" in refused.value.hint
 
 
-def test_extra_models_stand_in_the_catalogue_with_what_their_folder_says(settings, tmp_path):
+def test_extra_models_stand_in_the_catalogue_with_what_their_folder_holds(settings, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"max_position_embeddings": 512}))
     settings.EXTRA_MODELS = {"tiny": str(tmp_path)}
     assert catalogue.base_model_resolve("tiny").path == str(tmp_path)
     views = {view.name: view for view in catalogue.base_model_list()}
     assert views["tiny"].context_length == 512
     assert views[factories.BASE_MODEL].parameters == 134_515_008
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        (
+            {"architectures": ["MixtralForCausalLM"], "num_local_experts": 8},
+            "MixtralForCausalLM.*num_local_experts is 8",
+        ),
+        ({"quantization_config": {"bits": 4}}, "quantization_config"),
+        ({"vocab_size": 2}, "vocab_size is 2.*tokens up to 2"),
+    ],
+)
+def test_a_model_that_is_not_trained_right_is_refused_before_anything_starts(
+    project, settings, tmp_path, fields, named
+):
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1, "c": 2}}}))
+    settings.EXTRA_MODELS = {"mine": str(tmp_path)}
+    with pytest.raises(ModelUnsupported, match=named) as refused:
+        services.session_create(project=project, body=SessionCreate(base_model="mine"))
+    assert "docs/models.md" in refused.value.hint
+    assert selectors.session_list(project=project) == ([], None)
+
+
+def test_the_configuration_of_a_new_session_shows_the_rate_of_its_models_size(project):
+    config = SessionConfig(**create(project).config)
+    assert (config.learning_rate, config.clip_low, config.clip_high) == (2e-5, 0.2, 0.2)
 
 
 def test_a_folder_is_a_base_model_in_development_only(settings, tmp_path):
@@ -115,6 +145,13 @@ def test_a_cursor_of_another_project_is_refused(project, bob):
         selectors.session_list(project=project_get(user=bob), cursor=session.id)
 
 
+def test_a_session_is_found_by_a_part_of_its_name_or_id(project):
+    named, other = create(project), create(project)
+    Session.objects.filter(id=named.id).update(name="Night run")
+    assert [found.id for found in selectors.session_list(project=project, name="night")[0]] == [named.id]
+    assert [found.id for found in selectors.session_list(project=project, name=other.id[4:].upper())[0]] == [other.id]
+
+
 @pytest.mark.parametrize(
     ("state", "ends_as", "desired"),
     [
@@ -157,7 +194,7 @@ def test_waking_with_an_old_view_of_the_session_is_harmless(project):
     assert services.session_wake(session=session).state == SessionState.STOPPED
 
 
-def test_the_route_tells_where_a_session_is_or_why_it_is_nowhere(project):
+def test_the_route_shows_where_a_session_is_or_why_it_is_nowhere(project):
     session = factories.session_make(project, state=SessionState.READY, address="127.0.0.1:5")
     assert selectors.session_route(session_id=session.id).address == "127.0.0.1:5"
     failure = {"code": "disk_full", "cause": "no room", "hint": ""}

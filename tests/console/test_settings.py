@@ -14,8 +14,9 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from console import settings as console_settings
-from console.logs import JsonFormatter
-from console.private_files import read_or_create
+from console.config.environment import read_models, unknown_refuse
+from console.config.private_files import read_or_create
+from console.server.logs import JsonFormatter
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +46,7 @@ def read(tmp_path: Path, code: str, **environment: str) -> subprocess.CompletedP
         ("TINKERSCRIPT_PUBLIC_URL", "ftp://example.com"),
         ("TINKERSCRIPT_MODELS", "tiny"),
         ("TINKERSCRIPT_MODELS", "tiny=relative/folder"),
+        ("TINKERSCRIPT_MODELS", "tiny=/no/such/folder"),
         ("TINKERSCRIPT_DEBUG", "yes"),
         ("TINKERSCRIPT_EMAIL_VERIFICATION", "perhaps"),
         ("DATABASE_URL", "nonsense://x"),
@@ -78,12 +80,16 @@ def test_every_variable_that_is_read_is_in_the_table():
         assert name in table, name
 
 
-def test_readers_name_what_they_refuse(monkeypatch):
+def test_readers_name_what_they_refuse(monkeypatch, tmp_path):
     monkeypatch.setenv("N", "²")
     with pytest.raises(ImproperlyConfigured, match="N='²'"):
         console_settings.read_int("N", 1, low=0, high=9)
-    monkeypatch.setenv("N", "a=/x, b=/y")
-    assert console_settings.read_models("N") == {"a": "/x", "b": "/y"}
+    folders = {name: str(tmp_path / name) for name in "ab"}
+    for folder in folders.values():
+        Path(folder).mkdir()
+        (Path(folder) / "config.json").write_text("{}")
+    monkeypatch.setenv("N", ", ".join(f"{name}={folder}" for name, folder in folders.items()))
+    assert console_settings.read_models("N") == folders
 
 
 def test_the_secret_key_is_made_once_private_and_kept(tmp_path):
@@ -129,3 +135,25 @@ def test_a_log_line_is_one_json_object():
     line = json.loads(text)
     assert "\n" not in text and line["message"] == "it broke" and line["session_id"] == "ses_1"
     assert line["level"] == "error" and "ValueError" in line["traceback"]
+
+
+def test_a_variable_that_is_no_setting_stops_start_up_with_the_nearest_name(monkeypatch) -> None:
+    monkeypatch.setenv("TINKERSCRIPT_API_KEY", "the client's, which may be set beside it")
+    unknown_refuse()
+    monkeypatch.setenv("TINKERSCRIPT_MAX_RUNTIME", "4")
+    with pytest.raises(ImproperlyConfigured, match="Did you mean TINKERSCRIPT_MAX_RUNTIMES"):
+        unknown_refuse()
+    monkeypatch.delenv("TINKERSCRIPT_MAX_RUNTIME")
+    monkeypatch.setenv("TINKERSCRIPT_QWXYZ", "1")
+    with pytest.raises(ImproperlyConfigured, match="QWXYZ is no setting"):
+        unknown_refuse()
+
+
+def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(tmp_path, monkeypatch) -> None:
+    (tmp_path / "qwen3-8b").mkdir()
+    (tmp_path / "qwen3-8b" / "config.json").write_text("{}")
+    monkeypatch.setenv("TINKERSCRIPT_MODELS", f"qwen={tmp_path}/qwen3-8b")
+    assert read_models("TINKERSCRIPT_MODELS") == {"qwen": f"{tmp_path}/qwen3-8b"}
+    monkeypatch.setenv("TINKERSCRIPT_MODELS", f"qwen={tmp_path}/qwen3-8B")
+    with pytest.raises(ImproperlyConfigured, match="Beside it is qwen3-8b"):
+        read_models("TINKERSCRIPT_MODELS")

@@ -1,9 +1,8 @@
-"""Sign-ins are in the audit log of whom they concern, and in nobody else's."""
+"""Sign-ins are in the audit log of whom they concern, and in no one else's."""
 
 import json
 import time
 
-import factories
 import pytest
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from django.core import mail
@@ -11,11 +10,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in, sign_in, signed_in
 
 from console.audit.models import AuditRecord
 from console.users import sign_ins
 from console.users.models import Membership, Project, User
+from support import factories
+from support.signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in, sign_in, signed_in
 from tinkerscript.wire.account import Role
 
 
@@ -53,10 +53,10 @@ def test_a_wrong_password_is_recorded_where_its_account_is_and_claims_no_actor(p
     assert (entry["action"], entry["actor"]) == ("sign_in_refuse", "somebody")
     assert entry["target"] == {"email": alice.email}
     assert "wrong and secret" not in json.dumps(entry)
-    assert entries(sign_ins.NOBODYS) == []
+    assert entries(sign_ins.UNKNOWN_ACCOUNT_LOG) == []
 
 
-def test_a_try_at_nobodys_address_gets_the_same_answer_and_as_much_is_written(project, alice) -> None:
+def test_a_try_at_an_unknown_address_gets_the_same_answer_and_as_much_is_written(project, alice) -> None:
     def tried(email: str) -> tuple[int, dict, int]:
         with CaptureQueriesContext(connection) as asked:
             answer = ask(Client(), "POST", "auth/login", {"email": email, "password": "wrong"})
@@ -64,8 +64,8 @@ def test_a_try_at_nobodys_address_gets_the_same_answer_and_as_much_is_written(pr
 
     tried("hunter2@example.com")  # both logs have begun
     assert tried("hunter2@example.com") == tried(alice.email)
-    assert {entry["action"] for entry in entries(sign_ins.NOBODYS)} == {"sign_in_refuse"}
-    assert "hunter2" not in json.dumps(entries(sign_ins.NOBODYS))  # it may be a password
+    assert {entry["action"] for entry in entries(sign_ins.UNKNOWN_ACCOUNT_LOG)} == {"sign_in_refuse"}
+    assert "hunter2" not in json.dumps(entries(sign_ins.UNKNOWN_ACCOUNT_LOG))  # it may be a password
 
 
 def test_tries_beyond_the_limit_write_nothing_more(project, alice) -> None:
@@ -130,7 +130,7 @@ def test_no_other_project_hears_of_it_not_even_one_that_the_person_works_in(proj
     assert entries(project.id) == []
     reader = Client()
     reader.force_login(bob)
-    for log in (own.id, sign_ins.NOBODYS, f"user:{member.pk}"):
+    for log in (own.id, sign_ins.UNKNOWN_ACCOUNT_LOG, f"user:{member.pk}"):
         assert reader.get("/v1/audit", headers={"X-Project-Id": log}).status_code == 404
     assert member.email not in reader.get("/v1/audit").content.decode()
 
@@ -146,7 +146,7 @@ def shown(client: Client) -> list[tuple[str, str]]:
     return [(entry["action"], entry["address"]) for entry in client.get("/v1/account/sign-ins").json()["items"]]
 
 
-def test_a_person_sees_their_own_sign_ins_and_nobody_elses(project, alice, member, bob) -> None:
+def test_a_person_sees_their_own_sign_ins_and_no_one_elses(project, alice, member, bob) -> None:
     Membership.objects.create(user=bob, project=project, role=Role.OWNER)  # and reads the project's log with it
     client = signed_in(alice)
     sign_in(Client(REMOTE_ADDR="198.51.100.7"), alice, "wrong")
@@ -180,7 +180,7 @@ def test_who_owns_no_project_has_a_log_of_their_own(db) -> None:
     assert actions(f"user:{user.pk}") == ["sign_in"]
 
 
-def test_nobody_comes_in_unrecorded(project, alice, monkeypatch) -> None:
+def test_no_one_comes_in_unrecorded(project, alice, monkeypatch) -> None:
     def full(**_: object) -> None:
         raise OSError("disk full")
 

@@ -2,15 +2,16 @@
 
 import threading
 
-import factories
 import pytest
 from django.db import connections
 
 from console.errors import Conflict
 from console.live.models import EventRecord
+from console.sessions import states
 from console.sessions.models import Session
-from console.sessions.moves import session_move
 from console.sessions.states import MOVES, Actor, is_allowed
+from console.sessions.transitions import session_move
+from support import factories
 from tinkerscript.wire.sessions import SessionState
 
 TERMINAL = {state for state in SessionState if state.is_terminal}
@@ -19,6 +20,12 @@ RESTARTABLE = {SessionState.PROVISIONING, SessionState.LOADING, SessionState.REA
 
 def test_no_move_leads_out_of_a_terminal_state():
     assert not [move for move in MOVES if move[0] in TERMINAL]
+
+
+def test_the_lines_in_the_docstring_are_the_table():
+    lines = [line.split(" -> ") for line in states.__doc__.splitlines() if " -> " in line]
+    drawn = {(source.strip(), target) for source, targets in lines for target in targets.split(", ")}
+    assert drawn == MOVES.keys()
 
 
 def test_every_other_state_has_a_way_to_an_end():

@@ -1,18 +1,20 @@
-"""A disk that is nearly full: the embedded store, a real one on a real small disk, refuses, and people are told why."""
+"""A disk that is nearly full: the embedded store, a real one on a real small disk, refuses, and says why."""
 
 import os
 import subprocess
 from collections.abc import Iterator
 
-import factories
 import pytest
 from botocore.exceptions import ClientError
-from small_disk import SmallDisk, small_disk
-from store_calls import fetch, opening, write
 
 from console.errors import DiskFull, StorageUnavailable
-from console.sessions import embedded_s3, leases, storage, store_room, uploads
-from console.sessions.store_room import Room, RoomWatch
+from console.object_store import client as object_store
+from console.object_store import free_space, seaweedfs
+from console.object_store.free_space import FreeSpaceMonitor, Room
+from console.sessions.runtime import leases, uploads
+from support import factories
+from support.small_disk import SmallDisk, small_disk
+from support.store_calls import fetch, opening, write
 
 GB = 10**9
 
@@ -27,7 +29,7 @@ class Store:
 
     def restart(self, settings) -> None:
         self.stop()
-        self._process = embedded_s3.start(settings.DATA, log=self._log)
+        self._process = seaweedfs.start(settings.DATA, log=self._log)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -42,8 +44,8 @@ def store(tmp_path, settings) -> Iterator[Store]:
         store = Store(disk, log.fileno())
         try:
             store.restart(settings)
-            storage.ready_wait(timeout_s=60)
-        except embedded_s3.WeedMissing as error:
+            object_store.ready_wait(timeout_s=60)
+        except seaweedfs.WeedMissing as error:
             pytest.skip(str(error))
         try:
             yield store
@@ -63,23 +65,23 @@ def disk_of(monkeypatch, settings):
     settings.S3_ENDPOINT_URL = ""
 
     def set_free(free_bytes: float) -> None:
-        monkeypatch.setattr(store_room, "room_get", lambda: Room(int(free_bytes), 250 * GB))
+        monkeypatch.setattr(free_space, "room_get", lambda: Room(int(free_bytes), 250 * GB))
 
     return set_free
 
 
-def test_a_store_that_stopped_writing_says_why_reads_on_and_loses_nothing(running, store, settings, client):
-    storage.put("kept", b"before")
+def test_a_store_that_stopped_writing_gives_the_reason_reads_on_and_loses_nothing(running, store, settings, client):
+    object_store.put("kept", b"before")
     store.disk.fill(free_share=0.008)
     store.restart(settings)
     with pytest.raises(DiskFull, match=r"nearly full: 2\.\d MB free of 268\.4 MB, .* 2\.7 MB \(1 %\)") as refused:
-        storage.ready_wait(timeout_s=60)
+        object_store.ready_wait(timeout_s=60)
     assert str(settings.DATA) in refused.value.hint
     with pytest.raises(ClientError, match="InternalError"):  # all that the store itself has to say
-        storage._client().put_object(Bucket=settings.S3_BUCKET, Key="new", Body=b"after")
+        object_store.client_get().put_object(Bucket=settings.S3_BUCKET, Key="new", Body=b"after")
     with pytest.raises(DiskFull):
-        storage.put("new", b"after")
-    assert storage.get("kept") == b"before" and storage.get("new") is None
+        object_store.put("new", b"after")
+    assert object_store.get("kept") == b"before" and object_store.get("new") is None
     with pytest.raises(DiskFull):
         uploads.upload_open(session=running, body=opening({"a": b"x"}))
     assert not running.checkpoints.exists() and not running.uploads.exists()
@@ -87,38 +89,38 @@ def test_a_store_that_stopped_writing_says_why_reads_on_and_loses_nothing(runnin
 
     store.disk.make_room()
     store.restart(settings)
-    storage.ready_wait(timeout_s=60)
+    object_store.ready_wait(timeout_s=60)
     plan = uploads.upload_open(session=running, body=opening({"a": b"x"}))
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, {"a": b"x"}))
-    assert running.checkpoints.get().state == "committed" and storage.get("kept") == b"before"
-    assert fetch(storage.read_url("kept", expires_s=60)) == b"before"
+    assert running.checkpoints.get().state == "committed" and object_store.get("kept") == b"before"
+    assert fetch(object_store.read_url("kept", expires_s=60)) == b"before"
 
 
 def test_a_disk_that_is_full_to_the_last_byte_costs_no_object(store, settings):
-    storage.put("kept", b"before")
+    object_store.put("kept", b"before")
     store.disk.fill(free_share=0.02)
     with pytest.raises(StorageUnavailable):
-        storage.put("too big", os.urandom(16 << 20))
+        object_store.put("too big", os.urandom(16 << 20))
     store.disk.make_room()
     store.restart(settings)
-    storage.ready_wait(timeout_s=60)
-    storage.put("again", b"after")
-    assert (storage.get("kept"), storage.get("again")) == (b"before", b"after")
+    object_store.ready_wait(timeout_s=60)
+    object_store.put("again", b"after")
+    assert (object_store.get("kept"), object_store.get("again")) == (b"before", b"after")
 
 
 @pytest.mark.parametrize(("free", "size", "fits"), [(2.6, 0, True), (2.4, 0, False), (4, 1.4, True), (4, 1.6, False)])
 def test_room_is_what_is_left_above_one_percent_of_the_disk(disk_of, free, size, fits):
     disk_of(free * GB)
-    assert (store_room.shortage_find(size_bytes=int(size * GB)) is None) == fits
+    assert (free_space.shortage_find(size_bytes=int(size * GB)) is None) == fits
 
 
 def test_the_words_name_what_is_free_what_is_needed_and_what_to_do(disk_of, settings):
     why = "free of 250.0 GB, and the store takes nothing while less than 2.5 GB (1 %) are free."
     disk_of(3 * GB)
-    shortage = store_room.shortage_find(size_bytes=int(1.5 * GB))
+    shortage = free_space.shortage_find(size_bytes=int(1.5 * GB))
     assert shortage.message == f"The disk of the object store has no room for 1.5 GB: 3.0 GB {why}"
     disk_of(2 * GB)
-    shortage = store_room.shortage_find(size_bytes=int(1.5 * GB))
+    shortage = free_space.shortage_find(size_bytes=int(1.5 * GB))
     assert shortage.message == f"The disk of the object store is nearly full: 2.0 GB {why}"
     assert f"Free some of the disk of {settings.DATA}" in shortage.hint and "TINKERSCRIPT_DATA" in shortage.hint
 
@@ -126,14 +128,14 @@ def test_the_words_name_what_is_free_what_is_needed_and_what_to_do(disk_of, sett
 def test_another_store_has_a_disk_of_its_own(disk_of, settings):
     disk_of(0)
     settings.S3_ENDPOINT_URL = "https://s3.example.com"
-    assert store_room.shortage_find() is None
+    assert free_space.shortage_find() is None
 
 
-def test_a_shortage_is_told_once_and_so_is_its_end(disk_of, monkeypatch):
-    monkeypatch.setattr(store_room, "WATCH_EVERY_S", 0)
-    watch, told = RoomWatch(), []
+def test_a_shortage_is_reported_once_and_so_is_its_end(disk_of, monkeypatch):
+    monkeypatch.setattr(free_space, "WATCH_EVERY_S", 0)
+    watch, reports = FreeSpaceMonitor(), []
     for free in (9, 1, 1, 1, 9, 9, 1):
         disk_of(free * GB)
-        told.append((watch.look() or "")[:40])
+        reports.append((watch.look() or "")[:40])
     short, back = "The disk of the object store is nearly f", "The disk of the object store has room ag"
-    assert told == ["", short, "", "", back, "", short]
+    assert reports == ["", short, "", "", back, "", short]

@@ -14,11 +14,11 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from small_disk import small_disk
 
 from console.scheduling import processes
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
+from support.small_disk import small_disk
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 120
@@ -99,10 +99,13 @@ def server(tmp_path):
 
 
 def runtime_plant(server: Server, tmp_path: Path) -> tuple[str, dict]:
-    """A ready session whose runtime is a sleeping process that nobody's child is, as after a crash of the server."""
+    """A ready session whose runtime is a sleeping process without a parent of ours, as after a crash of the server."""
     program = "import time; print('up', flush=True); time.sleep(300)"
     launcher = ProcessLauncher([sys.executable, "-c", program])
-    handle = launcher.plan(session_id="ses_planted", folder=tmp_path / "planted")
+    asked = server.run("shell", "-v", "0", "-c", "from console.scheduling.instance import *; print(instance_id())")
+    instance_id = asked.stdout.strip()
+    assert len(instance_id) == 8, asked.stderr
+    handle = launcher.new_handle(session_id="ses_planted", instance_id=instance_id, folder=tmp_path / "planted")
     handle = launcher.start(handle, environment={})
     code = f"""
         from console.models import Project, Session
@@ -135,6 +138,12 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     os.kill(server.child("web"), signal.SIGKILL)
     assert wait_until(lambda: not server.answers(), timeout_s=10, poll_s=0.05)
     assert wait_until(server.answers, timeout_s=60, poll_s=0.2), "a child that died was not started again"
+
+    stopped = server.child("web")
+    os.kill(stopped, signal.SIGSTOP)
+    assert wait_until(lambda: server.child("web") != stopped and server.answers(), timeout_s=90, poll_s=0.2), (
+        "a web process that was stopped was never noticed"
+    )
 
     assert server.end(signal.SIGTERM) == 0
     assert server.left() == [] and not server.answers()
@@ -171,7 +180,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_started(server):
     assert server.left() == []
 
 
-def test_a_server_whose_disk_is_nearly_full_says_so_serves_and_tells_when_there_is_room(server):
+def test_a_server_whose_disk_is_nearly_full_reports_it_serves_and_reports_when_there_is_room(server):
     with small_disk(server.data / "s3") as disk:
         disk.fill(free_share=0.008)
         server.start()

@@ -4,18 +4,22 @@ import hashlib
 import json
 import urllib.error
 
-import factories
 import pytest
 from django.utils import timezone
-from store_calls import fetch, opening, put, write
+from pydantic import ValidationError
 
 from console.errors import Conflict, InvalidRequest, NotFound, StaleLease, StorageUnavailable
 from console.live.models import EventRecord
+from console.object_store import client as object_store
+from console.object_store import free_space, seaweedfs
 from console.scheduling.processes import wait_until
-from console.sessions import checkpoints, embedded_s3, leases, storage, store_room, uploads
+from console.sessions.checkpoints import checkpoints, removal, verification
 from console.sessions.models import Session
+from console.sessions.runtime import leases, uploads
+from support import factories
+from support.store_calls import fetch, opening, put, write
 from tinkerscript.wire.checkpoints import Manifest, ManifestFile
-from tinkerscript.wire.runtime import UploadCommit, UploadedFile, UploadOpen
+from tinkerscript.wire.runtime import CheckpointUpload, UploadCommit, UploadedFile
 
 FILES = {"config.json": b'{"a": 1}', "model.safetensors": b"weights" * 1000, "tokenizer/vocab.txt": b"", "x": b"1"}
 
@@ -38,7 +42,9 @@ def test_an_ordered_checkpoint_is_written_committed_and_read_back(project, runni
     weights = next(file for file in download.files if file.path == "model.safetensors")
     assert fetch(weights.url, {"Range": "bytes=7-13"}) == b"weights"
     assert download.step == 7 and 0 < (download.expires_at - timezone.now()).total_seconds() <= 900
-    manifest = Manifest.model_validate_json(storage.get(f"sessions/{running.id}/checkpoints/{wanted.id}/manifest.json"))
+    manifest = Manifest.model_validate_json(
+        object_store.get(f"sessions/{running.id}/checkpoints/{wanted.id}/manifest.json")
+    )
     assert [file.model_dump() for file in manifest.files] == [file.model_dump() for file in opening(FILES).files]
     event = EventRecord.objects.filter(session_id=running.id, data__name="checkpoint_committed").get()
     assert (event.data["checkpoint_id"], event.data["step"]) == (wanted.id, 7)
@@ -49,7 +55,7 @@ def test_a_half_written_checkpoint_is_invisible(project, running):
     plan = uploads.upload_open(session=running, body=opening(FILES))
     commit = write(plan, {**FILES})
     for path in [*FILES, "manifest.json"]:
-        assert storage.size_bytes(f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/{path}") is None
+        assert object_store.size_bytes(f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/{path}") is None
     with pytest.raises(Conflict, match="uploading"):
         checkpoints.checkpoint_download(project=project, session_id=running.id, checkpoint_id=plan.checkpoint_id)
     assert checkpoints.checkpoint_resume_get(session_id=running.id) is None
@@ -58,9 +64,9 @@ def test_a_half_written_checkpoint_is_invisible(project, running):
 
 def test_the_manifest_is_written_last(running, monkeypatch):
     order = []
-    complete, put_object = storage.multipart_complete, storage.put
-    monkeypatch.setattr(storage, "multipart_complete", lambda key, *a: order.append(key) or complete(key, *a))
-    monkeypatch.setattr(storage, "put", lambda key, body: order.append(key) or put_object(key, body))
+    complete, put_object = object_store.multipart_complete, object_store.put
+    monkeypatch.setattr(object_store, "multipart_complete", lambda key, *a: order.append(key) or complete(key, *a))
+    monkeypatch.setattr(object_store, "put", lambda key, body: order.append(key) or put_object(key, body))
     plan = uploads.upload_open(session=running, body=opening(FILES))
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, FILES))
     assert order[-1].endswith("/manifest.json") and len(order) == len(FILES) + 1
@@ -78,7 +84,7 @@ def test_a_commit_that_broke_off_can_be_finished(running, monkeypatch):
     plan = uploads.upload_open(session=running, body=opening(FILES))
     commit = write(plan, FILES)
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "put", lambda *_: (_ for _ in ()).throw(StorageUnavailable("gone")))
+        patch.setattr(object_store, "put", lambda *_: (_ for _ in ()).throw(StorageUnavailable("gone")))
         with pytest.raises(StorageUnavailable):
             uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
     assert running.checkpoints.get().state == "uploading"
@@ -96,25 +102,25 @@ def test_a_file_of_several_parts_is_put_together_in_order(running, monkeypatch):
     with pytest.raises(InvalidRequest):
         uploads.upload_commit(session=running, upload_id=plan.upload_id, body=one_short)
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
-    assert storage.get(f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/big") == data
+    assert object_store.get(f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/big") == data
 
 
 def test_a_file_of_any_size_has_no_more_parts_than_the_store_takes(running, monkeypatch):
-    monkeypatch.setattr(store_room, "room_get", lambda: store_room.Room(1 << 50, 1 << 50))
+    monkeypatch.setattr(free_space, "room_get", lambda: free_space.Room(1 << 50, 1 << 50))
     file = ManifestFile(path="big", size_bytes=65 << 30, sha256="0" * 64)
-    plan = uploads.upload_open(session=running, body=UploadOpen(kind="model", step=7, files=[file]))
+    plan = uploads.upload_open(session=running, body=CheckpointUpload(kind="model", step=7, files=[file]))
     (planned,) = plan.files
     assert len(planned.part_urls) * planned.part_size_bytes >= file.size_bytes
     assert put(planned.part_urls[-1], b"the end")
 
 
 def test_a_file_that_the_server_writes_itself_has_no_more_either(s3, tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "MAX_PARTS", 2)
+    monkeypatch.setattr(object_store, "MAX_PARTS", 2)
     content, path = bytes(range(256)) * (17 << 12), tmp_path / "file"  # 17 MiB: three parts of boto3's own size
     path.write_bytes(content)
-    storage.upload(path, "tests/whole")
-    head = storage._client().head_object(Bucket=storage.store_get().bucket, Key="tests/whole")
-    assert head["ETag"].endswith('-2"') and storage.get("tests/whole") == content
+    object_store.upload(path, "tests/whole")
+    head = object_store.client_get().head_object(Bucket=object_store.store_get().bucket, Key="tests/whole")
+    assert head["ETag"].endswith('-2"') and object_store.get("tests/whole") == content
 
 
 def test_an_object_of_another_size_than_announced_is_refused(running):
@@ -123,6 +129,31 @@ def test_an_object_of_another_size_than_announced_is_refused(running):
     with pytest.raises(Conflict, match="3 bytes"):
         uploads.upload_commit(session=running, upload_id=plan.upload_id, body=commit)
     assert running.checkpoints.get().state == "uploading"
+
+
+def test_an_object_of_other_bytes_than_announced_is_refused(running):
+    plan = uploads.upload_open(session=running, body=opening(FILES))
+    forged = FILES | {"model.safetensors": b"forgery" * 1000}
+    with pytest.raises(Conflict, match=r"model\.safetensors .* SHA-256"):
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, forged))
+    assert running.checkpoints.get().state == "uploading"
+
+
+def test_a_large_object_of_other_bytes_is_taken_back_soon_after(project, running, monkeypatch):
+    monkeypatch.setattr(verification, "MAX_SMALL_BYTES", 100)
+    good, forged = (uploads.upload_open(session=running, body=opening(FILES, kind="state")) for _ in range(2))
+    uploads.upload_commit(session=running, upload_id=good.upload_id, body=write(good, FILES))
+    written = write(forged, FILES | {"model.safetensors": b"forgery" * 1000})
+    uploads.upload_commit(session=running, upload_id=forged.upload_id, body=written)
+    verification.checkpoints_verify()
+    kept, taken = (running.checkpoints.get(id=plan.checkpoint_id) for plan in (good, forged))
+    assert (kept.state, kept.unverified) == ("committed", False)
+    assert (taken.state, taken.unverified) == ("failed", False) and "SHA-256" in taken.failure
+    assert checkpoints.checkpoint_resume_get(session_id=running.id) == kept
+    with pytest.raises(Conflict, match="SHA-256"):
+        checkpoints.checkpoint_download(project=project, session_id=running.id, checkpoint_id=taken.id)
+    removal.removals_finish()
+    assert object_store.size_bytes(f"sessions/{running.id}/checkpoints/{taken.id}/model.safetensors") is None
 
 
 def test_a_part_that_was_never_written_is_no_checkpoint(running):
@@ -182,7 +213,7 @@ def test_a_late_part_of_a_fenced_runtime_cannot_change_a_committed_object(projec
     new = uploads.upload_open(session=successor, body=opening({"a": b"new"}, checkpoint_id=wanted.id))
     uploads.upload_commit(session=successor, upload_id=new.upload_id, body=write(new, {"a": b"new"}))
     put(old.files[0].part_urls[0], b"old")
-    assert storage.get(f"sessions/{running.id}/checkpoints/{wanted.id}/a") == b"new"
+    assert object_store.get(f"sessions/{running.id}/checkpoints/{wanted.id}/a") == b"new"
 
 
 def test_a_new_runtime_resumes_from_the_last_committed_state(running):
@@ -205,9 +236,10 @@ def test_old_automatic_states_make_room_and_ordered_ones_stay(project, running):
         uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, files))
         if step == 2:
             dropped = f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}"
+    removal.removals_finish()
     kept = running.checkpoints.order_by("step").values_list("step", flat=True)
     assert list(kept) == [1, 3, 4]
-    assert storage.get(f"{dropped}/w") is None and storage.get(f"{dropped}/manifest.json") is None
+    assert object_store.get(f"{dropped}/w") is None and object_store.get(f"{dropped}/manifest.json") is None
 
 
 def test_the_last_copy_of_the_journal_is_kept_and_handed_to_the_next_runtime(running):
@@ -221,12 +253,20 @@ def test_the_last_copy_of_the_journal_is_kept_and_handed_to_the_next_runtime(run
         keys.append(f"sessions/{running.id}/journal/{hashlib.sha256(data).hexdigest()}.sqlite3")
     stored = leases.runtime_register(session=running).journal
     assert (fetch(stored.url), stored.sha256) == (b"second", hashlib.sha256(b"second").hexdigest())
-    assert [storage.size_bytes(key) for key in keys] == [None, 6]
+    assert [object_store.size_bytes(key) for key in keys] == [None, 6]
 
 
 def test_a_journal_of_two_files_is_refused(running):
-    with pytest.raises(InvalidRequest):
-        uploads.upload_open(session=running, body=opening({"a": b"1", "b": b"2"}, kind="journal"))
+    with pytest.raises(ValidationError, match="at most 1 item"):
+        opening({"a": b"1", "b": b"2"}, kind="journal")
+
+
+def test_what_an_older_runtime_sends_of_other_kinds_is_taken_at_its_default_alone():
+    sent = {"kind": "journal", "checkpoint_id": None, "step": 0, "part": None, "episodes": 0}
+    assert opening({"journal.sqlite3": b"x"}, **sent).kind == "journal"
+    for unused in ({"step": 3}, {"checkpoint_id": "ckp_1"}, {"part": 1}, {"episodes": 2}):
+        with pytest.raises(ValidationError, match="Extra inputs"):
+            opening({"journal.sqlite3": b"x"}, **(sent | unused))
 
 
 def other_signature(url: str) -> str:
@@ -239,7 +279,7 @@ def no_signature(url: str) -> str:
 
 # Swift takes what has no signature at all for a request in another dialect than S3, and answers 400.
 @pytest.mark.parametrize(("spoil", "codes"), [(other_signature, {403}), (no_signature, {400, 403})])
-def test_the_store_answers_to_nobody_without_a_signature(running, spoil, codes):
+def test_the_store_serves_no_one_without_a_signature(running, spoil, codes):
     plan = uploads.upload_open(session=running, body=opening({"a": b"x"}))
     with pytest.raises(urllib.error.HTTPError) as refused:
         put(spoil(plan.files[0].part_urls[0]), b"x")
@@ -248,14 +288,14 @@ def test_the_store_answers_to_nobody_without_a_signature(running, spoil, codes):
     uploads.upload_commit(session=running, upload_id=plan.upload_id, body=write(plan, {"a": b"x"}))
     key = f"sessions/{running.id}/checkpoints/{plan.checkpoint_id}/a"
     with pytest.raises(urllib.error.HTTPError) as refused:
-        fetch(spoil(storage.read_url(key, expires_s=60)))
+        fetch(spoil(object_store.read_url(key, expires_s=60)))
     assert refused.value.code in codes
     refused.value.close()
 
 
 def test_a_presigned_url_expires(running):
-    storage.put("short", b"x")
-    url = storage.read_url("short", expires_s=1)
+    object_store.put("short", b"x")
+    url = object_store.read_url("short", expires_s=1)
 
     def is_refused() -> bool:
         try:
@@ -279,9 +319,9 @@ def test_a_store_that_does_not_answer_is_named_and_nothing_is_written(project, s
 
 
 def test_credentials_are_private_and_survive_a_restart(tmp_path):
-    first = embedded_s3.credentials_get(tmp_path)
-    assert embedded_s3.credentials_get(tmp_path) == first
+    first = seaweedfs.credentials_get(tmp_path)
+    assert seaweedfs.credentials_get(tmp_path) == first
     assert (tmp_path / "s3" / "credentials.json").stat().st_mode & 0o777 == 0o600
-    ports = embedded_s3.ports_get(tmp_path)
-    assert embedded_s3.ports_get(tmp_path) == ports and len(set(ports.values())) == len(ports) == 5
+    ports = seaweedfs.ports_get(tmp_path)
+    assert seaweedfs.ports_get(tmp_path) == ports and len(set(ports.values())) == len(ports) == 5
     assert json.loads((tmp_path / "s3" / "ports.json").read_text()) == ports

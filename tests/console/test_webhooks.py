@@ -1,31 +1,42 @@
-"""Webhooks: signed, tried again, told of what commits, and never a way into the server's own network."""
+"""Webhooks: signed, tried again, sent for what commits, and never a way into the server's own network."""
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import factories
 import pytest
 from aiohttp.abc import AbstractResolver
 from django.db import transaction
 from django.test import Client
 from django.utils import timezone
 
+from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.models import Checkpoint, Session
-from console.sessions.moves import session_move
+from console.sessions.runtime import leases
 from console.sessions.services import session_stop
 from console.sessions.states import Actor
+from console.sessions.transitions import session_move
 from console.webhooks import sending
 from console.webhooks.addresses import PublicResolver, is_public
 from console.webhooks.models import Delivery, Webhook
 from console.webhooks.sending import deliveries_send
+from support import factories
 from tinkerscript import webhooks as received
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.runtime import Report, ReportEntry
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
 JSON = "application/json"
+STEP = {
+    "step": 1, "reward_mean": 0.1, "reward_std": 0.1, "loss": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5,
+    "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0, "episodes": 8, "groups": 1, "groups_skipped": 0,
+    "tokens_trained": 10, "tokens_computed": 20, "staleness_max": 0, "completion_length_mean": 4.0, "rollout_s": 1.0,
+    "train_s": 1.0, "handover_s": 0.1,
+}  # fmt: skip
 
 
 class Receiver:
@@ -135,7 +146,7 @@ def test_the_secret_is_shown_once_and_kept_nowhere(owner) -> None:
     assert webhook["secret"] not in str(list(Webhook.objects.values()))
 
 
-def test_what_is_rolled_back_is_not_told(project, owner) -> None:
+def test_what_is_rolled_back_is_not_sent(project, owner) -> None:
     subscribe(owner, "https://example.com/hook")
     session = factories.session_make(project)
     with pytest.raises(ZeroDivisionError), transaction.atomic():
@@ -160,7 +171,7 @@ def test_only_what_was_subscribed_to_is_sent_and_only_of_the_own_project(project
     assert len(deliveries(owner, webhook)) == 1
 
 
-def test_a_deleted_webhook_is_told_nothing_more(project, owner, receiver) -> None:
+def test_a_deleted_webhook_gets_no_more_events(project, owner, receiver) -> None:
     webhook = subscribe(owner, receiver.url)
     session_stop(project=project, session_id=factories.session_make(project).id)
     assert owner.delete(f"/v1/webhooks/{webhook['id']}").status_code == 204
@@ -184,7 +195,7 @@ def test_a_failed_delivery_is_tried_again_later_each_time_and_then_given_up(proj
         due_now()
     assert waits == [*sending.BACK_OFF_S, None]
     (delivery,) = deliveries(owner, webhook)
-    assert (delivery["state"], delivery["attempts"], delivery["error"]) == ("failed", 9, "answered 500")
+    assert (delivery["state"], delivery["attempts"], delivery["error"]) == ("failed", 9, "status 500")
     assert len({body for _, body in receiver.requests}) == 1  # the same event, by its id
 
 
@@ -202,7 +213,9 @@ def test_a_receiver_that_comes_back_gets_it(project, owner, receiver) -> None:
 def test_a_sender_that_died_leaves_its_delivery_to_the_next(project, owner, receiver) -> None:
     subscribe(owner, receiver.url)
     session_stop(project=project, session_id=factories.session_make(project).id)
-    sending._claim(timezone.now())  # and then nothing
+    killed = sending.Sender(None)
+    assert killed.claim() == 1  # and then nothing
+    killed.close()
     assert deliveries_send() == 0
     assert sending.CLAIM.total_seconds() > sending.TIMEOUT_S
     Delivery.objects.update(next_at=timezone.now() - timedelta(seconds=1))
@@ -210,15 +223,40 @@ def test_a_sender_that_died_leaves_its_delivery_to_the_next(project, owner, rece
     assert len(receiver.requests) == 1
 
 
-def test_an_address_where_nobody_listens_costs_only_that_delivery(project, owner, receiver) -> None:
+def test_an_address_where_no_one_listens_costs_only_that_delivery(project, owner, receiver) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        nobody = subscribe(owner, f"http://127.0.0.1:{closed.getsockname()[1]}")
+        unreachable = subscribe(owner, f"http://127.0.0.1:{closed.getsockname()[1]}")
         subscribe(owner, receiver.url)
         session_stop(project=project, session_id=factories.session_make(project).id)
         assert deliveries_send() == 2
     assert len(receiver.requests) == 1
-    assert deliveries(owner, nobody)[0]["error"].startswith("no connection")
+    assert deliveries(owner, unreachable)[0]["error"].startswith("no connection")
+
+
+def test_receivers_that_never_respond_delay_their_own_project_alone(project, owner, bob, receiver, monkeypatch) -> None:
+    """Twenty tarpits of one project, and then an event of another's."""
+    monkeypatch.setattr(sending, "TIMEOUT_S", 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as tarpit:  # takes connections and says nothing
+        for number in range(20):
+            subscribe(owner, f"http://127.0.0.1:{tarpit.getsockname()[1]}/{number}")
+        session_stop(project=project, session_id=factories.session_make(project).id)
+        stranger = Client()
+        stranger.force_login(bob)
+        subscribe(stranger, receiver.url)
+        others = bob.memberships.get().project
+        session_stop(project=others, session_id=factories.session_make(others).id)
+        began = time.monotonic()
+        waited_s: list[float] = []
+
+        def stopped() -> bool:
+            if receiver.requests and not waited_s:
+                waited_s.append(time.monotonic() - began)
+            return bool(waited_s) or time.monotonic() - began > 20
+
+        assert deliveries_send(stopped=stopped) == 3, "two of the tarpits', and the stranger's"
+    assert waited_s and waited_s[0] < 4
+    assert Delivery.objects.filter(state="pending", attempts=0).count() == 18
 
 
 # -- Not into our own network -----------------------------------------------------------------------------------------
@@ -281,7 +319,7 @@ def test_a_redirect_is_not_followed(project, owner, receiver) -> None:
     receiver.answers = [307]
     deliveries_send()
     assert len(receiver.requests) == 1
-    assert deliveries(owner, webhook)[0]["error"] == "answered 307"
+    assert deliveries(owner, webhook)[0]["error"] == "status 307"
 
 
 def test_a_webhook_of_a_time_when_private_ones_were_allowed_is_not_called(project, owner, receiver, settings) -> None:
@@ -299,3 +337,55 @@ def test_owners_manage_webhooks_and_members_viewers_outsiders_do_not(project, al
         client = Client(headers={"X-Project-Id": project.id})
         client.force_login(user)
         assert client.get("/v1/webhooks").status_code == expected
+
+
+# -- What there is to be told ------------------------------------------------------------------------------------------
+
+
+def told(topic: WebhookTopic) -> list[dict]:
+    rows = Delivery.objects.filter(topic=topic).order_by("created_at")
+    return [received.WebhookEvent.model_validate_json(row.body).data for row in rows]
+
+
+@pytest.fixture
+def subscribed(owner) -> None:
+    subscribe(owner, "https://example.com/hook")
+
+
+def test_a_session_that_fails_says_its_cause(project, subscribed) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    failure = {"code": "out_of_memory", "cause": "the trainer was killed", "hint": ""}
+    session_move(
+        session_id=session.id,
+        source=SessionState.READY,
+        target=SessionState.FAILED,
+        actor=Actor.RECONCILER,
+        reason="x",
+        failure=failure,
+    )
+    expected = {"session_id": session.id, "code": "out_of_memory", "cause": "the trainer was killed"}
+    assert told(WebhookTopic.SESSION_FAILED) == [expected]
+
+
+def test_a_budget_that_is_nearly_used_is_told_once(project, subscribed) -> None:
+    session = factories.session_make(project, state=SessionState.READY, budget={"steps": 10}, policy_version_high=8)
+    sessions_over_budget_stop()
+    assert told(WebhookTopic.BUDGET_NEAR) == []
+    Session.objects.filter(id=session.id).update(policy_version_high=9)
+    for _ in range(2):
+        sessions_over_budget_stop()
+    (data,) = told(WebhookTopic.BUDGET_NEAR)
+    assert data == {"session_id": session.id, "limit": "steps", "allowed": 10, "used": 9}
+
+
+def test_drift_is_told_where_it_begins(project, subscribed) -> None:
+    _session, token = factories.runtime_make(project)
+
+    def report(step: int, kl: float) -> None:
+        data = STEP | {"step": step, "kl_engine": kl}
+        entry = ReportEntry(key=f"step-{step}", kind=EventKind.METRIC, data=data)
+        leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=[entry]))
+
+    for step, kl in ((1, 0.01), (2, 0.2), (2, 0.2), (3, 0.3), (4, 0.05), (5, 0.15)):
+        report(step, kl)
+    assert [(data["step"], data["kl_engine"]) for data in told(WebhookTopic.TRAINING_DRIFT)] == [(2, 0.2), (5, 0.15)]

@@ -10,12 +10,12 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 import yaml
-from launching.fake_kubernetes import VERSION, FakeKubernetes
-from launching.places import WAIT, kubernetes_launcher
 
 from console.scheduling.launchers import docker as docker_launcher
 from console.scheduling.launchers import kubernetes_manifests, options
 from console.scheduling.processes import wait_until
+from launching.backends import WAIT, kubernetes_launcher
+from launching.fake_kubernetes import VERSION, FakeKubernetes
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
@@ -60,12 +60,12 @@ def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path:
     cluster.answer = listening
     try:
         launcher = kubernetes_launcher(cluster.url)
-        plan = launcher.plan(session_id="ses_0123456789abcdef", folder=tmp_path)
+        fresh = launcher.new_handle(session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=tmp_path)
         for _ in range(2):
-            launcher.start(plan, environment={"PROGRAM": f"trap '' TERM; echo up; {WAIT}"})
-        assert wait_until(lambda: launcher.logs(plan, lines=1) == ["up"], timeout_s=20)
-        launcher.inspect(plan)
-        launcher.stop(plan, grace_s=0)
+            launcher.start(fresh, environment={"PROGRAM": f"trap '' TERM; echo up; {WAIT}"})
+        assert wait_until(lambda: launcher.logs(fresh, lines=1) == ["up"], timeout_s=20)
+        launcher.inspect(fresh)
+        launcher.stop(fresh, grace_s=0)
     finally:
         cluster.close()
     rules = manifest_of("Role", "reconcile")["rules"]
@@ -153,15 +153,15 @@ def compose() -> dict:
 
 def test_everything_that_compose_asks_for_is_in_the_example() -> None:
     asked = set(re.findall(r"\$\{(\w+)(?::\?[^}]*)?\}", (DOCKER / "compose.yaml").read_text()))
-    given = {line.partition("=")[0] for line in (DOCKER / "example.env").read_text().splitlines() if "=" in line}
-    assert asked == given
+    given = {line.partition("=")[0] for line in (DOCKER / "example.env").read_text().splitlines() if "=" in line[1:]}
+    assert asked == {name for name in given if not name.startswith("#")}
 
 
-def test_the_docker_socket_is_the_reconcilers_alone_and_the_databases_are_published_to_nobody() -> None:
+def test_the_docker_socket_is_the_reconcilers_alone_and_the_databases_are_published_to_no_one() -> None:
     services = compose()["services"]
     holders = [name for name, service in services.items() if "docker.sock" in json.dumps(service)]
     assert holders == ["reconcile"]
-    assert {name for name, service in services.items() if service.get("ports")} == {"web", "store"}
+    assert {name for name, service in services.items() if service.get("ports")} == {"web", "store", "caddy"}
     on_runtimes = {name for name, service in services.items() if "runtimes" in service.get("networks", [])}
     assert on_runtimes == {"web"}
 
@@ -169,8 +169,8 @@ def test_the_docker_socket_is_the_reconcilers_alone_and_the_databases_are_publis
 def test_the_settings_of_compose_are_ones_that_start(monkeypatch) -> None:
     settings = compose()["x-server"]["environment"]
     for name, value in settings.items():
-        filled = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
-        monkeypatch.setenv(name, re.sub(r"\$\{\w+(:\?[^}]*)?\}", "7", filled))
+        given = re.sub(r"\$\{\w+(:\?[^}]*)?\}", "7", str(value))  # first: some stand in defaults of others
+        monkeypatch.setenv(name, re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", given))
     read = options.launcher_options_read(
         server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"], s3_endpoint_url="http://store.example.com:8333"
     )

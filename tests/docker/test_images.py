@@ -11,9 +11,9 @@ import docker
 import pytest
 from docker.errors import DockerException, ImageNotFound
 from docker.models.containers import Container
-from launching.daemons import STOP_S
 
 from console.scheduling.processes import wait_until
+from launching.daemons import STOP_S
 
 START_S = 60
 LOCKED_DOWN = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "network_mode": "none"}
@@ -34,7 +34,7 @@ except botocore.exceptions.ClientError as error:
 """
 VERIFY = """
 from gpu_runtime.errors import PlacementImpossible
-from gpu_runtime.place import devices_verify
+from gpu_runtime.placement import devices_verify
 for gpus in (0, 1):
     try:
         devices_verify(gpus)
@@ -121,7 +121,7 @@ def test_the_store_serves_its_one_identity_as_root_without_a_right(started) -> N
 
 
 @pytest.mark.parametrize("image", ["tinkerscript-runtime:cpu", "tinkerscript-runtime:cuda"])
-def test_a_runtime_that_no_launcher_started_says_so_in_a_line(started, image: str) -> None:
+def test_a_runtime_that_no_launcher_started_reports_it_in_a_line(started, image: str) -> None:
     container = started(image)
     assert said(container) == [
         "error: TINKERSCRIPT_SERVER_URL is not set; a runtime is started by a launcher, which sets it"
@@ -134,7 +134,7 @@ def test_the_runtime_for_cpus_asks_for_no_gpu_and_misses_one_that_was_asked_for(
     assert lines == ["fine", "1 GPUs were asked for and 0 are visible inside the runtime"]
 
 
-def test_the_runtime_for_gpus_says_that_none_is_there(started) -> None:
+def test_the_runtime_for_gpus_reports_that_none_is_there(started) -> None:
     lines = said(started("tinkerscript-runtime:cuda", ["-c", VERIFY], entrypoint=["python3"]))
     assert lines[0].startswith("no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs")
     assert lines[1:] == ["1 GPUs were asked for and 0 are visible inside the runtime"]

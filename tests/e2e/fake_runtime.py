@@ -1,4 +1,4 @@
-"""A runtime without a model: it holds a real lease, beats, writes a real checkpoint, and reports a step when told to.
+"""A runtime without a model: it holds a real lease, beats, writes a real checkpoint, and reports a step when asked to.
 
 Started by the process launcher in a session's folder. A file ``step-N`` there makes it report step N.
 """
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def post(server: httpx.Client, path: str, body: dict) -> httpx.Response:
-    """Raises HTTPStatusError when refused; asks again for as long as nobody answers."""
+    """Raises HTTPStatusError when refused; asks again for as long as nothing responds."""
     give_up_at = time.monotonic() + AWAY_S
     while True:
         try:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tiny_tokenizers import build_tokenizer
 
+from support.tiny_tokenizers import build_tokenizer
 from tinkerscript import TinkerScript
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +35,7 @@ class LoopServer:
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
-        self._environment = {name: value for name, value in os.environ.items() if not name.startswith(private)} | {
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(private)} | {
             "TINKERSCRIPT_DATA": str(self.data),
             "TINKERSCRIPT_PORT": str(port),
             "DJANGO_SETTINGS_MODULE": "console.settings",
@@ -54,14 +54,16 @@ class LoopServer:
             wait_for_line(self._leader, "leading")
         self._up = self._spawn("up", "manage.py", "up")
         if not self.api_key:
-            self.api_key = self._make_key("alice@example.com")
+            self.api_key = self.make_key("alice@example.com")
         wait_for_line(self._up, "ready")
 
     def kill(self) -> None:
         """SIGKILL ``up``; the kernel ends its children with it."""
         self._up.kill()
         self._collect()
-        until(lambda: self._left("console.serve") == [] and self._left("weed") == [], "the children of up ended")
+        until(
+            lambda: self._left("console.server.uvicorn") == [] and self._left("weed") == [], "the children of up ended"
+        )
 
     def terminate(self) -> None:
         """SIGTERM ``up``; it ends the runtimes too. Our reconciler pauses, as the server's own would end with it."""
@@ -99,9 +101,9 @@ class LoopServer:
         """The folder of a session's runtime."""
         return self.data / "runtimes" / session_id
 
-    def runtime_kill(self, session_id: str) -> None:
-        """SIGKILL a session's runtime."""
-        self._kill(int((self.volume(session_id) / "pid").read_text()))
+    def runtime_kill(self, session_id: str) -> bool:
+        """SIGKILL a session's runtime; False if it had ended already."""
+        return self._kill(int((self.volume(session_id) / "pid").read_text()))
 
     @contextmanager
     def without_store(self) -> Iterator[None]:
@@ -130,15 +132,19 @@ class LoopServer:
         answer = httpx.get(f"{self.url}{path}", headers={"Authorization": f"Bearer {self.api_key}"}, timeout=30)
         return answer.raise_for_status().json()
 
-    def _kill(self, pid: int) -> None:
-        """A pid may have been given to somebody else since: only what names our folder is ours."""
-        if str(self.data).encode() in Path(f"/proc/{pid}/environ").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+    def _kill(self, pid: int) -> bool:
+        """A pid may be another process's since: only what names our folder is ours. It may also have ended just now."""
+        with suppress(ProcessLookupError, FileNotFoundError):
+            if str(self.data).encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+                return True
+        return False
 
-    def _make_key(self, email: str) -> str:
+    def make_key(self, email: str) -> str:
+        """A new API key of a new user."""
         made = subprocess.run(
             [sys.executable, "manage.py", "create_api_key", email, "--scopes", SCOPES],
-            cwd=ROOT, env=self._environment, capture_output=True, text=True, timeout=START_S,
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=START_S,
         )  # fmt: skip
         assert made.returncode == 0, made.stderr
         return made.stdout.strip()
@@ -146,7 +152,7 @@ class LoopServer:
     def _spawn(self, name: str, *arguments: str) -> subprocess.Popen[str]:
         with (self._logs / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, *arguments], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE, stderr=log,
+                [sys.executable, *arguments], cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=log,
                 text=True,
             )  # fmt: skip
 

@@ -19,6 +19,7 @@ import argparse
 import asyncio
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -62,7 +63,7 @@ class HashingEngine:
         self.version, self._served = 0, served
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        from published_weights import published_weights
+        from support.published_weights import published_weights
 
         digest = hashlib.sha256()
         for name, tensor in sorted(published_weights(folder).items()):
@@ -74,8 +75,8 @@ class HashingEngine:
 
 def volume_fill(volume: Path) -> None:
     """The journal of a session whose episodes are all played: STEPS batches of them, and one group too many."""
-    from gpu_runtime.journal import Journal
-    from gpu_runtime.journal_records import CallRecord, Completion
+    from gpu_runtime.journal.journal import Journal
+    from gpu_runtime.journal.records import CallRecord, Completion
     from tinkerscript.wire.episodes import WorkflowOutput
 
     rng = random.Random(0)
@@ -86,20 +87,19 @@ def volume_fill(volume: Path) -> None:
             name = f"epi_{group:02d}_{member}"
             ids = tuple(rng.randrange(3, 98) for _ in range(rng.randrange(2, 9)))
             answer = Completion(0, ids, (-4.5,) * len(ids), (0,) * len(ids), name, "stop", {"role": "assistant"})
-            journal.begin(name, task=f"task {group}", eval=False, deadline_at=4e9)
-            journal.record_call(CallRecord(f"call_{name}", name, prompt, (answer,), begun_at=1.0, ended_at=2.0))
+            journal.episodes.begin(name, task=f"task {group}", eval=False, deadline_at=4e9)
+            journal.calls.record(CallRecord(f"call_{name}", name, prompt, (answer,), begun_at=1.0, ended_at=2.0))
             output = WorkflowOutput(reward=rng.random())
-            journal.end(name, output, {"timelines": 1, "calls": 1, "agents": []})
+            journal.episodes.end(name, output, {"timelines": 1, "calls": 1, "agents": []})
     journal.close()
 
 
 def serve_plane(pipe: Connection) -> None:
-    """The control plane and the object store, until told to stop; answers what a session left there."""
-    from fake_control_plane import FakeControlPlane
-    from runtime_harness import plane_assign
+    """The control plane and the object store, until asked to stop; then sends what a session left there."""
+    from support.fake_control_plane import FakeControlPlane
+    from support.runtime_harness import plane_assign
 
-    with FakeControlPlane(part_size_bytes=1 << 22) as plane:
-        plane._server.handle_error = lambda *_: None  # a client that was killed in the middle of a request is no news
+    with FakeControlPlane(part_size_bytes=1 << 22, clients_die=True) as plane:
         plane_assign(plane, **CONFIG)
         pipe.send(plane.url)
         pipe.recv()
@@ -121,9 +121,10 @@ def life(url: str, volume: Path, model: Path, pipe: Connection) -> None:
     log = os.open(volume / "life.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    from gpu_runtime.training import ranks
+    from gpu_runtime.training import logprob_mismatch, ranks
     from tinkerscript.wire.config import SessionConfig
 
+    logprob_mismatch.BOUNDS["float32"] = math.inf  # the log-probabilities of these episodes are made up
     ranks.multiprocessing = SimpleNamespace(get_context=lambda _: FORK)
     trainer = ranks.TrainerRanks(str(model), SessionConfig(**CONFIG), "cpu")  # forked while there is no thread
     asyncio.run(live(url, volume, trainer, pipe))
@@ -131,12 +132,12 @@ def life(url: str, volume: Path, model: Path, pipe: Connection) -> None:
 
 async def live(url: str, volume: Path, trainer: Any, pipe: Connection) -> None:
     """Restore and train until ``max_steps``, as the runtime's loop does."""
-    from runtime_harness import learner_open
+    from support.runtime_harness import learner_open
 
     engine = HashingEngine(volume / "served")
     try:
         async with learner_open(SimpleNamespace(url=url), volume, engine=engine, trainer=trainer) as it:
-            pipe.send([process.pid for process in trainer._processes])
+            pipe.send([process.pid for process in trainer.processes])
             await it.learner.restore()
             pipe.send("restored")
             while (batch := await it.batches.next_batch()) is not None:
@@ -253,30 +254,30 @@ class Session:
 
     def ledger(self) -> tuple[dict[str, int | None], dict[str, Any]]:
         """Which step trained which episode, and the accounting."""
-        from gpu_runtime.journal import Journal
+        from gpu_runtime.journal.journal import Journal
 
         journal = Journal(self.folder / "journal.sqlite3")
         try:
-            accounting = journal.accounting()
+            accounting = journal.episodes.accounting()
             if not accounting.balances:
                 raise Failed(f"the books do not balance: {accounting}")
-            return {e.id: e.trained_step for e in journal.episodes(limit=10_000)}, accounting.model_dump()
+            return {e.id: e.trained_step for e in journal.episodes.page(limit=10_000)}, accounting.model_dump()
         finally:
             journal.close()
 
 
 def check(session: Session, reference: Session) -> None:
-    """Raises Failed for whatever differs from the session that nobody killed."""
+    """Raises Failed for whatever differs from the session that was not killed."""
     expected, served = reference.served(), session.served()
     wrong = [version for version, digests in served.items() if digests != expected[version]]
     if wrong or STEPS not in served:
         raise Failed(f"versions {wrong} were served with other weights; served were {sorted(served)}")
     if session.ledger() != reference.ledger():
         raise Failed(f"the journal says {session.ledger()}, without kills it says {reference.ledger()}")
-    told = session.report
-    if told["metrics"] != list(range(1, STEPS + 1)) or told["torn"] or max(told["states"]) != STEPS:
-        raise Failed(f"the control plane holds {told}")
-    if "step_refused" in told["events"]:
+    report = session.report
+    if report["metrics"] != list(range(1, STEPS + 1)) or report["torn"] or max(report["states"]) != STEPS:
+        raise Failed(f"the control plane holds {report}")
+    if "step_refused" in report["events"]:
         raise Failed("a step was refused")
 
 
@@ -286,9 +287,8 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=25, help="kills to make")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**31), help="draws the moments")
     wanted = parser.parse_args()
-    from tiny_model import tiny_model_make
-
     import gpu_runtime.training.trainer  # noqa: F401 - torch, transformers and DeepSpeed, once for all lives
+    from support.tiny_model import tiny_model_make
 
     print(f"--points {wanted.points} --seed {wanted.seed}", flush=True)
     folder, began = Path(tempfile.mkdtemp(prefix="random-kills-")), time.monotonic()

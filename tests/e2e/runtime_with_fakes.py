@@ -1,4 +1,4 @@
-"""The runtime as it is, but for its engine and trainer: those are the fakes of ``tests/fakes.py``.
+"""The runtime as it is, but for its engine and trainer: those are the fakes of ``tests/support/fakes.py``.
 
 Started by the process launcher. Files in the session's folder steer it: while ``hold-POINT`` exists, it waits where a
 fake reaches POINT (such as optim_step-2), having made ``at-POINT``; ``block-POINT`` blocks its main loop there;
@@ -16,41 +16,57 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-sys.modules["torch"] = None  # the fakes need none, and importing it takes most of a runtime's start
+sys.modules["torch"] = None  # the fakes need none: a runtime that loads it here by mistake fails at once
 
-from fakes import FakeEngine, FakeTrainer  # noqa: E402
-from transformers import AutoTokenizer  # noqa: E402
-
-from gpu_runtime import agent, run, watchdog  # noqa: E402
+from gpu_runtime import run, run_tinker  # noqa: E402
 from gpu_runtime.__main__ import main  # noqa: E402
-from gpu_runtime.deadlines import DEADLINES_S, Phase  # noqa: E402
+from gpu_runtime.control_plane import agent, watchdog  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
-from gpu_runtime.weights import store  # noqa: E402
+from gpu_runtime.health.deadlines import DEADLINES_S, Phase  # noqa: E402
+from gpu_runtime.object_store.uploads import ObjectStore  # noqa: E402
+from support.fakes import FakeEngine, FakeTrainer  # noqa: E402
+from support.light_tokenizer import LightTokenizer  # noqa: E402
+from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine  # noqa: E402
 from tinkerscript.wire.runtime import Assignment  # noqa: E402
 
 HERE = Path.cwd()
+STORES: list["WatchedStore"] = []
 agent.FAREWELL_S = 1.0  # a server that stops under a loop is not waited for
 watchdog.EXIT_S = 2.0
+
+
+class WatchedStore(ObjectStore):
+    """One whose patience can be changed from outside while it is used."""
+
+    def __init__(self, agent: agent.Agent) -> None:
+        super().__init__(agent)
+        STORES.append(self)
 
 
 @asynccontextmanager
 async def fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
     """In place of vLLM and DeepSpeed."""
     model = Path(assignment.base_model_path)
-    engine = FakeEngine(AutoTokenizer.from_pretrained(model), context_length=assignment.config.max_context_length)
+    engine = FakeEngine(LightTokenizer(model), context_length=assignment.config.max_context_length)
     trainer = FakeTrainer(reach=reach, model_folder=model)
     engine.reach = reach
     yield engine, trainer
 
 
+@asynccontextmanager
+async def tinker_fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
+    """The same for a session that a Tinker client drives."""
+    yield FakeSamplerEngine(context_length=assignment.config.max_context_length), FakeModelTrainer(reach=reach)
+
+
 async def reach(point: str) -> None:
     name = point.replace(" ", "-")
     if (patience := HERE / "patience").exists():
-        for transfer in (store.checkpoint_upload, store.journal_replicate, store.archive_upload):
-            transfer.__kwdefaults__["patience_s"] = float(patience.read_text())
+        for store in STORES:
+            store.patience_s = float(patience.read_text())
     if (refuse := HERE / f"refuse-{name}").exists():
         refuse.unlink()
-        raise StepRefused(f"{point} was told to be refused")
+        raise StepRefused(f"{point} is to be refused, says the test")
     if (deadlines := HERE / "deadlines").exists():
         DEADLINES_S.update({Phase(phase): seconds for phase, seconds in json.loads(deadlines.read_text()).items()})
     block = HERE / f"block-{name}"
@@ -66,5 +82,6 @@ async def reach(point: str) -> None:
 
 if __name__ == "__main__":
     (HERE / "pid").write_text(str(os.getpid()))
-    run.open_engine_and_trainer = fakes_open
+    run_tinker.open_sampler_and_trainer, run_tinker.ObjectStore = tinker_fakes_open, WatchedStore
+    run.open_engine_and_trainer, run.tokenizer_load, run.ObjectStore = fakes_open, LightTokenizer, WatchedStore
     sys.exit(main())

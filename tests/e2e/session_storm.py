@@ -24,7 +24,7 @@ import time
 import traceback
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -40,8 +40,8 @@ from e2e.storm_checks import DIED, Books, Move, names_problems, problems  # noqa
 from e2e.storm_server import StormServer  # noqa: E402
 
 from tinkerscript import TinkerScript, TinkerScriptError  # noqa: E402
-from tinkerscript.client import connect  # noqa: E402
-from tinkerscript.session import Session, session_list  # noqa: E402
+from tinkerscript.sessions.session import Session, session_list  # noqa: E402
+from tinkerscript.sessions.starting import connect  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 from tinkerscript.wire.events import EventKind  # noqa: E402
 from tinkerscript.wire.sessions import SessionCreate, SessionState, SessionView  # noqa: E402
@@ -162,7 +162,7 @@ class Storm:
     def _guarded(self, who: str, act, *arguments: object) -> None:
         try:
             act(*arguments)
-        except Exception:  # noqa: BLE001 - the top of a thread: one laptop's failure is told with the others'
+        except Exception:  # noqa: BLE001 - the top of a thread: one laptop's failure is reported with the others'
             self.wrong.append(f"{who}: {traceback.format_exc(limit=-6)}")
 
     def _connect(self):
@@ -224,10 +224,11 @@ class Storm:
 
     def _nap(self, remote: TinkerScript) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while remote.status().state != SessionState.SUSPENDED and time.monotonic() < deadline:
-            with suppress(TinkerScriptError):  # 409 for as long as it is not ready
-                remote._transport.request("POST", f"/v1/sessions/{remote.id}/suspend", response=SessionView)
-            remote.pause(0.5)
+        with closing(self._connect()) as transport:
+            while remote.status().state != SessionState.SUSPENDED and time.monotonic() < deadline:
+                with suppress(TinkerScriptError):  # 409 for as long as it is not ready
+                    transport.request("POST", f"/v1/sessions/{remote.id}/suspend", response=SessionView)
+                remote.pause(0.5)
 
     def _export(self, remote: TinkerScript, story: Story) -> None:
         target = self.folder / "tuned" / story.name
@@ -325,7 +326,7 @@ def _gaps_s(books: Books) -> list[float]:
 
 
 def explain(storm: Storm, read: list[Books]) -> str:
-    """For whoever must understand what went wrong: the sentences, and the whole story of the sessions in them."""
+    """To find out what went wrong: the sentences, and the whole story of the sessions in them."""
     said = ["", *storm.wrong]
     for books in [books for books in read if any(wrong.startswith(books.name) for wrong in storm.wrong)][:5]:
         session_id = storm.ids.get(books.name, "")

@@ -47,7 +47,7 @@ def names_problems(asked: Iterable[str], listed: Sequence[str]) -> list[str]:
     asked = set(asked)
     twice = sorted({name for name in listed if listed.count(name) > 1})
     lost, strange = sorted(asked - set(listed)), sorted(set(listed) - asked)
-    said = {"lost": lost, "made twice": twice, "asked for by nobody": strange}
+    said = {"lost": lost, "made twice": twice, "asked for by no one": strange}
     return [f"sessions {what}: {', '.join(names)}" for what, names in said.items() if names]
 
 
@@ -68,7 +68,7 @@ def _end_problems(books: Books) -> list[str]:
     found += [f"no reason is given for {m.target}" for m in books.moves if m.target in ENDED and not m.reason]
     started = any(move.target == "provisioning" for move in books.moves)
     if books.state == "cancelled" and (started or books.story != "cancel"):
-        found.append("it was cancelled, though it had started or nobody asked for it")
+        found.append("it was cancelled, though it had started or no one asked for it")
     return found
 
 

@@ -8,10 +8,7 @@ ends, and no moment between two looks is missed.
 import fcntl
 import os
 import runpy
-import sys
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 
 
 def life_note() -> object:
@@ -26,18 +23,6 @@ def life_note() -> object:
     return alone
 
 
-def tokenizers_alone() -> None:
-    """Transformers without its list of models: to make it takes half of what is left of a runtime's start."""
-    found = find_spec("transformers")
-    package = sys.modules["transformers"] = ModuleType("transformers")
-    package.__spec__, package.__path__, package.__version__ = found, list(found.submodule_search_locations), ""
-    from transformers.tokenization_utils_tokenizers import TokenizersBackend
-
-    package.AutoTokenizer = package.PreTrainedTokenizerFast = TokenizersBackend
-
-
 if __name__ == "__main__":
     alone = life_note()
-    sys.modules["torch"] = None
-    tokenizers_alone()
     runpy.run_path(str(Path(__file__).with_name("runtime_with_fakes.py")), run_name="__main__")

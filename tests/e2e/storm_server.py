@@ -23,14 +23,14 @@ class StormServer(LoopServer):
 
     def __init__(self, folder: Path, *, at_once: int) -> None:
         super().__init__(folder)
-        self._environment["TINKERSCRIPT_MAX_RUNTIMES"] = str(at_once)
+        self.environment["TINKERSCRIPT_MAX_RUNTIMES"] = str(at_once)
 
     def start(self) -> None:
         """Return when it serves. Its own reconciler launches our runtimes."""
         self._up = self._spawn("up", str(Path(__file__).with_name("up_with_fakes.py")), "up")
         wait_for_line(self._up, "ready")
         if not self.api_key:
-            self.api_key = self._make_key("alice@example.com")
+            self.api_key = self.make_key("alice@example.com")
 
     def kill_one(self, whom: str, choose: Callable[[list[str]], str | None]) -> str | None:
         """SIGKILL of "runtime", "web", "reconcile", "store" or "up"; ``up`` is started again, the others by it.

@@ -7,14 +7,14 @@ from pathlib import Path
 import httpx
 import pyarrow.parquet as parquet
 import pytest
-from archive_checks import check_row
 from e2e.loop_server import LoopServer, until
 from e2e.playing import execute_agent, play
 
-from gpu_runtime.journal import Journal
+from gpu_runtime.journal.journal import Journal
+from support.archive_checks import check_row
 from tinkerscript import Session, TinkerScript
+from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import Conflict
-from tinkerscript.transport import Transport
 
 PAIRS = {"grpo_n": 2, "tasks_per_batch": 2, "checkpoint_every_steps": 1}
 
@@ -77,11 +77,11 @@ async def test_every_ended_episode_is_downloaded_once_though_the_runtime_was_kil
     journal = Journal(loop_server.volume(remote.id) / "journal.sqlite3")
     try:
         for episode_id, row in rows.items():
-            check_row(row, journal.episode(episode_id), journal.calls(episode_id))
+            check_row(row, journal.episodes.get(episode_id), journal.calls.of_episode(episode_id))
     finally:
         journal.close()
 
-    outsider = loop_server._make_key("mallory@example.com")
+    outsider = loop_server.make_key("mallory@example.com")
     url = f"{loop_server.url}/v1/sessions/{remote.id}/episodes/export"
     answer = await asyncio.to_thread(httpx.get, url, headers={"Authorization": f"Bearer {outsider}"})
     assert answer.status_code == 404

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from e2e.loop_server import LoopServer, until
 from e2e.playing import ledger, play
-from fakes import FakeTrainer
 
 from gpu_runtime.interfaces import Sample
+from support.fakes import FakeTrainer
 from tinkerscript.errors import NotFound
 
 PAIRS = {"grpo_n": 2, "tasks_per_batch": 2}
@@ -29,7 +29,7 @@ async def test_a_trained_and_a_refused_batch_are_downloaded_whole(loop_server: L
     refusals = lambda: [e.data for e in remote.events(kinds=["event"]) if e.data["name"] == "step_refused"]  # noqa: E731
     await asyncio.to_thread(until, refusals, "the session says which batch was refused", 40)
     (refused,) = await asyncio.to_thread(refusals)
-    assert refused["episodes"] == second and "told to be refused" in refused["reason"]
+    assert refused["episodes"] == second and "is to be refused" in refused["reason"]
 
     path = await asyncio.to_thread(remote.download_batch, 1, tmp_path / "trained.jsonl")
     header, *rest = lines_of(path)
@@ -40,13 +40,13 @@ async def test_a_trained_and_a_refused_batch_are_downloaded_whole(loop_server: L
 
     path = await asyncio.to_thread(remote.download_batch, refused["batch"], tmp_path / "refused.jsonl")
     header, *rest = lines_of(path)
-    assert (header["state"], header["metrics"]) == ("refused", None) and "told to be refused" in header["reason"]
+    assert (header["state"], header["metrics"]) == ("refused", None) and "is to be refused" in header["reason"]
     assert [line["episode_id"] for line in rest if line["kind"] == "episode"] == second
 
     with pytest.raises(NotFound, match="no batch 2"):
         await asyncio.to_thread(remote.download_batch, 2, tmp_path / "none.jsonl")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["refused.jsonl", "trained.jsonl"]
-    outsider = loop_server._make_key("mallory@example.com")
+    outsider = loop_server.make_key("mallory@example.com")
     url = f"{loop_server.url}/v1/sessions/{remote.id}/batches/1"
     answer = await asyncio.to_thread(httpx.get, url, headers={"Authorization": f"Bearer {outsider}"})
     assert answer.status_code == 404

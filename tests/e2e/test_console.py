@@ -176,7 +176,7 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
     expect(page.get_by_text("balances", exact=True)).to_be_visible()
 
     page.get_by_role("button", name="Export model").click()
-    page.get_by_role("button", name="Files of the model checkpoint of step 1").click()
+    page.get_by_role("button", name=re.compile("Files of the model checkpoint of step 1")).click()
     link = page.get_by_role("link", name="model.safetensors").get_attribute("href")
     assert httpx.get(link).content == WEIGHTS
 
@@ -185,8 +185,8 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
     expect(page.get_by_text("stopped", exact=True)).to_be_visible(timeout=30_000)
 
 
-def make_key(page: Page) -> str:
-    """The secret of a new key, after looking at how it is shown."""
+def make_key(page: Page, *, keep_open: bool = False) -> str:
+    """The secret of a new key, after looking at how it is shown; ``keep_open`` leaves the dialog that shows it."""
     page.get_by_role("link", name="API keys").click()
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("laptop")
@@ -196,6 +196,8 @@ def make_key(page: Page) -> str:
     secret = re.search(r"TINKERSCRIPT_API_KEY=(\S+)", shell)[1]
     compile(program, "train.py", "exec")
     assert page.get_by_role("dialog").locator("pre").first.inner_text() == secret
+    if keep_open:
+        return secret
     page.get_by_role("button", name="Done").click()
     expect(page.get_by_role("row", name="laptop")).to_be_visible()
     assert secret not in page.content()
@@ -242,7 +244,7 @@ def test_another_users_session_does_not_exist(page: Page, browser: Browser, serv
     stranger = browser.new_context(base_url=server.url).new_page()
     sign_up(stranger, "eve@example.org")
     stranger.goto(f"/sessions/{session_id}")
-    expect(stranger.get_by_role("alert")).to_be_visible()
+    expect(stranger.get_by_role("heading", name="There is no such session in this project")).to_be_visible()
     expect(stranger.get_by_test_id("charts")).to_have_count(0)
     stranger.context.close()
 

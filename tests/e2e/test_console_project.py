@@ -1,4 +1,4 @@
-"""What a project is told and what it used, in a real browser: webhooks with their deliveries, usage beside quotas."""
+"""What a project is sent and what it used, in a real browser: webhooks with their deliveries, usage beside quotas."""
 
 import os
 import re
@@ -13,6 +13,8 @@ import pytest
 from e2e.test_console import ROOT, Server, browser, create_session, free_port, page, serving, sign_up
 from e2e.test_console_account import open_account
 from playwright.sync_api import Browser, Locator, Page, expect
+
+from tinkerscript.wire.webhooks import WebhookTopic
 
 __all__ = ["browser", "page"]
 
@@ -72,28 +74,29 @@ def deliveries(page: Page, url: str) -> Locator:
     return entry.get_by_role("row")
 
 
-def test_a_webhook_shows_its_secret_once_is_told_of_a_session_and_is_deleted(
+def test_a_webhook_shows_its_secret_once_gets_the_events_of_a_session_and_is_deleted(
     page: Page, server: Server, tmp_path: Path
 ) -> None:
     sign_up(page, "ada@example.org")
     open_webhooks(page)
     expect(page.get_by_text("No webhook yet")).to_be_visible()
     port, closed = free_port(), free_port()
-    good, bad = f"http://127.0.0.1:{port}/hooks", f"http://127.0.0.1:{closed}/nobody"
+    good, bad = f"http://127.0.0.1:{port}/hooks", f"http://127.0.0.1:{closed}/no-one"
     secret, program = create_webhook(page, good, without="A checkpoint fails")
     assert secret.startswith("whsec_")
     assert secret not in page.content()
     assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
-    expect(page.get_by_text("checkpoint.committed, session.state", exact=True)).to_be_visible()
+    topics = sorted(topic for topic in WebhookTopic if topic != WebhookTopic.CHECKPOINT_FAILED)
+    expect(page.get_by_text(", ".join(topics), exact=True)).to_be_visible()
     expect(page.get_by_text("Nothing was sent yet.")).to_be_visible()
     create_webhook(page, bad)
 
     with receiving(program.replace("8080", str(port)), secret, tmp_path / "receiver.log") as log:
-        session_id = create_session(page, "told of")
+        session_id = create_session(page, "reported")
         open_webhooks(page)
-        told = deliveries(page, good).filter(has_text="session.state")
-        expect(told.first).to_contain_text("answered 204", timeout=DELIVERED_MS)
-        expect(told.first).to_contain_text("delivered")
+        sent = deliveries(page, good).filter(has_text="session.state")
+        expect(sent.first).to_contain_text("returned 204", timeout=DELIVERED_MS)
+        expect(sent.first).to_contain_text("delivered")
         assert f"'session_id': '{session_id}'" in log.read_text()
     unheard = deliveries(page, bad).filter(has_text="pending").filter(has_text="again")
     expect(unheard.first).to_contain_text(re.compile(r"no connection .*, again (in|now)"), timeout=DELIVERED_MS)
@@ -104,7 +107,7 @@ def test_a_webhook_shows_its_secret_once_is_told_of_a_session_and_is_deleted(
     expect(page.get_by_text(good)).to_be_visible()
 
 
-def test_an_address_that_may_not_be_told_is_refused_at_its_field(page: Page) -> None:
+def test_an_address_that_is_not_allowed_is_refused_at_its_field(page: Page) -> None:
     sign_up(page, "grace@example.org")
     open_webhooks(page)
     page.get_by_role("button", name="New webhook").click()
@@ -113,10 +116,10 @@ def test_an_address_that_may_not_be_told_is_refused_at_its_field(page: Page) -> 
     expect(page.get_by_label("Address", exact=True)).to_have_attribute("aria-invalid", "true")
     expect(page.get_by_text("it must begin with http:// or https://", exact=True)).to_be_visible()
     page.get_by_label("Address", exact=True).fill("https://example.org/hook")
-    for topic in page.get_by_role("group", name="Told when").get_by_role("checkbox").all():
+    for topic in page.get_by_role("group", name="Events").get_by_role("checkbox").all():
         topic.uncheck()
     page.get_by_role("button", name="Create webhook").click()
-    expect(page.get_by_role("group", name="Told when").get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("group", name="Events").get_by_role("alert")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_text("No webhook yet")).to_be_visible()
 
@@ -183,7 +186,7 @@ def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
 
 
 @pytest.mark.parametrize("width", [360, 820, 1280])
-def test_no_place_is_wider_than_the_window(page: Page, width: int) -> None:
+def test_no_page_is_wider_than_the_window(page: Page, width: int) -> None:
     sign_up(page, f"barbara.of.a.long.name.{width}@example.org")
     page.set_viewport_size({"width": width, "height": 800})
     places = page.get_by_role("navigation", name="Main").get_by_role("link")

@@ -61,7 +61,7 @@ async def test_a_frozen_step_is_ended_with_its_stacks_and_trained_by_the_next_ru
     await check_weights(loop_server, remote.id, remote.config, tmp_path / "tuned")
 
 
-async def test_a_frozen_engine_is_ended_and_the_call_is_answered_by_the_next_one(loop_server: LoopServer) -> None:
+async def test_a_frozen_engine_is_ended_and_the_call_is_served_by_the_next_one(loop_server: LoopServer) -> None:
     remote = await asyncio.to_thread(loop_server.session, **PAIRS)
     volume = loop_server.volume(remote.id)
     (volume / "deadlines").write_text(json.dumps({"generation": STUCK_S}))

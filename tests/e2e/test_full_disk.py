@@ -8,7 +8,8 @@ import httpx
 import pytest
 from e2e.loop_server import LoopServer, until
 from e2e.playing import check_weights, ledger, play
-from small_disk import SmallDisk, small_disk
+
+from support.small_disk import SmallDisk, small_disk
 
 PAIRS = {"grpo_n": 2, "tasks_per_batch": 2, "checkpoint_every_steps": 1}  # four episodes make a step
 

@@ -47,16 +47,16 @@ async def test_the_printed_loop_runs_as_it_is_printed(
     assert accounting.begun == accounting.trained == 48
 
 
-async def test_sixteen_threads_then_asyncio_and_a_session_waits_in_the_queue_for_its_place(
+async def test_sixteen_threads_then_asyncio_and_a_session_waits_in_the_queue_for_its_turn(
     loop_server: LoopServer, tmp_path: Path
 ) -> None:
-    """The machine has room for one runtime: the second session is told its position until the first one has ended."""
+    """The machine has room for one runtime: the second session shows its position until the first one has ended."""
     first = await asyncio.to_thread(loop_server.session)
     news: list[tuple[str, str, int | None]] = []
     with ThreadPoolExecutor(1) as waiter:
         waiting = waiter.submit(loop_server.session, max_staleness=4, on_progress=lambda *said: news.append(said))
         try:
-            until(lambda: ("queued", "", 1) in news, "the second session is told its place in the queue")
+            until(lambda: ("queued", "", 1) in news, "the second session shows its position in the queue")
             await asyncio.to_thread(threads_play, first)
             await check_all_trained(loop_server, first, tmp_path / "first", episodes=32)
             assert not waiting.done() and news[-1] == ("queued", "", 1)

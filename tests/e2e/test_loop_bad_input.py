@@ -40,13 +40,13 @@ def episode(remote: TinkerScript) -> Iterator[Episode]:
 
 
 def post(server: LoopServer, path: str, **body: object) -> httpx.Response:
-    """What somebody without our SDK sends."""
+    """What a client without our SDK sends."""
     headers = {"Authorization": f"Bearer {server.api_key}", "Content-Type": "application/json"}
     content = body.pop("raw", None)
     return httpx.post(f"{server.url}{path}", headers=headers, content=content, json=None if content else body)
 
 
-def test_an_unknown_base_model_is_answered_with_the_known_ones(loop_server: LoopServer) -> None:
+def test_an_unknown_base_model_is_refused_with_the_known_ones(loop_server: LoopServer) -> None:
     with pytest.raises(UnknownBaseModel, match="no-such-model") as refused:
         TinkerScript("no-such-model", base_url=loop_server.url, api_key=loop_server.api_key)
     assert refused.value.details["known"] == [BASE_MODEL] and BASE_MODEL in str(refused.value)
@@ -84,14 +84,16 @@ def test_a_reward_that_is_no_finite_number_is_refused_and_the_episode_lives_on(e
 @pytest.mark.parametrize(
     "raw", ['{"output": {"reward": NaN}}', '{"output": {"reward": 1e999}}', '{"output": {"reward": "x"}}']
 )
-def test_the_server_refuses_such_a_reward_too(loop_server: LoopServer, episode: Episode, raw: str) -> None:
-    session = episode._session.id
+def test_the_server_refuses_such_a_reward_too(
+    loop_server: LoopServer, remote: TinkerScript, episode: Episode, raw: str
+) -> None:
+    session = remote.id
     answer = post(loop_server, f"/v1/sessions/{session}/episodes/{episode.id}/end", raw=raw)
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["code"] in {"invalid_reward", "invalid_request"}
 
 
-def test_an_episode_ends_once_and_the_same_end_again_is_answered_the_same(episode: Episode) -> None:
+def test_an_episode_ends_once_and_the_same_end_again_gets_the_same_response(episode: Episode) -> None:
     output = execute_agent("rain", episode)
     view = episode.end(output)
     assert episode.end(output) == view
@@ -118,7 +120,7 @@ def test_a_prompt_over_the_context_length_is_refused_as_openai_does_and_the_epis
     assert refused.value.code == "context_length_exceeded" and "64 tokens" in str(refused.value)
 
 
-def test_a_wrong_and_a_revoked_key_are_told_where_to_make_one(loop_server: LoopServer) -> None:
+def test_a_wrong_and_a_revoked_key_name_where_to_make_one(loop_server: LoopServer) -> None:
     made = post(loop_server, "/v1/keys", name="to be revoked").json()
     httpx.delete(
         f"{loop_server.url}/v1/keys/{made['id']}", headers={"Authorization": f"Bearer {loop_server.api_key}"}

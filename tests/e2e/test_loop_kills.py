@@ -99,7 +99,7 @@ async def acknowledge_more(acknowledged: list[str], looping) -> None:
     assert not looping.done()
 
 
-async def test_a_store_that_is_killed_is_said_and_made_up_for(loop_server: LoopServer, tmp_path: Path) -> None:
+async def test_a_store_that_is_killed_is_recorded_and_made_up_for(loop_server: LoopServer, tmp_path: Path) -> None:
     remote = await asyncio.to_thread(loop_server.session, **PAIRS, checkpoint_every_steps=1)
     (loop_server.volume(remote.id) / "patience").write_text("1")
     with loop_server.without_store():

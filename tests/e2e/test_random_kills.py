@@ -1,4 +1,4 @@
-"""SIGKILL of the training process, at moments that nobody chose, with the real trainer."""
+"""SIGKILL of the training process, at random moments, with the real trainer."""
 
 import subprocess
 import sys

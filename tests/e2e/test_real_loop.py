@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 from openai import OpenAI
-from tiny_model import tiny_model_make
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript, WorkflowOutput
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
@@ -50,7 +50,7 @@ def base_url_and_key(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
         assert processes_naming(str(data)) == []
 
 
-def test_the_loop_survives_kill_9_and_the_downloaded_model_answers_as_the_session_did(base_url_and_key, tmp_path):
+def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_session_did(base_url_and_key, tmp_path):
     base_url, key, data = base_url_and_key
     remote = TinkerScript(
         base_model="tiny", base_url=base_url, api_key=key, grpo_n=GRPO_N, tasks_per_batch=TASKS_PER_BATCH,
@@ -63,7 +63,7 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_answers_as_the_sessio
             answer = ask(episode, f"Say {task}.", temperature=1.0)
             reward = sum(letter in "aeiou" for letter in answer.lower()) / 8
             if number == 3 and len(acknowledged) % GRPO_N == GRPO_N - 1:
-                kill_runtime(data, remote.id)  # the batch is full with this episode, whose end finds nobody there
+                kill_runtime(data, remote.id)  # the batch is full with this episode, whose end finds no runtime
             acknowledged.append(remote.end_episode(WorkflowOutput(reward=reward), episode=episode).episode_id)
             if (number, len(acknowledged) % GRPO_N) == (4, 1):
                 kill_part(data, remote, "engine")
@@ -87,6 +87,8 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_answers_as_the_sessio
             own_answers.append(ask(episode, prompt, temperature=0.0))
             episode.end(0.0)
     remote.close()
+    log = data / "runtimes" / remote.id / "runtime.log"
+    assert "Exception ignored" not in log.read_text(), "a runtime that was asked to end ends without a complaint"
     assert transformers_answers(tuned.path) == own_answers
     assert vllm_answers(tuned.path) == own_answers
 
@@ -106,16 +108,16 @@ def kill_runtime(data: Path, session_id: str) -> None:
 
 
 def kill_part(data: Path, remote: TinkerScript, part: str) -> None:
-    """SIGKILL one process of the runtime while nobody needs it, and wait until the session has noticed."""
+    """SIGKILL one process of the runtime while nothing needs it, and wait until the session has noticed."""
 
     def restarts() -> int:
         return sum(event.data["from"] == "ready" != event.data["to"] for event in remote.events(kinds=["state"]))
 
     before, deadline = restarts(), time.monotonic() + 60
-    (file,) = (data / "runtimes" / remote.id / "stacks").glob(f"{part}.*.stack")
+    (file,) = (data / "runtimes" / remote.id / "stacks").glob(f"{part}.*.process")
     os.kill(int(file.name.split(".")[-2]), signal.SIGKILL)
     while restarts() == before:
-        assert time.monotonic() < deadline, f"nobody missed the {part}"
+        assert time.monotonic() < deadline, f"no one noticed the loss of the {part}"
         time.sleep(0.1)
 
 

@@ -120,5 +120,5 @@ def test_a_second_runtime_beside_a_first_leaves_its_mark(tmp_path: Path) -> None
 def test_a_session_that_is_lost_or_made_twice_is_seen() -> None:
     assert names_problems(["a", "b"], ["b", "a"]) == []
     assert names_problems(["a", "b"], ["a", "a", "c"]) == [
-        "sessions lost: b", "sessions made twice: a", "sessions asked for by nobody: c",
+        "sessions lost: b", "sessions made twice: a", "sessions asked for by no one: c",
     ]  # fmt: skip

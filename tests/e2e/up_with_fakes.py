@@ -19,12 +19,12 @@ def main() -> None:
     from console.scheduling.launchers.process import ProcessLauncher
 
     reconcile.launcher_get = lambda: ProcessLauncher((sys.executable, str(RUNTIME)))
-    python = up._python
+    python = up.python_start
 
     def with_our_reconciler(*arguments: str):
         return python(*((__file__, "reconcile") if arguments == ("manage.py", "reconcile") else arguments))
 
-    up._python = with_our_reconciler
+    up.python_start = with_our_reconciler
     call_command(sys.argv[1])
 
 

@@ -9,7 +9,7 @@ import sys
 
 from transformers import AutoTokenizer
 
-from gpu_runtime.engine import VllmEngine
+from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.interfaces import SamplingOptions
 from tinkerscript.wire.config import SessionConfig
 

@@ -14,6 +14,6 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory):
-    from tiny_model import tiny_model_make
+    from support.tiny_model import tiny_model_make
 
     return tiny_model_make(tmp_path_factory.mktemp("tiny"))

@@ -5,7 +5,7 @@ import torch
 from safetensors.torch import load_file
 
 from gpu_runtime.training.ranks import TrainerRanks
-from gpu_runtime.weights.ipc import handles_read
+from gpu_runtime.weights.cuda_ipc import handles_read
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]

@@ -1,11 +1,11 @@
 """Engine and trainer on one CUDA device: they agree on log-probabilities after every hand-over, and rewards rise."""
 
 import pytest
-from engine_loop import loop_open
-from tiny_model import tiny_model_make
 from transformers import AutoTokenizer
 
 from gpu_runtime.interfaces import SamplingOptions
+from support.engine_loop import loop_open
+from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 # vLLM is imported into this process, and its imports warn.

@@ -43,7 +43,7 @@ def loss_and_gradient(policy, samples, rows, device):
     for indices in rows:
         row = RowTensors.of(pack_row(samples, indices), device)
         advantages_K = torch.tensor([s.advantage for s in samples], device=device)[row.sample_K]
-        loss = clipped_ratio(policy(row), row.old_K * 0 - 4.5, advantages_K, 0.2, 0.2).sum()
+        loss = clipped_ratio(torch.exp(policy(row) + 4.5), advantages_K, 0.8, 1.2).sum()
         loss.backward()
         total += loss.item()
     return total, torch.cat([p.grad.flatten().float().cpu() for p in policy.parameters()])

@@ -5,8 +5,9 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from fake_control_plane import FakeControlPlane
-from runtime_harness import plane_assign, running, tiny_model
+
+from support.fake_control_plane import FakeControlPlane
+from support.runtime_harness import plane_assign, running, tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -15,11 +16,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def runtime(
-    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[FakeControlPlane], AbstractAsyncContextManager]:
-    """``runtime(plane)``: a runtime of this control plane, on the same volume each time."""
-    return lambda plane: running(plane, tmp_path / "volume", model, monkeypatch)
+def runtime(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractAsyncContextManager]:
+    """``runtime(plane, **options)``: a runtime of this control plane, on the same volume each time."""
+    return lambda plane, **options: running(plane, tmp_path / "volume", model, monkeypatch, **options)
 
 
 @pytest.fixture

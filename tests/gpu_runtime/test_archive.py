@@ -6,14 +6,14 @@ from typing import Any
 
 import pyarrow.parquet as parquet
 import pytest
-from archive_checks import check_archive, check_row, rows_in
-from fake_control_plane import error_body, eventually
 
-from gpu_runtime.archive_table import SCHEMA, episode_row, part_write
+from gpu_runtime.archive.table import SCHEMA, episode_row, part_write
 from gpu_runtime.errors import StoreUnavailable
-from gpu_runtime.journal import Journal
-from gpu_runtime.journal_records import CallRecord, Completion
-from gpu_runtime.weights import store
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.records import CallRecord, Completion
+from support.archive_checks import check_archive, check_row, rows_in
+from support.fake_control_plane import error_body
+from support.waiting import eventually
 from tinkerscript.wire.episodes import WorkflowOutput
 
 
@@ -35,26 +35,26 @@ def journal(tmp_path: Path):
 
 def written(journal: Journal, path: Path, *ids: str) -> list[dict[str, Any]]:
     """The rows of a file made of these episodes."""
-    records = [journal.episode(episode_id) for episode_id in ids]
-    rows = [episode_row(record, journal.calls(record.id)) for record in records]
+    records = [journal.episodes.get(episode_id) for episode_id in ids]
+    rows = [episode_row(record, journal.calls.of_episode(record.id)) for record in records]
     assert sum(part_write(path, rows, {"session_id": "ses_1"})) == len(ids)
     return parquet.read_table(path).to_pylist()
 
 
 def test_a_row_has_every_token_of_agents_forks_and_continued_calls(journal: Journal, tmp_path: Path) -> None:
-    journal.begin("e", task=None, eval=False, deadline_at=2e9)
+    journal.episodes.begin("e", task=None, eval=False, deadline_at=2e9)
     times = {"begun_at": 1.25, "ended_at": 2.5}
     said = [{"role": "user", "content": "hello"}]
-    journal.record_call(CallRecord("c1", "e", (1, 2), (answer(0, (3, 4)), answer(1, (3, 4))), **times, messages=said))
-    journal.record_call(CallRecord("c2", "e", (1, 2, 3, 4, 9), (answer(0, (5,), version=7),), **times))
-    journal.record_call(CallRecord("c3", "e", (8,), (answer(0, (3,)),), **times, agent="critic"))
-    journal.record_call(CallRecord("c4", "e", (6,), (answer(0, (2, 2)),), **times, status="cancelled"))
+    journal.calls.record(CallRecord("c1", "e", (1, 2), (answer(0, (3, 4)), answer(1, (3, 4))), **times, messages=said))
+    journal.calls.record(CallRecord("c2", "e", (1, 2, 3, 4, 9), (answer(0, (5,), version=7),), **times))
+    journal.calls.record(CallRecord("c3", "e", (8,), (answer(0, (3,)),), **times, agent="critic"))
+    journal.calls.record(CallRecord("c4", "e", (6,), (answer(0, (2, 2)),), **times, status="cancelled"))
     output = WorkflowOutput(
         reward=0.1, is_success=True, metrics={"turns": 3.0}, metadata={"a": [1, None]}, rewards_by_agent={"critic": 2.0}
     )
-    journal.end("e", output, {"timelines": 3})
+    journal.episodes.end("e", output, {"timelines": 3})
     (row,) = written(journal, tmp_path / "p", "e")
-    check_row(row, journal.episode("e"), journal.calls("e"))
+    check_row(row, journal.episodes.get("e"), journal.calls.of_episode("e"))
     assert [line["token_ids"] for line in row["timelines"]] == [[1, 2, 3, 4, 9, 5], [1, 2, 3, 4], [8, 3]]
     assert row["timelines"][0]["policy_versions"] == [-1, -1, 0, 0, -1, 7]
     assert row["timelines"][0]["calls"] == ["c1", "c2"]
@@ -65,10 +65,10 @@ def test_a_row_has_every_token_of_agents_forks_and_continued_calls(journal: Jour
 
 
 def test_an_episode_that_was_not_completed_has_its_calls_and_no_reward(journal: Journal, tmp_path: Path) -> None:
-    for episode_id, end in (("a", journal.abandon), ("x", journal.expire)):
-        journal.begin(episode_id, task="t", eval=False, deadline_at=2e9)
+    for episode_id, end in (("a", journal.episodes.abandon), ("x", journal.episodes.expire)):
+        journal.episodes.begin(episode_id, task="t", eval=False, deadline_at=2e9)
         call = CallRecord(f"c{episode_id}", episode_id, (1,), (answer(0, (2,)),), begun_at=1.0, ended_at=2.0)
-        journal.record_call(call)
+        journal.calls.record(call)
         end(episode_id, f"why {episode_id}")
     rows = written(journal, tmp_path / "p", "a", "x")
     assert [(row["fate"], row["reason"], row["reward"]) for row in rows] == [
@@ -77,10 +77,10 @@ def test_an_episode_that_was_not_completed_has_its_calls_and_no_reward(journal: 
     assert [row["timelines"][0]["token_ids"] for row in rows] == [[1, 2], [1, 2]]
 
 
-def test_the_same_rows_make_the_same_bytes_and_every_column_says_what_it_is(journal: Journal, tmp_path: Path) -> None:
+def test_the_same_rows_make_the_same_bytes_and_every_column_has_a_description(journal: Journal, tmp_path: Path) -> None:
     for number in range(40):  # of several row groups
-        journal.begin(f"e{number}", task="t", eval=True, deadline_at=2e9)
-        journal.abandon(f"e{number}", "why")
+        journal.episodes.begin(f"e{number}", task="t", eval=True, deadline_at=2e9)
+        journal.episodes.abandon(f"e{number}", "why")
     ids = [f"e{number}" for number in range(40)]
     assert [row["episode_id"] for row in written(journal, tmp_path / "p", *ids)] == ids
     written(journal, tmp_path / "q", *ids)
@@ -95,8 +95,8 @@ async def test_what_a_model_was_trained_on_is_archived_when_the_model_is_there(p
         await it.play("late", 1.0)
         await it.play_groups("a", "b")
         await it.stepped(1)
-        left = await it._post("/episodes", json={"task": "c"})
-        await it._post(f"/episodes/{left['episode_id']}/abandon", json={"reason": "why"})
+        left = await it.post("/episodes", json={"task": "c"})
+        await it.post(f"/episodes/{left['episode_id']}/abandon", json={"reason": "why"})
         it.order("ckp_model", "model")
         await it.committed("ckp_model")
         fates = check_archive(plane, it.volume)
@@ -116,24 +116,18 @@ async def test_a_suspended_session_keeps_what_waits_and_a_stopped_one_archives_i
     async with runtime(plane) as it:
         await it.play("c", 1.0)
         await it.play("d", 0.5)
-        await it._post("/episodes", json={"task": "open"})
+        await it.post("/episodes", json={"task": "open"})
         await it.end("stop")
         fates = check_archive(plane, it.volume)
         assert sorted(fates.values()) == ["trained"] * 4 + ["waiting"] * 3
         assert not (it.volume / "archive").exists()
 
 
-async def test_parts_that_the_store_did_not_take_are_taken_later(
-    plane, runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(store.archive_upload.__kwdefaults__, "patience_s", 0.3)
-
+async def test_parts_that_the_store_did_not_take_are_taken_later(plane, runtime) -> None:
     def away(body: dict[str, Any]) -> tuple[int, Any]:
-        return (
-            (503, error_body("storage_unavailable")) if body["kind"] == "archive" else (200, plane._upload_open(body))
-        )
+        return (503, error_body("storage_unavailable")) if body["kind"] == "archive" else (200, plane.upload_open(body))
 
-    async with runtime(plane) as it:
+    async with runtime(plane, patience_s=0.3) as it:
         plane.answers["/v1/runtime/uploads"] = away
         await it.play_groups("a", "b")
         await it.stepped(1)

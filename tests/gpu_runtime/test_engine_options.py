@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_model import tiny_model_make
 from transformers import AutoModelForCausalLM
-from vllm_sample import PROMPT_IDS
 
-from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call, text_then_calls
-from gpu_runtime.gateway.tool_calls import HERMES
+from gpu_runtime.generation.engine_options import StructuredOutputs
+from gpu_runtime.rendering.tool_formats import HERMES
+from gpu_runtime.rendering.tool_grammars import call_or_answer, forced_call, text_then_calls
+from support.tiny_model import tiny_model_make
+from support.vllm_sample import PROMPT_IDS
 
 pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +25,7 @@ CITY = {"$defs": {"City": {"enum": ["Oslo", "Rome"]}}, "type": "object", "requir
 CITY |= {"properties": {"city": {"$ref": "#/$defs/City"}}, "additionalProperties": False}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CITY}}
 # A marker that a model with random weights soon writes.
-SOON = dataclasses.replace(HERMES, marker="e", prefill="e", closing="!")
+SOON = dataclasses.replace(HERMES, marker="e", prefill="e", list_frame=("", "!"))
 MARKED = dataclasses.replace(SOON, marker_id=7)
 YES = json.dumps({"enum": ["yes", "no"]})
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -31,6 +33,30 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "narrow": {"max_tokens": 24, "temperature": 1.0, "top_p": 0.2, "seed": 2},
     "hot": {"max_tokens": 24, "temperature": 1.8, "seed": 3},
     "greedy": {"max_tokens": 24, "temperature": 0.0},
+    "top k": {"max_tokens": 24, "top_k": 3, "seed": 7},
+    "min p": {"max_tokens": 24, "temperature": 0.5, "min_p": 0.6, "seed": 8},
+    "biased": {"max_tokens": 24, "logit_bias": {"20": 3.0, "30": -100.0}, "seed": 9},
+    "penalised": {
+        "max_tokens": 24,
+        "temperature": 0.7,
+        "frequency_penalty": 1.5,
+        "presence_penalty": -1.0,
+        "repetition_penalty": 1.3,
+        "seed": 10,
+    },
+    "of the prompt": {"max_tokens": 1, "temperature": 0.3, "prompt_logprobs": 2, "seed": 13},
+    "stop token": {"max_tokens": 24, "logit_bias": {"20": 100.0}, "stop_token_ids": [20]},
+    "no stop yet": {"max_tokens": 24, "logit_bias": {"20": 100.0}, "stop_token_ids": [20], "min_tokens": 5, "seed": 11},
+    "end": {"max_tokens": 6, "logit_bias": {"1": 100.0}},
+    "end ignored": {"max_tokens": 6, "logit_bias": {"1": 100.0}, "ignore_eos": True},
+    **{
+        f"structure {kind}": {"max_tokens": 30, "structural_tag": StructuredOutputs(**form).tag, "seed": 12}
+        for kind, form in {
+            "choice": {"choice": ["yes", "no"]},
+            "regex": {"regex": "[0-9]{3}"},
+            "grammar": {"grammar": 'root ::= "a" | "b" root'},
+        }.items()
+    },
     "forced": {"max_tokens": 200, "structural_tag": forced_call(HERMES, [TOOL], many=False), "seed": 4},
     **{
         f"either {n}": {"max_tokens": 300, "structural_tag": call_or_answer(HERMES, [TOOL], YES, many=False), "seed": n}
@@ -50,9 +76,9 @@ def answers(tmp_path_factory) -> tuple[Path, dict[str, dict[str, Any]]]:
     """The model, and what the engine answered to each of the requests."""
     folder = tiny_model_make(tmp_path_factory.mktemp("tiny"))
     ran = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "vllm_sample.py"), str(folder)],
+        [sys.executable, str(ROOT / "tests" / "support" / "vllm_sample.py"), str(folder)],
         input=json.dumps(list(REQUESTS.values())),
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}"},
         capture_output=True,
         text=True,
         timeout=300,
@@ -61,16 +87,80 @@ def answers(tmp_path_factory) -> tuple[Path, dict[str, dict[str, Any]]]:
     return folder, dict(zip(REQUESTS, json.loads(ran.stdout.splitlines()[-1]), strict=True))
 
 
-@pytest.mark.parametrize("name", ["cold", "narrow", "hot", "greedy"])
-def test_logprobs_are_those_of_the_weights_whatever_the_sampling(answers, name: str) -> None:
-    """Parity with the trainer, which knows no temperature: log softmax of the logits as they are."""
+@pytest.mark.parametrize("name", ["cold", "narrow", "hot", "greedy", "top k", "min p", "biased", "penalised"])
+def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(answers, name: str) -> None:
+    """log softmax of (logits + bias, penalised) / T, renormalised over what top_p, top_k and min_p keep; a greedy
+    answer has those of T = 1."""
     folder, found = answers
     ids, logprobs = found[name]["token_ids"], found[name]["logprobs"]
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.no_grad():
         logits = model(torch.tensor([[*PROMPT_IDS, *ids]])).logits[0, len(PROMPT_IDS) - 1 : -1]
-    expected = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
+    asked = REQUESTS[name]
+    logits = penalised(logits, ids, asked)
+    distribution = (logits / (asked.get("temperature", 1.0) or 1.0)).log_softmax(-1)
+    kept = nucleus(distribution, asked.get("top_p", 1.0))
+    if top_k := asked.get("top_k"):
+        kept &= distribution >= distribution.topk(top_k).values[:, -1:]
+    kept &= distribution.exp() >= asked.get("min_p", 0.0) * distribution.exp().max(-1, keepdim=True).values
+    expected = distribution.masked_fill(~kept, -torch.inf).log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
     torch.testing.assert_close(torch.tensor(logprobs), expected, rtol=0, atol=1e-4)
+
+
+def penalised(logits_TV: torch.Tensor, ids: list[int], asked: dict[str, Any]) -> torch.Tensor:
+    """Logits after biases and penalties: repetition by prompt and answer, the other two by the answer alone."""
+    for token, bias in asked.get("logit_bias", {}).items():
+        logits_TV[:, int(token)] += bias
+    factor = asked.get("repetition_penalty", 1.0)
+    for t in range(len(ids)):
+        seen = torch.tensor(sorted({*PROMPT_IDS, *ids[:t]}))
+        row = logits_TV[t]
+        row[seen] = torch.where(row[seen] > 0, row[seen] / factor, row[seen] * factor)
+        counts = torch.bincount(torch.tensor(ids[:t], dtype=torch.long), minlength=row.numel())
+        row -= asked.get("frequency_penalty", 0.0) * counts + asked.get("presence_penalty", 0.0) * (counts > 0)
+    return logits_TV
+
+
+def nucleus(logprobs_TV: torch.Tensor, top_p: float) -> torch.Tensor:
+    """The smallest set of the most likely tokens that holds ``top_p`` of the mass."""
+    ordered, order = logprobs_TV.exp().sort(-1, descending=True)
+    before = ordered.cumsum(-1) - ordered
+    return torch.zeros_like(before, dtype=torch.bool).scatter(1, order, before < top_p)
+
+
+def test_logprobs_of_the_prompt_are_those_of_temperature_1(answers) -> None:
+    folder, found = answers
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        expected = model(torch.tensor([PROMPT_IDS])).logits[0].log_softmax(-1)
+    first, *others = found["of the prompt"]["prompt_logprobs"]
+    assert first == {} and len(others) == len(PROMPT_IDS) - 1
+    for position, entry in enumerate(others):
+        assert {str(PROMPT_IDS[position + 1]), *(str(int(t)) for t in expected[position].topk(2).indices)} == set(entry)
+        for token, logprob in entry.items():
+            assert logprob == pytest.approx(expected[position, int(token)].item(), abs=1e-4)
+
+
+def test_a_bias_moves_a_token_in_and_another_out(answers) -> None:
+    _, found = answers
+    assert 30 not in found["biased"]["token_ids"] and 20 in found["biased"]["token_ids"]
+
+
+def test_an_answer_ends_where_it_is_asked_to(answers) -> None:
+    _, found = answers
+    stopped, later = found["stop token"], found["no stop yet"]
+    assert (stopped["token_ids"], stopped["text"]) == ([20], ""), "the id is kept, its text is not"
+    assert len(later["token_ids"]) == 6 and later["token_ids"].index(20) == 5
+    assert len(later["text"]) == 5
+    assert found["end"]["token_ids"] == [1]
+    assert found["end ignored"]["token_ids"] == [1] * 6
+
+
+def test_structured_outputs_of_every_kind_hold(answers) -> None:
+    _, found = answers
+    assert found["structure choice"]["text"] in ("yes", "no")
+    assert re.fullmatch("[0-9]{3}", found["structure regex"]["text"])
+    assert re.fullmatch("b*a?", found["structure grammar"]["text"])
 
 
 def test_a_forced_call_is_one_of_the_tools_schema_with_its_references(answers) -> None:

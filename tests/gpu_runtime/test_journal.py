@@ -6,14 +6,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from gpu_runtime.errors import JournalFull, RuntimeFault
-from gpu_runtime.journal import EpisodeNotOpen, Journal
-from gpu_runtime.journal_records import BatchRecord, CallRecord, Completion, Parent
+from gpu_runtime.errors import DiskFull, RuntimeFault
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.records import BatchRecord, CallRecord, Completion, Parent
+from gpu_runtime.journal.schema import EpisodeNotOpen
 from tinkerscript.wire.episodes import EpisodeState, SampleFate, WorkflowOutput
 
 REPORT = {"timelines": 1}
@@ -27,7 +27,7 @@ def journal(tmp_path: Path):
 
 
 def begin(journal: Journal, episode_id: str, *, task: str | None = "t", eval: bool = False) -> None:
-    journal.begin(episode_id, task=task, eval=eval, deadline_at=2e9)
+    journal.episodes.begin(episode_id, task=task, eval=eval, deadline_at=2e9)
 
 
 def call(call_id: str, episode_id: str, prompt=(1, 2), sampled=(3, 4), **fields) -> CallRecord:
@@ -47,69 +47,72 @@ def call(call_id: str, episode_id: str, prompt=(1, 2), sampled=(3, 4), **fields)
 
 def complete(journal: Journal, episode_id: str, reward: float = 1.0, **options) -> None:
     begin(journal, episode_id, **options)
-    journal.record_call(call(f"call-{episode_id}", episode_id))
-    journal.end(episode_id, WorkflowOutput(reward=reward), REPORT)
+    journal.calls.record(call(f"call-{episode_id}", episode_id))
+    journal.episodes.end(episode_id, WorkflowOutput(reward=reward), REPORT)
 
 
 def test_call_comes_back_as_it_was_recorded(journal: Journal) -> None:
     begin(journal, "e1", task=None)
     written = call("c1", "e1", request_id="r1", body_sha256="b", agent="a", options={"n": 1}, drift={"reason": "x"})
-    journal.record_call(written, group_key="prompt:abc")
-    (read,) = journal.calls("e1")
+    journal.calls.record(written, group_key="prompt:abc")
+    (read,) = journal.calls.of_episode("e1")
     assert read == CallRecord(**{**written.__dict__, "messages": []})
-    record = journal.episode("e1")
+    record = journal.episodes.get("e1")
     assert (record.calls, record.sampled_tokens, record.group_key) == (1, 2, "prompt:abc")
-    assert journal.call_of_request("e1", "r1") == read
-    assert journal.call_of_request("e1", "r2") is None
+    assert journal.calls.of_request("e1", "r1") == read
+    assert journal.calls.of_request("e1", "r2") is None
 
 
 def test_prompt_that_continues_a_call_is_kept_as_its_rest_alone(journal: Journal) -> None:
     begin(journal, "e1")
-    journal.record_call(call("c1", "e1", prompt=tuple(range(1000))))
+    journal.calls.record(call("c1", "e1", prompt=tuple(range(1000))))
     longer = (*range(1000), 3, 7, 8)
-    journal.record_call(call("c2", "e1", prompt=longer, parent=Parent("c1", 0, 1)), parent_prefix_length=1001)
-    assert journal.calls("e1")[1].prompt_ids_P == longer
+    journal.calls.record(call("c2", "e1", prompt=longer, parent=Parent("c1", 0, 1)), parent_prefix_length=1001)
+    assert journal.calls.of_episode("e1")[1].prompt_ids_P == longer
     stored = sqlite3.connect(journal.path).execute("SELECT length(prompt_ids) FROM calls WHERE id = 'c2'").fetchone()[0]
     assert stored == 2 * 4
 
 
 def test_cancelled_call_does_not_answer_its_request_and_is_not_counted(journal: Journal) -> None:
     begin(journal, "e1")
-    journal.record_call(call("c1", "e1", request_id="r1", status="cancelled"))
-    assert journal.call_of_request("e1", "r1") is None
-    assert journal.episode("e1").calls == 0
-    journal.record_call(call("c2", "e1", request_id="r1"))
-    assert journal.call_of_request("e1", "r1").id == "c2"
+    journal.calls.record(call("c1", "e1", request_id="r1", status="cancelled"))
+    assert journal.calls.of_request("e1", "r1") is None
+    assert journal.episodes.get("e1").calls == 0
+    journal.calls.record(call("c2", "e1", request_id="r1"))
+    assert journal.calls.of_request("e1", "r1").id == "c2"
 
 
 @pytest.mark.parametrize("close", ["end", "abandon", "expire"])
 def test_closed_episode_takes_nothing_more(journal: Journal, close: str) -> None:
     begin(journal, "e1")
-    journal.record_call(call("c1", "e1"))
-    journal.end("e1", WorkflowOutput(reward=1), REPORT) if close == "end" else getattr(journal, close)("e1", "why")
+    journal.calls.record(call("c1", "e1"))
+    if close == "end":
+        journal.episodes.end("e1", WorkflowOutput(reward=1), REPORT)
+    else:
+        getattr(journal.episodes, close)("e1", "why")
     for write in (
-        lambda: journal.record_call(call("c2", "e1")),
-        lambda: journal.end("e1", WorkflowOutput(reward=2), REPORT),
-        lambda: journal.abandon("e1", "x"),
-        lambda: journal.expire("e1", "x"),
+        lambda: journal.calls.record(call("c2", "e1")),
+        lambda: journal.episodes.end("e1", WorkflowOutput(reward=2), REPORT),
+        lambda: journal.episodes.abandon("e1", "x"),
+        lambda: journal.episodes.expire("e1", "x"),
     ):
         with pytest.raises(EpisodeNotOpen):
             write()
-    assert len(journal.calls("e1")) == 1
+    assert len(journal.calls.of_episode("e1")) == 1
 
 
-def test_accounting_balances_in_every_place(journal: Journal) -> None:
+def test_accounting_balances_in_every_state(journal: Journal) -> None:
     for number in range(8):
         begin(journal, f"e{number}", eval=number == 3)
     for number in range(1, 6):
-        journal.record_call(call(f"c{number}", f"e{number}"))
-        journal.end(f"e{number}", WorkflowOutput(reward=1), REPORT)
-    journal.abandon("e6", "superseded")
-    journal.expire("e7", "idle")
-    journal.batch_record(1, [["e1"]], 0)
-    journal.step_record(1, {"loss": 0.5})
-    journal.mark_stale(["e2", "e1", "e3"], "old")
-    found = journal.accounting()
+        journal.calls.record(call(f"c{number}", f"e{number}"))
+        journal.episodes.end(f"e{number}", WorkflowOutput(reward=1), REPORT)
+    journal.episodes.abandon("e6", "superseded")
+    journal.episodes.expire("e7", "idle")
+    journal.batches.record(1, [["e1"]], 0)
+    journal.batches.step_done(1, {"loss": 0.5})
+    journal.episodes.mark_stale(["e2", "e1", "e3"], "old")
+    found = journal.episodes.accounting()
     assert found.balances
     assert found.model_dump() == {
         **{"begun": 8, "open": 1, "waiting": 2, "trained": 1, "eval": 1, "abandoned": 1, "expired": 1, "stale": 1},
@@ -120,24 +123,24 @@ def test_accounting_balances_in_every_place(journal: Journal) -> None:
 def test_episode_is_in_at_most_one_batch_and_a_step_has_one(journal: Journal) -> None:
     for name in ("a", "b", "c"):
         complete(journal, name)
-    journal.batch_record(1, [["a", "b"]], 0)
+    journal.batches.record(1, [["a", "b"]], 0)
     with pytest.raises(sqlite3.IntegrityError):
-        journal.batch_record(2, [["c", "a"]], 0)
-    assert journal.batch_get(2) is None, "nothing half done"
+        journal.batches.record(2, [["c", "a"]], 0)
+    assert journal.batches.get(2) is None, "nothing half done"
     with pytest.raises(sqlite3.IntegrityError):
-        journal.batch_record(1, [["c"]], 0)
-    assert [episode.id for episode in journal.waiting_episodes()] == ["c"]
-    assert journal.batch_get(1).groups == (("a", "b"),)
+        journal.batches.record(1, [["c"]], 0)
+    assert [episode.id for episode in journal.episodes.waiting()] == ["c"]
+    assert journal.batches.get(1).groups == (("a", "b"),)
 
 
 def test_step_is_recorded_once(journal: Journal) -> None:
     complete(journal, "a")
-    journal.batch_record(1, [["a"]], 0)
-    assert journal.step_record(1, {"loss": 1.0})
-    assert not journal.step_record(1, {"loss": 2.0})
-    (metrics,) = journal._connection.execute("SELECT metrics FROM steps").fetchone()
+    journal.batches.record(1, [["a"]], 0)
+    assert journal.batches.step_done(1, {"loss": 1.0})
+    assert not journal.batches.step_done(1, {"loss": 2.0})
+    (metrics,) = journal.database.connection.execute("SELECT metrics FROM steps").fetchone()
     assert json.loads(metrics) == {"loss": 1.0}
-    assert (journal.latest_step(), journal.episode("a").fate, journal.episode("a").trained_step) == (
+    assert (journal.batches.latest_step(), journal.episodes.get("a").fate, journal.episodes.get("a").trained_step) == (
         1,
         SampleFate.TRAINED,
         1,
@@ -147,31 +150,31 @@ def test_step_is_recorded_once(journal: Journal) -> None:
 def test_batches_after_a_checkpoint_are_found_in_order(journal: Journal) -> None:
     for step in (1, 2, 3):
         complete(journal, f"e{step}")
-        journal.batch_record(step, [[f"e{step}"]], step - 1)
+        journal.batches.record(step, [[f"e{step}"]], step - 1)
         if step < 3:
-            journal.step_record(step, {})
-    assert [batch.step for batch in journal.batches_after(1)] == [2, 3]
+            journal.batches.step_done(step, {})
+    assert [batch.step for batch in journal.batches.after(1)] == [2, 3]
 
 
 def test_refused_batch_frees_its_step_and_its_episodes_are_stale(journal: Journal) -> None:
     complete(journal, "a")
-    journal.batch_record(1, [["a"]], 0)
-    journal.batch_discard(1, "NaN gradient")
-    assert journal.episode("a").fate is SampleFate.STALE
-    assert journal.episode("a").reason == "NaN gradient"
-    assert journal.batch_get(1) is None
-    assert journal.batch_refused("refused-a") == (BatchRecord(1, 0, (("a",),)), "NaN gradient")
+    journal.batches.record(1, [["a"]], 0)
+    journal.batches.discard(1, "NaN gradient")
+    assert journal.episodes.get("a").fate is SampleFate.STALE
+    assert journal.episodes.get("a").reason == "NaN gradient"
+    assert journal.batches.get(1) is None
+    assert journal.batches.refused("refused-a") == (BatchRecord(1, 0, (("a",),)), "NaN gradient")
     complete(journal, "b")
-    journal.batch_record(1, [["b"]], 0)
-    assert journal.batch_refused("refused-b") is None
+    journal.batches.record(1, [["b"]], 0)
+    assert journal.batches.refused("refused-b") is None
 
 
 def test_a_completed_step_keeps_what_it_measured(journal: Journal) -> None:
     complete(journal, "a")
-    journal.batch_record(1, [["a"]], 0)
-    assert journal.step_metrics(1) is None
-    journal.step_record(1, {"loss": 0.5})
-    assert journal.step_metrics(1) == {"loss": 0.5}
+    journal.batches.record(1, [["a"]], 0)
+    assert journal.batches.step_metrics(1) is None
+    journal.batches.step_done(1, {"loss": 0.5})
+    assert journal.batches.step_metrics(1) == {"loss": 0.5}
 
 
 def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
@@ -180,8 +183,8 @@ def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     begin(first, "b")
     first.close()
     again = Journal(tmp_path / "j", min_free_bytes=0)
-    assert [episode.id for episode in again.open_episodes()] == ["b"]
-    assert [episode.id for episode in again.waiting_episodes()] == ["a"]
+    assert [episode.id for episode in again.episodes.open()] == ["b"]
+    assert [episode.id for episode in again.episodes.waiting()] == ["a"]
     again.close()
 
 
@@ -196,60 +199,60 @@ def test_journal_of_another_schema_is_refused(tmp_path: Path) -> None:
 
 def test_full_disk_is_refused_before_new_work(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j", min_free_bytes=2**62)
-    with pytest.raises(JournalFull):
+    with pytest.raises(DiskFull):
         begin(journal, "a")
-    assert journal.accounting().begun == 0
+    assert journal.episodes.accounting().begun == 0
     journal.close()
 
 
 def test_disk_that_fills_up_in_a_write_leaves_nothing_half_done(journal: Journal) -> None:
     begin(journal, "a")
-    journal._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    pages = journal._connection.execute("PRAGMA page_count").fetchone()[0]
-    journal._connection.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(JournalFull):
-        journal.record_call(call("c1", "a", prompt=tuple(range(100_000))))
-    assert journal.calls("a") == []
-    assert journal.episode("a").calls == 0
-    journal._connection.execute("PRAGMA max_page_count = 1000000")
-    journal.record_call(call("c1", "a"))
-    journal.end("a", WorkflowOutput(reward=1), REPORT)
-    assert journal.episode("a").state is EpisodeState.COMPLETED
+    journal.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    pages = journal.database.connection.execute("PRAGMA page_count").fetchone()[0]
+    journal.database.connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(DiskFull):
+        journal.calls.record(call("c1", "a", prompt=tuple(range(100_000))))
+    assert journal.calls.of_episode("a") == []
+    assert journal.episodes.get("a").calls == 0
+    journal.database.connection.execute("PRAGMA max_page_count = 1000000")
+    journal.calls.record(call("c1", "a"))
+    journal.episodes.end("a", WorkflowOutput(reward=1), REPORT)
+    assert journal.episodes.get("a").state is EpisodeState.COMPLETED
 
 
 def test_backup_is_one_consistent_file(journal: Journal, tmp_path: Path) -> None:
     complete(journal, "a")
-    journal.backup(tmp_path / "copy")
+    journal.database.backup(tmp_path / "copy")
     complete(journal, "b")
     assert not [path.name for path in tmp_path.iterdir() if path.name.startswith("copy") and path.name != "copy"]
     copy = Journal(tmp_path / "copy", min_free_bytes=0)
-    assert [episode.id for episode in copy.waiting_episodes()] == ["a"]
+    assert [episode.id for episode in copy.episodes.waiting()] == ["a"]
     copy.close()
 
 
 CHILD = """
 import sys
-from gpu_runtime.journal import Journal
-from gpu_runtime.journal_records import CallRecord, Completion
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.records import CallRecord, Completion
 from pathlib import Path
 from tinkerscript.wire.episodes import WorkflowOutput
 
 journal = Journal(Path(sys.argv[1]), min_free_bytes=0)
-start = journal.accounting().begun
+start = journal.episodes.accounting().begun
 for number in range(start, start + 10_000):
     name = f"e{number}"
-    journal.begin(name, task="t", eval=False, deadline_at=2e9)
+    journal.episodes.begin(name, task="t", eval=False, deadline_at=2e9)
     print("begun", name, flush=True)
     answer = Completion(0, (1,) * 500, (-1.0,) * 500, (0,) * 500, "x", "stop", {"role": "assistant", "content": "x"})
-    journal.record_call(CallRecord(f"c{number}", name, tuple(range(500)), (answer,), 1.0, 2.0))
+    journal.calls.record(CallRecord(f"c{number}", name, tuple(range(500)), (answer,), 1.0, 2.0))
     print("called", name, flush=True)
-    journal.end(name, WorkflowOutput(reward=1.0), {"timelines": 1})
+    journal.episodes.end(name, WorkflowOutput(reward=1.0), {"timelines": 1})
     print("ended", name, flush=True)
     if number % 2:
-        step = 1 + (journal.batches_after(0)[-1].step if journal.batches_after(0) else 0)
-        journal.batch_record(step, [[name]], step - 1)
+        step = 1 + (journal.batches.after(0)[-1].step if journal.batches.after(0) else 0)
+        journal.batches.record(step, [[name]], step - 1)
         print("batch", step, flush=True)
-        journal.step_record(step, {})
+        journal.batches.step_done(step, {})
         print("step", step, flush=True)
 """
 
@@ -262,27 +265,26 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True, env=environment
         )
-        first = child.stdout.readline()
-        time.sleep(0.013 * (1 + round_number))
+        lines = [child.stdout.readline() for _ in range(1 + 13 * round_number)]  # each time in another of its steps
         child.send_signal(signal.SIGKILL)
-        lines = [first, *child.stdout.readlines()]
+        lines += child.stdout.readlines()
         child.wait(10)
         child.stdout.close()
         # The last line may have been cut in the pipe.
         acknowledged += [tuple(line.split()) for line in lines if line.endswith("\n")]
         journal = Journal(path, min_free_bytes=0)
-        assert journal._connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-        assert journal.accounting().balances
+        assert journal.database.connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        assert journal.episodes.accounting().balances
         for what, name in acknowledged:
             if what == "begun":
-                assert journal.episode(name)
+                assert journal.episodes.get(name)
             elif what == "called":
-                assert len(journal.calls(name)) == 1
+                assert len(journal.calls.of_episode(name)) == 1
             elif what == "ended":
-                assert journal.episode(name).output.reward == 1.0
+                assert journal.episodes.get(name).output.reward == 1.0
             elif what == "batch":
-                assert journal.batch_get(int(name))
+                assert journal.batches.get(int(name))
             else:
-                assert journal.latest_step() >= int(name)
+                assert journal.batches.latest_step() >= int(name)
         journal.close()
     assert len(acknowledged) > 30

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from fake_control_plane import FakeControlPlane
-from runtime_harness import learner_open, plane_assign, trained_steps, volume_fill
 
-from gpu_runtime.journal import Journal
+from gpu_runtime.journal.journal import Journal
+from support.fake_control_plane import FakeControlPlane
+from support.runtime_harness import learner_open, plane_assign, trained_steps, volume_fill
 
 # A real process for each life, forked so that it costs no start-up: SIGKILL runs no `finally`.
 FORK = multiprocessing.get_context("fork")
@@ -50,7 +50,7 @@ class Ticks:
 async def live(plane: FakeControlPlane, volume: Path, ticks: Ticks) -> None:
     """Restore and train until ``max_steps`` is reached, as the runtime's loop does."""
     async with learner_open(plane, volume, reach=ticks.reach) as it:
-        it.journal._connection.set_trace_callback(ticks.statement)
+        it.journal.database.connection.set_trace_callback(ticks.statement)
         call, report = it.agent.call, it.agent.report
 
         async def call_and_tick(path, *arguments, **options):
@@ -122,7 +122,7 @@ def check_record(plane: FakeControlPlane, volume: Path, point: str, expected: st
     journal = Journal(volume / "journal.sqlite3")
     try:
         assert trained_steps(journal) == {"a0": 1, "a1": 1, "b0": 2, "b1": 2, "c0": None, "c1": None}, point
-        accounting = journal.accounting()
+        accounting = journal.episodes.accounting()
         assert accounting.balances and (accounting.trained, accounting.waiting) == (4, 2), point
     finally:
         journal.close()

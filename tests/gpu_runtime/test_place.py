@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.control_plane.address import address_advertise
 from gpu_runtime.errors import PlacementImpossible
-from gpu_runtime.place import address_advertise, devices_verify
+from gpu_runtime.placement import devices_verify
 
 
 def config(tmp_path, **changes) -> RuntimeConfig:

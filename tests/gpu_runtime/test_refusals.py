@@ -5,11 +5,11 @@ import math
 from pathlib import Path
 
 import pytest
-from fake_control_plane import FakeControlPlane
-from runtime_harness import Parts, learner_open, plane_assign, trained_steps, volume_fill, weights_replayed
 
-from gpu_runtime.batch_lines import batch_lines
+from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.errors import OutOfMemory, StepRefused, TrainerKilled
+from support.fake_control_plane import FakeControlPlane
+from support.runtime_harness import Parts, learner_open, plane_assign, trained_steps, volume_fill, weights_replayed
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ async def test_a_batch_without_room_is_refused_and_the_next_one_trains_on_the_we
         before = it.trainer.weights
         it.fail_at("forward_backward 4", OutOfMemory("trainer rank 0 ran out of memory"))
         await it.train_next()
-        assert it.reached("restart") == 1, "after a failed allocation nobody knows what state the ranks are in"
+        assert it.reached("restart") == 1, "after a failed allocation it is not known what state the ranks are in"
         assert it.trainer.weights == before, "the state of step 2 and step 3 once more"
         assert it.engine.version == it.batches.policy_version == it.agent.status.policy_version == 3
         refused = await it.event("step_refused")
@@ -76,7 +76,7 @@ async def test_a_batch_that_costs_two_ranks_is_refused_as_out_of_memory(plane, v
         assert it.trainer.weights == before
         refused = await it.event("step_refused")
         assert refused["code"] == "out_of_memory" and "was killed" in refused["reason"]
-        assert it.journal.episode("b0").fate == "stale"
+        assert it.journal.episodes.get("b0").fate == "stale"
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf])
@@ -86,7 +86,7 @@ async def test_a_loss_that_is_not_finite_is_refused_before_the_step(plane, volum
     async with learner_open(plane, volume) as it:
         forward_backward = it.trainer.forward_backward
 
-        async def broken(samples):
+        async def broken(samples, entropy_coef=0.0):
             it.trainer.forward_backward = forward_backward
             return await forward_backward(samples) | {"loss": loss}
 
@@ -118,7 +118,7 @@ async def test_a_refused_batch_stays_readable_after_its_number_was_given_away(pl
 def lines_of(it: Parts, name: str) -> list[dict]:
     kept = it.batches.find(name)
     assert kept is not None
-    return [json.loads(line) for line in batch_lines(kept, it.learner._assignment)]
+    return [json.loads(line) for line in batch_lines(kept, it.assignment)]
 
 
 async def test_a_line_holds_what_the_trainer_was_given(plane, volume) -> None:
@@ -131,7 +131,7 @@ async def test_a_line_holds_what_the_trainer_was_given(plane, volume) -> None:
         episodes = [line for line in others if line["kind"] == "episode"]
         samples = [line for line in others if line["kind"] == "sample"]
         assert (header["episodes"], header["samples"], header["seed"]) == (len(episodes), len(samples), 7) == (4, 4, 7)
-        assert header["config"] == it.learner._config.model_dump() and header["metrics"]["episodes"] == 4
+        assert header["config"] == it.assignment.config.model_dump() and header["metrics"]["episodes"] == 4
         first = samples[0]
         assert (first["episode_id"], first["calls"]) == ("a0", ["call-a0"])
         assert first["token_ids"] == [1, 2, *b"a0"] and first["mask"] == [0, 0, 1, 1]

@@ -5,14 +5,18 @@ import json
 from pathlib import Path
 
 import pytest
-from archive_checks import check_archive
-from fake_control_plane import FakeControlPlane, error_body, eventually
-from runtime_harness import plane_assign, upload_committed
 
-from gpu_runtime.errors import EngineDead, LeaseLost, StepRefused, TrainerFailed
-from gpu_runtime.journal import Journal
-from gpu_runtime.run import handover_folder
-from gpu_runtime.weights import store
+from gpu_runtime.errors import EngineDead, LeaseLost, ModelUnsupported, StepRefused, TrainerFailed
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.run import handover_folder, template_verify
+from gpu_runtime.start import start
+from support.archive_checks import check_archive
+from support.fake_control_plane import FakeControlPlane, error_body
+from support.light_tokenizer import LightTokenizer
+from support.runtime_harness import plane_assign, runtime_config, upload_committed
+from support.tiny_tokenizers import CHATML, build_tokenizer
+from support.waiting import eventually
 from tinkerscript.wire.runtime import PHASE_WAITING
 
 UPLOADS = "/v1/runtime/uploads"
@@ -74,12 +78,8 @@ async def test_an_order_is_fulfilled_once_and_a_state_resumes(plane, runtime) ->
         await it.end()
 
 
-async def test_a_store_that_is_away_delays_an_order_and_training_goes_on(
-    plane, runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for transfer in (store.checkpoint_upload, store.journal_replicate):
-        monkeypatch.setitem(transfer.__kwdefaults__, "patience_s", 0.3)
-    async with runtime(plane) as it:
+async def test_a_store_that_is_away_delays_an_order_and_training_goes_on(plane, runtime) -> None:
+    async with runtime(plane, patience_s=0.3) as it:
         plane.answers[UPLOADS] = (503, error_body("storage_unavailable"))
         it.order("ckp_model", "model")
         await eventually(lambda: events(plane, "storage_unavailable"))
@@ -98,17 +98,13 @@ async def test_a_stop_leaves_the_journal_in_the_store(plane, runtime) -> None:
         assert it.engine.closed and it.trainer.closed
     (it.volume / "copy.sqlite3").write_bytes(plane.objects["None/journal-copy.sqlite3"])
     copy = Journal(it.volume / "copy.sqlite3")
-    assert copy.accounting().waiting == 1
+    assert copy.episodes.accounting().waiting == 1
     copy.close()
 
 
 @pytest.mark.parametrize("how", ["stop", "suspend"])
-async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_stays(
-    plane, runtime, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for transfer in (store.checkpoint_upload, store.journal_replicate, store.archive_upload):
-        monkeypatch.setitem(transfer.__kwdefaults__, "patience_s", 0.3)
-    async with runtime(plane) as it:
+async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_stays(plane, runtime, how: str) -> None:
+    async with runtime(plane, patience_s=0.3) as it:
         await it.play_groups("a", "b")
         await it.stepped(1)
         await it.play("c", 1.0)
@@ -145,7 +141,7 @@ async def test_a_suspended_session_goes_on_on_another_machine(plane, runtime, tm
         await it.end()
 
 
-async def test_a_refused_step_is_said_and_the_session_goes_on(plane, runtime) -> None:
+async def test_a_refused_step_is_recorded_and_the_session_goes_on(plane, runtime) -> None:
     async with runtime(plane) as it:
         refused = asyncio.Event()
 
@@ -177,7 +173,7 @@ async def test_training_ends_at_max_steps_and_orders_are_still_taken(plane, runt
 
 
 @pytest.mark.parametrize(("part", "fault"), [("engine", EngineDead), ("trainer", TrainerFailed)])
-async def test_a_part_that_dies_while_nobody_needs_it_ends_the_runtime(plane, runtime, part: str, fault: type) -> None:
+async def test_a_part_that_dies_while_no_one_needs_it_ends_the_runtime(plane, runtime, part: str, fault: type) -> None:
     async with runtime(plane) as it:
         getattr(it, part).dead = True
         with pytest.raises(fault):
@@ -231,3 +227,26 @@ def test_the_weights_that_a_killed_runtime_left_in_memory_are_removed() -> None:
         with handover_folder("ses_killed") as mine:
             assert mine.is_dir() and not left.exists() and other.is_dir()
     assert not mine.exists() and not other.exists()
+
+
+async def test_a_model_that_would_be_trained_wrong_fails_the_session_by_name_and_starts_nothing(
+    plane, tmp_path: Path
+) -> None:
+    """Through the runtime's own start of engine and trainer, which come after the refusal."""
+    folder, volume = tmp_path / "experts", tmp_path / "volume"
+    for each in (folder, volume):
+        each.mkdir()
+    (folder / "config.json").write_text(json.dumps({"architectures": ["MixtralForCausalLM"], "num_local_experts": 8}))
+    plane_assign(plane, folder)
+    await asyncio.wait_for(start(runtime_config(plane, volume)), 20)  # it ends in order: the launcher sees no crash
+    (failed,) = plane.bodies("/v1/runtime/fail")
+    assert failed["code"] == "model_unsupported"
+    assert "num_local_experts is 8" in failed["cause"] and "dense model" in failed["cause"]
+
+
+def test_a_template_without_an_end_of_turn_is_refused(tmp_path: Path) -> None:
+    folder = build_tokenizer(tmp_path / "model")
+    template_verify(Renderer(LightTokenizer(folder)), str(folder))
+    (folder / "chat_template.jinja").write_text(CHATML.replace("<|im_end|>", ""))
+    with pytest.raises(ModelUnsupported, match="no special token.*add one to the template"):
+        template_verify(Renderer(LightTokenizer(folder)), str(folder))

@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from console.sessions import storage
-from gpu_runtime.weights.transfer import UrlRefused, transfer_open
+from console.object_store import client as object_store
+from gpu_runtime.object_store.transfer import UrlRefused, transfer_open
 from tinkerscript.wire.runtime import StoredFile
 
 PART_BYTES = 5 << 20  # S3's smallest part but for the last
@@ -17,10 +17,10 @@ def stored(s3, tmp_path):
     """CONTENT as an object, written in two parts through presigned URLs."""
     source, key = tmp_path / "source.bin", "tests/transfer.bin"
     source.write_bytes(CONTENT)
-    upload_id = storage.multipart_open(key)
+    upload_id = object_store.multipart_open(key)
 
     async def write():
-        urls = [storage.part_url(key, upload_id, number, expires_s=60) for number in (1, 2)]
+        urls = [object_store.part_url(key, upload_id, number, expires_s=60) for number in (1, 2)]
         async with transfer_open(30.0) as transfer:
             return await transfer.run(
                 [
@@ -30,8 +30,8 @@ def stored(s3, tmp_path):
             )
 
     def complete(etags):
-        assert storage.multipart_complete(key, upload_id, etags)
-        url = storage.read_url(key, expires_s=60)
+        assert object_store.multipart_complete(key, upload_id, etags)
+        url = object_store.read_url(key, expires_s=60)
         sha256 = hashlib.sha256(CONTENT).hexdigest()
         return StoredFile(path="model.bin", size_bytes=len(CONTENT), sha256=sha256, url=url)
 

@@ -1,6 +1,7 @@
 """No runtime is silent for long: whatever stands still ends it, with a name and the stacks of its processes."""
 
 import asyncio
+import signal
 import subprocess
 import sys
 import time
@@ -9,18 +10,19 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from fake_control_plane import FakeControlPlane, eventually
-from runtime_harness import plane_assign, running, tiny_model
 
-from gpu_runtime import engine
-from gpu_runtime import watchdog as watchdog_module
-from gpu_runtime.deadlines import DEADLINES_S, Phase
+from gpu_runtime.control_plane import watchdog as watchdog_module
+from gpu_runtime.control_plane.watchdog import FROZEN
+from gpu_runtime.engine import vllm_engine as engine
 from gpu_runtime.errors import Stuck
-from gpu_runtime.gateway.calls import STALL_S
-from gpu_runtime.stacks import stacks_collect
-from gpu_runtime.status import Status
+from gpu_runtime.generation.calls import STALL_S
+from gpu_runtime.health.deadlines import DEADLINES_S, Phase
+from gpu_runtime.health.stack_dumps import stacks_collect, stacks_register
+from gpu_runtime.health.status import Status
 from gpu_runtime.training import ranks
-from gpu_runtime.watchdog import FROZEN
+from support.fake_control_plane import FakeControlPlane
+from support.runtime_harness import plane_assign, running, tiny_model
+from support.waiting import eventually
 
 STUCK_S, PATIENT_S = 0.4, 2.0
 LONGEST_S = 15 * 60  # what a session may be silent for, by its control plane too
@@ -83,7 +85,7 @@ async def test_what_stands_still_ends_the_runtime_with_its_stacks_on_the_record(
         await asyncio.gather(playing, return_exceptions=True)
     (event,) = stuck_events(plane)
     assert event["cause"].startswith(doing)
-    assert "== runtime." in event["stacks"] and 'File "' in event["stacks"]
+    assert "== runtime." in event["stacks"] and "stacks_collect (" in event["stacks"]
 
 
 async def test_an_export_that_stands_still_ends_the_runtime(plane, runtime, monkeypatch) -> None:
@@ -150,7 +152,7 @@ def test_no_session_can_be_silent_for_longer_than_a_quarter_of_an_hour() -> None
     assert max(DEADLINES_S.values()) + watchdog_module.EXIT_S + watchdog_module.REPORT_S <= LONGEST_S
 
 
-def test_a_runtime_names_its_own_place_before_anybody_else_gives_it_up() -> None:
+def test_a_runtime_sends_its_stacks_before_the_control_plane_gives_it_up() -> None:
     """The control plane and the calls to ranks and engine have deadlines too, but none of them knows the stacks."""
     others = {Phase.LOADING: [ranks.START_S, engine.START_S], Phase.HANDOVER: [engine.HANDOVER_S, ranks.WEIGHTS_S]}
     others |= {Phase.TRAINING: [ranks.STEP_S], Phase.SAVING: [ranks.WEIGHTS_S], Phase.GENERATION: [STALL_S]}
@@ -173,23 +175,34 @@ def test_a_new_phase_begins_with_a_fresh_clock(monkeypatch: pytest.MonkeyPatch) 
     assert status.snapshot().progress == before.progress + 1
 
 
-def test_a_process_that_computes_without_end_still_says_where(tmp_path: Path) -> None:
-    """Also while it runs no Python: the dump is written from a signal handler in C."""
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_process_that_computes_without_end_is_read_from_outside(tmp_path: Path, stopped: bool) -> None:
+    """Also while it runs no Python, and while it is stopped: nothing runs in it for that, and it goes on unharmed."""
     program = (
-        "import sys; from pathlib import Path; from gpu_runtime.stacks import stacks_on_signal\n"
-        "stacks_on_signal(Path(sys.argv[1]), 'child'); print('registered', flush=True)\n"
+        "import sys; from pathlib import Path; from gpu_runtime.health.stack_dumps import stacks_register\n"
+        "stacks_register(Path(sys.argv[1]), 'child'); print('registered', flush=True)\n"
         "def here_it_stands():\n    import threading; threading.Lock().__enter__(); sum(range(10**12))\n"
         "here_it_stands()\n"
     )
     child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "registered\n"
+        if stopped:
+            child.send_signal(signal.SIGSTOP)
         deadline = time.monotonic() + 20
         while "here_it_stands" not in (stacks := stacks_collect(tmp_path)):
             assert time.monotonic() < deadline, stacks
         assert stacks.startswith(f"== child.{child.pid} ==")
+        assert child.poll() is None
     finally:
         child.kill()
         child.wait()
         child.stdout.close()
-    assert stacks_collect(tmp_path) == "", "a process that has ended is not asked"
+    assert stacks_collect(tmp_path) == "", "a process that has ended is not read"
+
+
+def test_stacks_that_cannot_be_read_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    stacks_register(tmp_path, "runtime")
+    assert "(its stacks could not be read: " in stacks_collect(tmp_path) and "py-spy" in stacks_collect(tmp_path)

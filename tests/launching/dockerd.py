@@ -15,9 +15,9 @@ from pathlib import Path
 import docker
 import pytest
 from docker.errors import DockerException
-from launching.daemons import daemon, folder_remove
 
 from console.scheduling.processes import wait_until
+from launching.daemons import daemon, folder_remove
 
 START_S = 60
 # Whatever a test wants a runtime to be: a line of shell in its environment.
@@ -32,7 +32,7 @@ def docker_engine() -> Iterator[docker.DockerClient]:
         client.close()
         return
     if shutil.which("dockerd") is None:
-        pytest.skip("no Docker Engine: DOCKER_HOST answers to nobody and dockerd is not installed (apt: docker.io)")
+        pytest.skip("no Docker Engine: nothing responds at DOCKER_HOST and dockerd is not installed (apt: docker.io)")
     if os.geteuid() != 0:
         pytest.skip("no Docker Engine runs, and dockerd is started by root alone")
     folder = Path(tempfile.mkdtemp(prefix="ts-dockerd-"))

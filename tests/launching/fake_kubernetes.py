@@ -1,6 +1,6 @@
 """A Kubernetes API of our own over real HTTP: objects are checked against the published schemas, pods are processes.
 
-It answers what the launcher uses: create, read, list by label, patch and delete; Jobs that make a pod once they may
+It serves what the launcher uses: create, read, list by label, patch and delete; Jobs that make a pod once they may
 have one; Secrets as environment; owners whose objects go with them; pods that end within their grace.
 """
 
@@ -28,7 +28,9 @@ PATH = re.compile(
 Object = dict[str, Any]
 
 
-class Refusal(Exception):
+class ApiError(Exception):
+    """A request that this API refuses, with the HTTP status."""
+
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
@@ -37,7 +39,7 @@ class Refusal(Exception):
 class FakeKubernetes:
     """``url`` serves it.
 
-    ``unplaceable``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken;
+    ``no_node``: new pods get no node; ``image_missing``: they get no image; ``quota``: why no Job is taken;
     ``preparing``: they are never done with that; ``node_lost``: pods' nodes do not answer; ``ended_as``: why containers
     end, if there is more to say than their code.
     """
@@ -45,7 +47,7 @@ class FakeKubernetes:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], Object] = {}  # (kind, name) ->
         self.processes: dict[str, subprocess.Popen[bytes]] = {}  # pod ->
-        self.unplaceable = self.image_missing = self.preparing = self.node_lost = False
+        self.no_node = self.image_missing = self.preparing = self.node_lost = False
         self.ended_as = ""
         self.quota = ""  # why no Job is taken
         self._lock = threading.RLock()
@@ -69,7 +71,7 @@ class FakeKubernetes:
         parts = urlsplit(target)
         matched = PATH.fullmatch(parts.path)
         if not matched:
-            raise Refusal(404, f"no such path: {parts.path}")
+            raise ApiError(404, f"no such path: {parts.path}")
         kind, name = matched["kind"], matched["name"]
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         with self._lock:
@@ -80,7 +82,7 @@ class FakeKubernetes:
                 found = [obj for (of, _), obj in self.objects.items() if of == kind]
                 return {"items": [obj for obj in found if _selected(obj, query.get("labelSelector", ""))]}
             if (kind, name) not in self.objects:
-                raise Refusal(404, f"{kind} {name} not found")
+                raise ApiError(404, f"{kind} {name} not found")
             if matched["log"]:
                 return self._log(name, int(query.get("tailLines", "1000")))
             if method == "PATCH":
@@ -92,9 +94,9 @@ class FakeKubernetes:
 
     def _log(self, pod: str, lines: int) -> bytes | None:
         if self.node_lost:
-            raise Refusal(500, "dial tcp 10.0.0.7:10250: connect: no route to host")
+            raise ApiError(500, "dial tcp 10.0.0.7:10250: connect: no route to host")
         if self.preparing:
-            raise Refusal(400, f'container "runtime" in pod "{pod}" is waiting to start: ContainerCreating')
+            raise ApiError(400, f'container "runtime" in pod "{pod}" is waiting to start: ContainerCreating')
         if pod not in self.processes:
             return None
         return b"".join((self._logs / pod).read_bytes().splitlines(keepends=True)[-lines:])
@@ -102,18 +104,18 @@ class FakeKubernetes:
     def _create(self, kind: str, namespace: str, manifest: Object) -> Object:
         name = manifest["metadata"]["name"]
         if manifest["metadata"].get("namespace", namespace) != namespace:
-            raise Refusal(400, "the namespace of the object does not match that of the path")
+            raise ApiError(400, "the namespace of the object does not match that of the path")
         try:
             kubernetes_validate.validate(manifest, VERSION, strict=True)
         except kubernetes_validate.ValidationError as error:
-            raise Refusal(422, f"{manifest['kind']} is invalid: {error.message}") from error
+            raise ApiError(422, f"{manifest['kind']} is invalid: {error.message}") from error
         if kind == "jobs" and self.quota:
-            raise Refusal(403, self.quota)
+            raise ApiError(403, self.quota)
         if (kind, name) in self.objects:
-            raise Refusal(409, f"{kind} {name} already exists")
+            raise ApiError(409, f"{kind} {name} already exists")
         for owner in manifest["metadata"].get("ownerReferences", []):
             if owner["uid"] not in {obj["metadata"]["uid"] for obj in self.objects.values()}:
-                raise Refusal(422, f"no object has the uid {owner['uid']}")
+                raise ApiError(422, f"no object has the uid {owner['uid']}")
         manifest["metadata"]["uid"] = secrets.token_hex(8)
         self.objects[kind, name] = manifest
         if kind == "jobs":
@@ -143,7 +145,7 @@ class FakeKubernetes:
         pod = {"apiVersion": "v1", "kind": "Pod"} | template | {"status": {"phase": "Pending"}}
         self.objects["pods", name] = pod
         container = pod["spec"]["containers"][0]
-        if self.unplaceable:
+        if self.no_node:
             message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
             pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": message}]
         elif self.image_missing:
@@ -248,8 +250,8 @@ def _handler(cluster: FakeKubernetes) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(length)) if length else None
             try:
                 code, answer = 200, cluster.answer(self.command, self.path, body)
-            except Refusal as refusal:
-                code, answer = refusal.code, {"kind": "Status", "message": str(refusal), "code": refusal.code}
+            except ApiError as error:
+                code, answer = error.code, {"kind": "Status", "message": str(error), "code": error.code}
             body = b"" if answer is None else answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(code if answer is not None else 204)
             self.send_header("Content-Type", "text/plain" if isinstance(answer, bytes) else "application/json")

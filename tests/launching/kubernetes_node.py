@@ -1,7 +1,7 @@
 """A real Kubernetes node on this machine, as root: containerd and a kubelet in namespaces that end with them.
 
 The machine stays as it is: pods have networks of their own that lead nowhere, and what the two write to /run, to
-/var and to /proc/sys nobody else sees.
+/var and to /proc/sys no other process sees.
 """
 
 import hashlib
@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 from kubernetes import client, config
-from launching.daemons import daemon, ports_find
-from launching.dockerd import ENTRYPOINT, busybox_rootfs
 
 from console.scheduling.processes import wait_until
+from launching.daemons import daemon, ports_find
+from launching.dockerd import ENTRYPOINT, busybox_rootfs
 
 START_S = 60
 NODE = "localhost"  # by this name the API server finds its kubelet
@@ -42,7 +42,7 @@ stream_server_address = "127.0.0.1"
 bin_dir = "{folder}/cni"
 conf_dir = "{folder}/cni"
 """
-# The network of a pod: an address, and nobody else on it.
+# The network of a pod: an address, and nothing else on it.
 PLUGIN = """#!/bin/sh
 case "$CNI_COMMAND" in
 VERSION) echo '{"cniVersion": "0.4.0", "supportedVersions": ["0.3.1", "0.4.0"]}' ;;

@@ -16,12 +16,12 @@ import pytest
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config.config_exception import ConfigException
-from launching.daemons import daemon, folder_remove, ports_find
-from launching.kubernetes_keys import certificate_write, key_write
-from launching.kubernetes_node import node_start
 from urllib3.exceptions import HTTPError
 
 from console.scheduling.processes import wait_until
+from launching.daemons import daemon, folder_remove, ports_find
+from launching.kubernetes_keys import certificate_write, key_write
+from launching.kubernetes_node import node_start
 
 START_S = 90
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")

@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from launching.daemons import daemon, folder_remove
 
 from console.scheduling.processes import wait_until
+from launching.daemons import daemon, folder_remove
 
 START_S, STOP_S = 40, 10
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")

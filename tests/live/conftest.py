@@ -20,8 +20,21 @@ def database_url() -> str:
     return f"{served.rpartition('/')[0]}/{name}" if served else f"sqlite:///{name}"
 
 
+# ``console.asgi`` runs under each; {fd} is the listening socket's number.
+SERVERS = {
+    "uvicorn": ["-m", "console.server.uvicorn", "--fd", "{fd}"],
+    "daphne": ["-m", "daphne", "--fd", "{fd}", "--verbosity", "0", "console.asgi:application"],
+}
+
+
+@pytest.fixture(params=SERVERS)
+def asgi_server(request: pytest.FixtureRequest) -> str:
+    """Which server a test runs under: each in turn, unless the test chooses."""
+    return request.param
+
+
 @pytest.fixture
-def origin(transactional_db: None) -> Iterator[str]:
+def origin(asgi_server: str, transactional_db: None) -> Iterator[str]:
     """The address of a server of the test database. Its listening socket is made here, so none is guessed."""
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
@@ -30,7 +43,7 @@ def origin(transactional_db: None) -> Iterator[str]:
         "PYTHONPATH": os.pathsep.join([".", "sdk"]),
     }
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        command = [sys.executable, "-m", "console.serve", "--fd", str(listener.fileno())]
+        command = [sys.executable, *(word.format(fd=listener.fileno()) for word in SERVERS[asgi_server])]
         process = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR, pass_fds=[listener.fileno()])
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,22 +1,23 @@
 """The live websocket: who may watch, from where, and that a broken connection costs nothing."""
 
 import json
+import time
 
-import factories
 import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
-from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session as DjangoSession
 from django.utils import timezone
 
 from console.asgi import application
+from console.live import consumer, watchers
 from console.live.models import EventRecord
 from console.live.services import event_record
 from console.sessions.models import Session
 from console.users.models import ApiKey, Membership, Project, User
+from support import factories
+from support.signing_in import cookie_of
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.events import EventKind, EventPage
 
@@ -34,15 +35,6 @@ def socket(session_id: str, *, key: str | None = None, query: str = "", headers:
     if key is not None:
         sent.append((b"authorization", f"Bearer {key}".encode()))
     return WebsocketCommunicator(application, f"/ws/v1/sessions/{session_id}{query}", headers=sent)
-
-
-async def cookie_of(user: User) -> bytes:
-    store = SessionStore()
-    store[SESSION_KEY] = str(user.pk)
-    store[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
-    store[HASH_SESSION_KEY] = user.get_session_auth_hash()
-    await sync_to_async(store.save)()
-    return f"{settings.SESSION_COOKIE_NAME}={store.session_key}".encode()
 
 
 async def page(client: WebsocketCommunicator) -> EventPage:
@@ -85,9 +77,7 @@ def sign_out(session: Session, user: User) -> None:
     ("by_key", "end", "code"),
     [(True, revoke, 4401), (True, remove, 4401), (False, remove, 4404), (False, sign_out, 4401)],
 )
-async def test_who_may_no_longer_watch_is_told_no_more(by_key, end, code, session, member, monkeypatch) -> None:
-    monkeypatch.setattr("console.live.consumer.ALLOWED_S", 0.0)
-    monkeypatch.setattr("console.sessions.watching.FRESH_S", 0.0)
+async def test_who_may_no_longer_watch_gets_no_more(by_key, end, code, session, member) -> None:
     if by_key:
         client = socket(session.id, key=await sync_to_async(factories.key_make)(session.project, member))
     else:
@@ -95,9 +85,10 @@ async def test_who_may_no_longer_watch_is_told_no_more(by_key, end, code, sessio
     await client.connect(timeout=10)
     await page(client)
     await sync_to_async(end)(session, member)
-    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.METRIC, data={"step": 1})
+    ended_at = time.monotonic()  # nothing is written meanwhile: a quiet socket ends as well
     message = await client.receive_output(timeout=10)
     assert (message["type"], message.get("code")) == ("websocket.close", code)
+    assert time.monotonic() - ended_at < 1.0
 
 
 async def test_a_client_resumes_after_the_last_entry_that_it_saw(session, api_key) -> None:
@@ -162,11 +153,11 @@ async def test_a_signed_in_person_watches_from_our_own_pages_only(session, alice
 
 
 @pytest.mark.parametrize("query", ["?after=x", "?after=-1", "?after=", "?after=" + "9" * 19, "?from=1"])
-async def test_a_bad_place_in_the_record_is_4400(query, session, api_key) -> None:
+async def test_a_bad_cursor_is_4400(query, session, api_key) -> None:
     assert await close_code(socket(session.id, key=api_key, query=query)) == 4400
 
 
-async def test_what_a_client_says_is_dropped(session, api_key) -> None:
+async def test_what_a_client_sends_is_dropped(session, api_key) -> None:
     client = socket(session.id, key=api_key)
     await client.connect(timeout=10)
     await page(client)
@@ -188,3 +179,33 @@ async def test_a_channel_that_breaks_is_closed(session, api_key, monkeypatch) ->
 async def test_there_is_no_other_channel() -> None:
     client = WebsocketCommunicator(application, "/ws/v1/nothing", headers=[HOST])
     assert await client.connect(timeout=10) == (False, 4404)
+
+
+async def test_the_key_of_a_sign_ins_row_is_no_cookie(session, alice) -> None:
+    await cookie_of(alice)
+    row = await DjangoSession.objects.aget()
+    cookie = f"{settings.SESSION_COOKIE_NAME}={row.session_key}".encode()
+    assert (
+        await close_code(socket(session.id, headers=((b"cookie", cookie), (b"origin", b"http://testserver")))) == 4401
+    )
+
+
+async def test_one_key_has_so_many_watchers_and_others_have_theirs(session, api_key, outsider_key, monkeypatch) -> None:
+    counts = watchers.Watchers()
+    monkeypatch.setattr(consumer, "watchers", counts)
+    monkeypatch.setattr(watchers, "MAX_PER_CREDENTIAL", 3)
+    open_ = [socket(session.id, key=api_key) for _ in range(3)]
+    for client in open_:
+        await client.connect(timeout=10)
+        await page(client)
+    assert await close_code(socket(session.id, key=api_key)) == 4429
+    assert await close_code(socket(session.id, key=outsider_key)) == 4404, "not one too many, but not theirs"
+    await open_.pop().disconnect(timeout=10)
+    again = socket(session.id, key=api_key)
+    await again.connect(timeout=10)
+    await page(again)
+    monkeypatch.setattr(watchers, "MAX_WATCHERS", 3)
+    assert await close_code(socket(session.id, key=outsider_key)) == 4429
+    for client in (*open_, again):
+        await client.disconnect(timeout=10)
+    assert counts.by_credential.total() == 0

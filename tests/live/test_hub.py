@@ -10,6 +10,7 @@ from console.live import hub
 from console.live.hub import event_page, follow
 from console.live.models import EventRecord
 from console.live.services import event_record
+from support.waiting import eventually
 from tinkerscript.wire.events import Event, EventKind
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,6 +32,14 @@ def numbers(events: list[Event]) -> list[int]:
     return [event.data["n"] for event in events]
 
 
+@pytest.fixture
+def looks(monkeypatch) -> list[int]:
+    """The cursor of each look that a reader took at the table. Its second is the one at which it found nothing."""
+    looks, event_list = [], hub.event_list
+    monkeypatch.setattr(hub, "event_list", lambda **names: looks.append(names["after"]) or event_list(**names))
+    return looks
+
+
 async def collect(follower: hub.Follower, count: int, limit: int = 100) -> list[int]:
     got: list[int] = []
     async with asyncio.timeout(10):
@@ -49,19 +58,19 @@ async def test_the_backlog_comes_first_then_what_is_new() -> None:
         assert await follower.next(limit=10, timeout_s=0.01) == []
 
 
-async def test_a_commit_reaches_a_follower_without_waiting_for_the_next_look(monkeypatch) -> None:
-    monkeypatch.setattr(hub, "LOOK_AGAIN_S", 60)
+async def test_a_commit_reaches_a_follower_without_waiting_for_the_next_look(monkeypatch, looks) -> None:
+    monkeypatch.setattr(hub, "POLL_INTERVAL_S", 60)
     async with follow(session_id=S, after=0) as follower:
-        await asyncio.sleep(0.05)  # the reader has looked and waits
+        await eventually(lambda: looks)
         began = time.monotonic()
         await record(1)
         assert await collect(follower, 1) == [1]
         assert time.monotonic() - began < 1
 
 
-async def test_rows_of_another_process_come_within_a_second() -> None:
+async def test_rows_of_another_process_come_within_a_second(looks) -> None:
     async with follow(session_id=S, after=0) as follower:
-        await asyncio.sleep(0.05)
+        await eventually(lambda: looks)
         began = time.monotonic()
         await record_silently(1)
         assert await collect(follower, 1) == [1]
@@ -69,7 +78,7 @@ async def test_rows_of_another_process_come_within_a_second() -> None:
 
 
 async def test_a_slow_follower_reads_on_from_the_table_and_loses_nothing(monkeypatch) -> None:
-    monkeypatch.setattr(hub, "MEMORY", 10)
+    monkeypatch.setattr(hub, "RECENT_EVENTS_MAX", 10)
     monkeypatch.setattr(hub, "PAGE", 7)
     async with follow(session_id=S, after=0) as slow, follow(session_id=S, after=0) as quick:
         await record_silently(*range(500))
@@ -80,19 +89,10 @@ async def test_a_slow_follower_reads_on_from_the_table_and_loses_nothing(monkeyp
         assert await collect(slow, 1) == await collect(quick, 1) == [500]
 
 
-async def test_followers_of_one_session_share_one_reader(monkeypatch) -> None:
-    reads = 0
-    real = hub.event_list
-
-    def counted(**names):
-        nonlocal reads
-        reads += 1
-        return real(**names)
-
-    monkeypatch.setattr(hub, "event_list", counted)
-    monkeypatch.setattr(hub, "LOOK_AGAIN_S", 60)
+async def test_followers_of_one_session_share_one_reader(monkeypatch, looks) -> None:
+    monkeypatch.setattr(hub, "POLL_INTERVAL_S", 60)
     async with asyncio.timeout(20), asyncio.TaskGroup() as group, follow(session_id=S, after=0) as first:
-        await asyncio.sleep(0.05)
+        await eventually(lambda: looks)
         ready = asyncio.Barrier(21)
 
         async def watch() -> None:
@@ -103,10 +103,10 @@ async def test_followers_of_one_session_share_one_reader(monkeypatch) -> None:
         for _ in range(20):
             group.create_task(watch())
         await ready.wait()
-        reads = 0
+        looks.clear()
         await record(1)
         assert await collect(first, 1) == [1]
-    assert reads <= 4  # the new row, and the look that finds no more; not once for each of 21
+    assert len(looks) <= 4  # the new row, and the look that finds no more; not once for each of 21
 
 
 async def test_sessions_do_not_mix() -> None:
@@ -123,11 +123,11 @@ async def test_the_last_to_leave_ends_the_reader() -> None:
             pass
         assert not task.done()
     assert task.done()
-    assert hub._feeds == {}
+    assert hub.feeds == {}
 
 
 async def test_a_read_that_fails_is_tried_again(monkeypatch) -> None:
-    monkeypatch.setattr(hub, "LOOK_AGAIN_S", 0.02)
+    monkeypatch.setattr(hub, "POLL_INTERVAL_S", 0.02)
     real, broken = hub.event_list, asyncio.Event()
 
     def flaky(**names):
@@ -146,7 +146,7 @@ async def test_without_a_layer_the_record_is_still_followed(monkeypatch) -> None
     def away():
         raise ConnectionError("the layer is away")
 
-    monkeypatch.setattr(hub, "get_channel_layer", away)
+    monkeypatch.setattr(hub, "channel_layer", away)
     async with follow(session_id=S, after=0) as follower:
         await record(1)
         assert await collect(follower, 1) == [1]
@@ -154,15 +154,16 @@ async def test_without_a_layer_the_record_is_still_followed(monkeypatch) -> None
 
 async def test_a_page_waits_for_the_next_entry_of_its_kind() -> None:
     asked = asyncio.create_task(event_page(session_id=S, after=0, limit=10, kind=EventKind.METRIC, wait_s=10))
-    await asyncio.sleep(0.05)
-    await record(1)
+    await eventually(lambda: S in hub.feeds)
+    other = await record(1)
+    await eventually(lambda: hub.feeds[S].head == other)
     assert not asked.done()
     cursor = await record(2, kind=EventKind.METRIC)
     page = await asyncio.wait_for(asked, 10)
     assert (numbers(page.items), page.next_cursor) == ([2], cursor)
 
 
-async def test_an_empty_page_keeps_its_place() -> None:
+async def test_an_empty_page_keeps_its_cursor() -> None:
     cursor = await record(1)
     for wait_s in (0, 0.02):
         page = await event_page(session_id=S, after=cursor, limit=10, wait_s=wait_s)

@@ -48,7 +48,7 @@ def test_a_keyed_entry_is_written_once() -> None:
     assert again.data == {"n": 1}
 
 
-def test_nobody_is_woken_for_what_was_rolled_back(django_capture_on_commit_callbacks) -> None:
+def test_no_one_is_woken_for_what_was_rolled_back(django_capture_on_commit_callbacks) -> None:
     with django_capture_on_commit_callbacks() as callbacks:
         with pytest.raises(RuntimeError), transaction.atomic():
             event_record(session_id="a", kind=EventKind.EVENT, data={})

@@ -1,12 +1,12 @@
 """Clients that read slowly: they cost the server nothing, get fewer and longer pages, and miss nothing."""
 
 import aiohttp
-import factories
 import pytest
 from asgiref.sync import sync_to_async
 
 from console.live.selectors import event_list
 from console.users.models import Project
+from support import factories
 from tinkerscript.wire.events import EventKind, EventPage
 from tinkerscript.wire.runtime import Report, ReportEntry
 
@@ -36,7 +36,8 @@ async def take(watched: aiohttp.ClientWebSocketResponse, cursors: list[int], unt
     return pages
 
 
-async def test_a_slow_client_gets_fewer_and_longer_pages_and_misses_nothing(http, project: Project, api_key) -> None:
+async def watch(http: aiohttp.ClientSession, project: Project, api_key: str) -> tuple[list[int], int]:
+    """The pages that three quick clients got, and those of one that reads only at the end. None misses an entry."""
     session, lease = await sync_to_async(factories.runtime_make)(project)
     path, headers = f"/ws/v1/sessions/{session.id}", {"Authorization": f"Bearer {api_key}"}
     connections = [await http.ws_connect(path, headers=headers, max_msg_size=0) for _ in range(4)]
@@ -52,7 +53,24 @@ async def test_a_slow_client_gets_fewer_and_longer_pages_and_misses_nothing(http
     record = await sync_to_async(event_list)(session_id=session.id, after=0, limit=5000)
     assert late == [event.cursor for event in record]
     assert all(cursors == late for cursors in seen)
-    assert min(pages) >= BURSTS
-    assert late_pages < BURSTS
     for watched in connections:
         await watched.close()
+    return pages, late_pages
+
+
+@pytest.mark.parametrize("asgi_server", ["uvicorn"], indirect=True)
+async def test_a_slow_client_gets_fewer_and_longer_pages_and_misses_nothing(http, project: Project, api_key) -> None:
+    pages, late_pages = await watch(http, project, api_key)
+    assert min(pages) >= BURSTS
+    assert late_pages < BURSTS
+
+
+@pytest.mark.parametrize("asgi_server", ["daphne"], indirect=True)
+async def test_daphne_does_not_wait_for_a_slow_client_which_still_misses_nothing(http, project, api_key) -> None:
+    """Daphne takes each page at once and keeps in its memory what the client has not read: why uvicorn is the default.
+
+    Should it learn to wait, this fails, and it can be tested like uvicorn.
+    """
+    pages, late_pages = await watch(http, project, api_key)
+    assert min(pages) >= BURSTS
+    assert late_pages >= BURSTS

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from sdk.rest_server import API_KEY, RestServer
 
-from tinkerscript import TinkerScript, transport
-from tinkerscript import session as session_module
+from tinkerscript import TinkerScript
+from tinkerscript.connection import transport
+from tinkerscript.sessions import session as session_module
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +19,8 @@ def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def quick_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "BACKOFF_FIRST_S", 0.02)
-    monkeypatch.setattr(transport, "BACKOFF_MOST_S", 0.1)
+    monkeypatch.setattr(transport, "FIRST_BACKOFF_S", 0.02)
+    monkeypatch.setattr(transport, "MAX_BACKOFF_S", 0.1)
     monkeypatch.setattr(session_module, "FOLLOW_WAIT_S", 0.2)
 
 

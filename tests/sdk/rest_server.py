@@ -1,4 +1,4 @@
-"""A control plane by hand: speaks the REST agreements over real sockets, and fails, drops and restarts when told."""
+"""A control plane by hand: speaks the REST agreements over real sockets, and fails, drops and restarts on demand."""
 
 import contextlib
 import hashlib
@@ -6,14 +6,15 @@ import itertools
 import json
 import re
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+
+from sdk.http_parts import Answer, Drop, Fault, Handler, Request, error, ranged, reply
 
 from tinkerscript.wire.calls import CallView, EpisodeCalls, EpisodeReport
 from tinkerscript.wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointView, DownloadFile
@@ -25,71 +26,15 @@ from tinkerscript.wire.episodes import (
     EpisodeExport,
     EpisodeFile,
     EpisodeView,
+    SampleFate,
 )
 from tinkerscript.wire.events import Event, EventPage
+from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.sessions import Accounting, SessionCreate, SessionList, SessionView
+from tinkerscript.wire.version import VERSION
 
 API_KEY = "tml-test-key"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@dataclass
-class Request:
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def key(self) -> str | None:
-        return self.headers.get("idempotency-key")
-
-
-@dataclass
-class Answer:
-    status: int
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-class Drop(Exception):
-    """Close the connection without an answer."""
-
-
-@dataclass
-class Fault:
-    """What happens to the next ``times`` requests whose "METHOD path" matches ``pattern``.
-
-    ``after``: the request is carried out first and its answer is lost.
-    """
-
-    pattern: str
-    times: int
-    answer: Answer | None = None  # None: the connection is dropped
-    after: bool = False
-
-
-def error(status: int, code: str, message: str = "told to fail", hint: str = "", details: Any = None) -> Answer:
-    body = {
-        "error": {"code": code, "message": message, "hint": hint, "details": details or {}},
-        "request_id": "req_test",
-    }
-    return Answer(status, json.dumps(body).encode(), {"Content-Type": "application/json"})
-
-
-def not_ready(state: str = "loading", position: int | None = None) -> Answer:
-    answer = error(503, "session_not_ready", "not ready", details={"state": state, "queue_position": position})
-    answer.headers["Retry-After"] = "0"
-    return answer
-
-
-def wait_until(true: Callable[[], Any], timeout_s: float = 10.0) -> None:
-    """Wait for a condition; a test that waits in vain fails with it."""
-    deadline = time.monotonic() + timeout_s
-    while not true():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.005)
 
 
 class RestServer:
@@ -106,9 +51,14 @@ class RestServer:
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.first_state = "ready"
+        self.view: ServerView | None = ServerView(version=VERSION, minimum_client=VERSION, capabilities=[])
         self.stop_leads_to = "stopped"
         self.idle_timeout_s = 600.0
         self.calls_per_episode = 1
+        self.create_delay_s = 0.0
+        self.hold_shows: threading.Event | None = None  # GET of a session waits for it
+        self.checkpoint_step = 7
+        self.places: int | None = None  # open episodes at once; a begin beyond waits for an end
         self.calls: list[CallView] = []  # of every episode
         self.signature = 1  # a URL signed with another one answers 403
         self.store: Callable[[str, bytes, Request], Answer] | None = None
@@ -117,22 +67,24 @@ class RestServer:
         self._ids = itertools.count(1)
         self._changed = threading.Condition(threading.RLock())
         self._http: ThreadingHTTPServer | None = None
-        self._sockets: set[socket.socket] = set()
+        self.sockets: set[socket.socket] = set()
         self.port = 0
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
+    def start(self, tls: ssl.SSLContext | None = None) -> None:
         rest = self
 
-        class Handler(_Handler):
+        class OfThisServer(Handler):
             server_state = rest
 
         ThreadingHTTPServer.allow_reuse_address = True
-        self._http = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", self.port), OfThisServer)
         self._http.daemon_threads = True
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self._http.server_address[1]
         threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
 
@@ -143,7 +95,7 @@ class RestServer:
         self._http.shutdown()
         self._http.server_close()
         self._http = None
-        for connection in list(self._sockets):
+        for connection in list(self.sockets):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         with self._changed:
@@ -213,7 +165,11 @@ class RestServer:
                 return handle(self, request, *found.groups())
         return error(404, "not_found", request.path)
 
-    def _create(self, request: Request) -> Answer:
+    def handle_server(self, request: Request) -> Answer:
+        return error(404, "not_found", request.path) if self.view is None else reply(200, self.view)
+
+    def handle_create(self, request: Request) -> Answer:
+        time.sleep(self.create_delay_s)
         wanted = SessionCreate.model_validate_json(request.body)
         if wanted.base_model == "no-such-model":
             return error(400, "unknown_base_model", "unknown base model", "Known: SmolLM2", {"known": ["SmolLM2"]})
@@ -231,16 +187,18 @@ class RestServer:
         self.sessions[view.id] = view
         return reply(201, view)
 
-    def _list(self, request: Request) -> Answer:
+    def handle_list(self, request: Request) -> Answer:
         views = list(self.sessions.values())[::-1]
         start = int(request.query.get("cursor", 0))
         more = str(start + 2) if start + 2 < len(views) else None
         return reply(200, SessionList(items=views[start : start + 2], next_cursor=more))
 
-    def _show(self, request: Request, session_id: str) -> Answer:
+    def handle_show(self, request: Request, session_id: str) -> Answer:
+        if self.hold_shows is not None:
+            self.hold_shows.wait(10)
         return reply(200, self.sessions[session_id])
 
-    def _stop(self, request: Request, session_id: str) -> Answer:
+    def handle_stop(self, request: Request, session_id: str) -> Answer:
         if not self.sessions[session_id].state.is_terminal:
             self.set_state(session_id, self.stop_leads_to)
         return reply(200, self.sessions[session_id])
@@ -257,10 +215,30 @@ class RestServer:
                 self._changed.wait(left)
         return reply(200, EventPage(items=items, next_cursor=items[-1].cursor if items else after))
 
-    def _begin(self, request: Request, session_id: str) -> Answer:
+    def train(self) -> None:
+        """A step: what waits is trained."""
+        with self._changed:
+            for episode_id, episode in self.episodes.items():
+                if episode.fate == "accepted":
+                    self.episodes[episode_id] = episode.model_copy(update={"fate": SampleFate.TRAINED})
+
+    def hold_begins(self) -> None:
+        self.places = 0
+
+    def let_begins_go(self) -> None:
+        with self._changed:
+            self.places = None
+            self._changed.notify_all()
+
+    def _open(self) -> int:
+        return sum(episode.state == "open" for episode in self.episodes.values())
+
+    def handle_begin(self, request: Request, session_id: str) -> Answer:
         wanted = EpisodeBegin.model_validate_json(request.body)
+        while self.places is not None and self._open() >= self.places and self._http is not None:
+            self._changed.wait(5)
         if wanted.supersedes in self.episodes:
-            self._close(wanted.supersedes, state="abandoned", reason="superseded")
+            self.close_episode(wanted.supersedes, state="abandoned", reason="superseded")
         episode_id = f"ep_{next(self._ids)}"
         self.episodes[episode_id] = EpisodeView(
             episode_id=episode_id, task=wanted.task, group_key=wanted.task, state="open", eval=wanted.eval, begun_at=1.0
@@ -278,7 +256,7 @@ class RestServer:
             ),
         )
 
-    def _end(self, request: Request, session_id: str, episode_id: str) -> Answer:
+    def handle_end(self, request: Request, session_id: str, episode_id: str) -> Answer:
         wanted = EpisodeEnd.model_validate_json(request.body)
         episode = self.episodes.get(episode_id)
         if episode is None:
@@ -288,55 +266,67 @@ class RestServer:
         if self.calls_per_episode == 0:
             return error(422, "empty_episode", "no LLM call was captured")
         self.ended[episode_id] = wanted
-        return self._close(episode_id, state="completed", fate="accepted", reward=wanted.output.reward)
+        output = {"reward": wanted.output.reward, "is_success": wanted.output.is_success}
+        fate = "eval" if episode.eval else "accepted"
+        return self.close_episode(
+            episode_id, state="completed", fate=fate, group_key=episode.task or "first prompt", **output
+        )
 
-    def _abandon(self, request: Request, session_id: str, episode_id: str) -> Answer:
+    def handle_abandon(self, request: Request, session_id: str, episode_id: str) -> Answer:
         reason = EpisodeAbandon.model_validate_json(request.body).reason
         if self.episodes[episode_id].state != "open":
             return error(410, "episode_closed", "the episode is over")
-        return self._close(episode_id, state="abandoned", reason=reason)
+        return self.close_episode(episode_id, state="abandoned", reason=reason)
 
-    def _close(self, episode_id: str, **fields: Any) -> Answer:
+    def close_episode(self, episode_id: str, **fields: Any) -> Answer:
         self.episodes[episode_id] = EpisodeView.model_validate({**self.episodes[episode_id].model_dump(), **fields})
+        with self._changed:
+            self._changed.notify_all()
         return reply(200, self.episodes[episode_id])
 
-    def _beat(self, request: Request, session_id: str, episode_id: str) -> Answer:
+    def handle_beat(self, request: Request, session_id: str, episode_id: str) -> Answer:
         if self.episodes[episode_id].state != "open":
             return error(410, "episode_closed", "the episode is over")
         return reply(200, self.episodes[episode_id])
 
-    def _episode_list(self, request: Request, session_id: str) -> Answer:
+    def handle_episode_list(self, request: Request, session_id: str) -> Answer:
         items = [e.model_dump() for e in self.episodes.values()][::-1]
         start = int(request.query.get("cursor", 0))
         more = str(start + 2) if start + 2 < len(items) else None
         return Answer(200, json.dumps({"items": items[start : start + 2], "next_cursor": more}).encode())
 
-    def _episode_calls(self, request: Request, session_id: str, episode_id: str) -> Answer:
+    def handle_episode_calls(self, request: Request, session_id: str, episode_id: str) -> Answer:
         start = int(request.query.get("cursor", 0))
         more = str(start + 2) if start + 2 < len(self.calls) else None
         counts = {"calls": len(self.calls), "cancelled_calls": 0, "completions": 0, "timelines": 1, "merged_share": 0.5}
         report = EpisodeReport(**counts, agents=[], drift=[])
         return reply(200, EpisodeCalls(report=report, items=self.calls[start : start + 2], next_cursor=more))
 
-    def _accounting(self, request: Request, session_id: str) -> Answer:
+    def handle_accounting(self, request: Request, session_id: str) -> Answer:
         states = [e.state.value for e in self.episodes.values()]
-        counts = {"open": states.count("open"), "waiting": states.count("completed")}
+        fates = [e.fate.value for e in self.episodes.values() if e.fate is not None]
+        counts = {"open": states.count("open"), "waiting": fates.count("accepted"), "trained": fates.count("trained")}
         return reply(200, Accounting(begun=len(states), abandoned=states.count("abandoned"), **counts))
 
-    def _checkpoint_create(self, request: Request, session_id: str) -> Answer:
+    def handle_checkpoint_create(self, request: Request, session_id: str) -> Answer:
         kind = CheckpointCreate.model_validate_json(request.body).kind
         made = CheckpointView(
-            id=f"ckp_{next(self._ids)}", session_id=session_id, kind=kind, state="requested", step=7, created_at=NOW
+            id=f"ckp_{next(self._ids)}",
+            session_id=session_id,
+            kind=kind,
+            state="requested",
+            step=self.checkpoint_step,
+            created_at=NOW,
         )
         self.checkpoints = {made.id: made, **self.checkpoints}
         return reply(202, made)
 
-    def _checkpoint_list(self, request: Request, session_id: str) -> Answer:
+    def handle_checkpoint_list(self, request: Request, session_id: str) -> Answer:
         return Answer(
             200, json.dumps({"items": [c.model_dump(mode="json") for c in self.checkpoints.values()]}).encode()
         )
 
-    def _checkpoint_show(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
+    def handle_checkpoint_show(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
         """Each look moves it one state on."""
         old = self.checkpoints[checkpoint_id]
         at = self.checkpoint_states.index(old.state) + 1 if old.state in self.checkpoint_states else 0
@@ -346,7 +336,7 @@ class RestServer:
         self.checkpoints[checkpoint_id] = new
         return reply(200, new)
 
-    def _download(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
+    def handle_download(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
         files = [
             DownloadFile(
                 path=path,
@@ -357,9 +347,14 @@ class RestServer:
             for path, data in self.files.items()
         ]
         expires_at = NOW + timedelta(hours=1)
-        return reply(200, CheckpointDownload(checkpoint_id=checkpoint_id, step=7, files=files, expires_at=expires_at))
+        return reply(
+            200,
+            CheckpointDownload(
+                checkpoint_id=checkpoint_id, step=self.checkpoint_step, files=files, expires_at=expires_at
+            ),
+        )
 
-    def _export(self, request: Request, session_id: str) -> Answer:
+    def handle_export(self, request: Request, session_id: str) -> Answer:
         if not self.parts:
             return error(409, "conflict", "No episode of this session has been archived yet.")
         files = [
@@ -393,88 +388,23 @@ def part_name(number: int) -> str:
     return f"part-{number:06d}.parquet"
 
 
-def ranged(data: bytes, request: Request) -> Answer:
-    found = re.fullmatch(r"bytes=(\d+)-", request.headers.get("range", ""))
-    if not found:
-        return Answer(200, data)
-    start = int(found[1])
-    headers = {"Content-Range": f"bytes {start}-{len(data) - 1}/{len(data)}"}
-    return Answer(206, data[start:], headers)
-
-
-def reply(status: int, message: Any) -> Answer:
-    return Answer(status, message.model_dump_json().encode(), {"Content-Type": "application/json"})
-
-
 S = r"/v1/sessions/(\w+)"
 ROUTES: dict[str, Callable[..., Answer]] = {
-    r"POST /v1/sessions": RestServer._create,
-    r"GET /v1/sessions": RestServer._list,
-    rf"GET {S}": RestServer._show,
-    rf"POST {S}/stop": RestServer._stop,
-    rf"POST {S}/episodes": RestServer._begin,
-    rf"GET {S}/episodes": RestServer._episode_list,
-    rf"GET {S}/episodes/export": RestServer._export,
-    rf"POST {S}/episodes/(\w+)/end": RestServer._end,
-    rf"POST {S}/episodes/(\w+)/abandon": RestServer._abandon,
-    rf"POST {S}/episodes/(\w+)/heartbeat": RestServer._beat,
-    rf"GET {S}/episodes/(\w+)/calls": RestServer._episode_calls,
-    rf"GET {S}/accounting": RestServer._accounting,
-    rf"POST {S}/checkpoints": RestServer._checkpoint_create,
-    rf"GET {S}/checkpoints": RestServer._checkpoint_list,
-    rf"GET {S}/checkpoints/(\w+)": RestServer._checkpoint_show,
-    rf"GET {S}/checkpoints/(\w+)/download": RestServer._download,
+    r"GET /v1/server": RestServer.handle_server,
+    r"POST /v1/sessions": RestServer.handle_create,
+    r"GET /v1/sessions": RestServer.handle_list,
+    rf"GET {S}": RestServer.handle_show,
+    rf"POST {S}/stop": RestServer.handle_stop,
+    rf"POST {S}/episodes": RestServer.handle_begin,
+    rf"GET {S}/episodes": RestServer.handle_episode_list,
+    rf"GET {S}/episodes/export": RestServer.handle_export,
+    rf"POST {S}/episodes/(\w+)/end": RestServer.handle_end,
+    rf"POST {S}/episodes/(\w+)/abandon": RestServer.handle_abandon,
+    rf"POST {S}/episodes/(\w+)/heartbeat": RestServer.handle_beat,
+    rf"GET {S}/episodes/(\w+)/calls": RestServer.handle_episode_calls,
+    rf"GET {S}/accounting": RestServer.handle_accounting,
+    rf"POST {S}/checkpoints": RestServer.handle_checkpoint_create,
+    rf"GET {S}/checkpoints": RestServer.handle_checkpoint_list,
+    rf"GET {S}/checkpoints/(\w+)": RestServer.handle_checkpoint_show,
+    rf"GET {S}/checkpoints/(\w+)/download": RestServer.handle_download,
 }
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1  # headers and body in one packet
-    server_state: RestServer
-
-    def setup(self) -> None:
-        super().setup()
-        self.server_state._sockets.add(self.connection)
-
-    def finish(self) -> None:
-        self.server_state._sockets.discard(self.connection)
-        with contextlib.suppress(OSError):  # what was left to send when the connection broke
-            super().finish()
-
-    def handle(self) -> None:
-        try:
-            super().handle()
-        except OSError:  # the client, or stop(), broke the connection
-            self.close_connection = True
-
-    def _serve(self) -> None:
-        url = urlsplit(self.path)
-        length = int(self.headers.get("Content-Length") or 0)
-        request = Request(
-            method=self.command,
-            path=url.path,
-            query={name: values[0] for name, values in parse_qs(url.query).items()},
-            headers={name.lower(): value for name, value in self.headers.items()},
-            body=self.rfile.read(length),
-        )
-        try:
-            answer = self.server_state.answer(request)
-        except Drop:
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
-            return
-        except Exception as failure:  # noqa: BLE001 - a bug in a test; a dropped connection would only be retried
-            answer = error(500, "internal", f"the fake server failed: {failure!r}")
-        self.send_response(answer.status)
-        announced = int(answer.headers.pop("X-Announce-Length", len(answer.body)))
-        for name, value in {**answer.headers, "Content-Length": str(announced)}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(answer.body)
-        if announced != len(answer.body):  # a body cut short
-            self.close_connection = True
-
-    do_GET = do_POST = _serve
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""

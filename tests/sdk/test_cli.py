@@ -3,11 +3,16 @@
 import json
 import subprocess
 import sys
+import time
+from importlib.util import find_spec
 
 import pytest
+from sdk.http_parts import Answer
 from sdk.rest_server import API_KEY
 
-from tinkerscript import checkpoints
+from tinkerscript.downloads import checkpoints
+from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.version import VERSION
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +20,7 @@ def settings(server, monkeypatch):
     monkeypatch.setenv("TINKERSCRIPT_BASE_URL", server.url)
     monkeypatch.setenv("TINKERSCRIPT_API_KEY", API_KEY)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(checkpoints, "POLL_S", 0.01)
+    monkeypatch.setattr(checkpoints, "POLL_INTERVAL_S", 0.01)
 
 
 @pytest.fixture
@@ -39,6 +44,95 @@ def test_sessions_lists_all_pages(server, connect, run):
     code, out, _ = run("sessions")
     assert code == 0
     assert all(session_id in out for session_id in ids)
+
+
+def test_lists_in_a_pipe_are_whole_values_with_tabs(connect, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    session = connect(name="a name that no narrow table would show whole")
+    _, out, _ = run("sessions")
+    assert out.split("\t")[:3] == [session.id, "a name that no narrow table would show whole", "SmolLM2"]
+
+
+def test_version_is_printed_without_a_server(run, monkeypatch):
+    monkeypatch.delenv("TINKERSCRIPT_API_KEY")
+    assert run("--version")[:2] == (0, f"tinkerscript {VERSION}\n")
+
+
+def test_models_keys_and_logs_are_listed(server, session, run):
+    items = [{"name": "SmolLM2", "parameters": 135, "context_length": 2048, "license": "apache-2.0"}]
+    server.fail("GET /v1/base-models", answer=Answer(200, json.dumps({"items": items}).encode()))
+    assert run("models")[:2] == (0, "SmolLM2\t135\t2048\tapache-2.0\n")
+    key = {"id": "key_1", "name": "laptop", "prefix": "tml-ab", "scopes": ["episodes"], "created_by": "a@b.example"}
+    key["created_at"] = "2026-01-01T00:00:00Z"
+    server.fail("GET /v1/keys", answer=Answer(200, json.dumps({"items": [key]}).encode()))
+    assert run("keys")[1].split("\t")[:4] == ["key_1", "laptop", "tml-ab", "episodes"]
+    server.fail("GET .*/logs", answer=Answer(200, b'{"lines": ["one", "two"]}'))
+    assert run("logs", session.id)[:2] == (0, "one\ntwo\n")
+
+
+def test_metrics_are_rows_and_a_curve(server, session, run):
+    numbers = {name: 1 for name in StepMetrics.model_fields}
+    for step in range(1, 5):
+        server.add_event("metric", {**numbers, "step": step, "reward_mean": step / 4})
+    code, out, _ = run("metrics", session.id)
+    assert code == 0
+    assert [line.split("\t")[:2] for line in out.splitlines()] == [
+        ["1", "0.25"],
+        ["2", "0.5"],
+        ["3", "0.75"],
+        ["4", "1"],
+    ]
+    _, out, _ = run("plot", session.id)
+    lines = out.splitlines()
+    assert lines[0] == "mean reward by step"
+    assert lines[1].split() == ["1.000", "█"]
+    assert lines[-2].split() == ["0.250", "▁███"]
+
+
+def test_a_plot_becomes_a_picture_where_matplotlib_is_installed(server, session, run, monkeypatch, tmp_path):
+    numbers = {name: 1 for name in StepMetrics.model_fields}
+    server.add_event("metric", {**numbers, "step": 1, "reward_mean": 0.5})
+    path = tmp_path / "reward.png"
+    with monkeypatch.context() as absent:
+        absent.setattr("tinkerscript.cli.find_spec", lambda name: None)
+        code, out, err = run("plot", session.id, "--png", str(path))
+    assert (code, out) == (1, "")
+    assert "pip install matplotlib" in err
+    if find_spec("matplotlib") is None:
+        pytest.skip("matplotlib is not installed: the picture itself was not drawn")
+    assert run("plot", session.id, "--png", str(path))[0] == 0
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_chat_goes_on_with_what_was_said_and_trains_nothing(server, session, run, monkeypatch):
+    said = iter(["hello", "and now?", ""])
+    monkeypatch.setattr("builtins.input", lambda _: next(said))
+    pieces = [{"choices": [{"delta": {"content": text}}]} for text in ("good ", "day")]
+    stream = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"
+    server.fail("POST .*/chat/completions", times=2, answer=Answer(200, stream.encode()))
+    code, out, _ = run("chat", session.id)
+    assert (code, out) == (0, "good day\ngood day\n")
+    asked = [json.loads(request.body)["messages"] for request in server.seen("POST .*/chat/completions")]
+    assert [message["content"] for message in asked[1]] == ["hello", "good day", "and now?"]
+    assert [(e.eval, e.state.value, e.reason) for e in server.episodes.values()] == [(True, "abandoned", "chat")]
+    assert server.sessions[session.id].state == "ready"
+
+
+def test_chat_says_what_the_server_refuses(server, session, run, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda _: "x" * 10)
+    refusal = json.dumps({"error": {"message": "the prompt is too long"}}).encode()
+    server.fail("POST .*/chat/completions", answer=Answer(400, refusal))
+    code, _, err = run("chat", session.id)
+    assert (code, "the prompt is too long" in err) == (1, True)
+    assert [e.state.value for e in server.episodes.values()] == ["abandoned"]
+
+
+def test_wrong_address_is_reported_soon(run, monkeypatch):
+    monkeypatch.setenv("TINKERSCRIPT_BASE_URL", "http://127.0.0.1:9")
+    started = time.monotonic()
+    code, _, err = run("sessions")
+    assert (code, "Connection refused" in err) == (1, True)
+    assert time.monotonic() - started < 3
 
 
 def test_session_prints_json(session, run):
@@ -95,8 +189,8 @@ def test_error_is_one_line_on_stderr_with_the_hint(run, monkeypatch):
     assert "create_api_key" in err
 
 
-def test_without_the_extra_it_says_what_to_install():
+def test_without_the_extra_it_names_what_to_install():
     code = "import sys; sys.modules['typer'] = None; import tinkerscript.cli"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert "pip install 'tinkerscript[cli]'" in done.stderr
+    assert "pip install '.[cli]' in a checkout" in done.stderr

@@ -4,8 +4,10 @@ import threading
 import time
 
 import pytest
-from sdk.rest_server import API_KEY, error, not_ready, wait_until
+from sdk.http_parts import error, not_ready
+from sdk.rest_server import API_KEY
 
+from support.waiting import wait_until
 from tinkerscript import (
     AuthenticationError,
     ClientClosed,
@@ -51,7 +53,7 @@ def test_option_out_of_bounds_is_refused_before_any_traffic(server, connect, opt
     assert server.requests == []
 
 
-def test_missing_key_says_where_to_make_one():
+def test_missing_key_reports_where_to_make_one():
     with pytest.raises(AuthenticationError) as caught:
         TinkerScript("SmolLM2", base_url="http://127.0.0.1:1")
     assert "http://127.0.0.1:1/" in str(caught.value)
@@ -89,7 +91,7 @@ def test_base_model_or_session_id_is_needed(server, connect):
     assert server.requests == []
 
 
-def test_progress_of_the_start_is_told_once_per_change(server, connect):
+def test_progress_of_the_start_is_reported_once_per_change(server, connect):
     server.first_state = "queued"
     heard = []
 
@@ -105,7 +107,7 @@ def test_progress_of_the_start_is_told_once_per_change(server, connect):
     assert heard == [("queued", "", 2), ("loading", "loading weights", None), ("ready", "", None)]
 
 
-def test_failed_start_tells_code_cause_and_hint(server, connect):
+def test_failed_start_names_code_cause_and_hint(server, connect):
     server.first_state = "loading"
     failure = {"code": "out_of_memory", "cause": "no room for the model", "hint": "Choose a smaller one."}
 
@@ -120,7 +122,7 @@ def test_failed_start_tells_code_cause_and_hint(server, connect):
     assert "Choose a smaller one." in str(caught.value)
 
 
-def test_start_that_takes_too_long_tells_the_queue_position_and_leaves_nothing_running(server, connect):
+def test_start_that_takes_too_long_names_the_queue_position_and_leaves_nothing_running(server, connect):
     server.first_state = "queued"
     with pytest.raises(WaitTimeout) as caught:
         connect(wait_timeout_s=0.05)
@@ -171,8 +173,8 @@ def test_failed_attach_does_not_stop_the_session(server, connect):
     assert server.sessions[first.id].state == "loading"
 
 
-def test_wrong_address_says_so_within_the_first_contact_bound(monkeypatch):
-    monkeypatch.setattr("tinkerscript.client.FIRST_CONTACT_RETRY_S", 0.05)
+def test_wrong_address_reports_it_within_the_first_contact_bound(monkeypatch):
+    monkeypatch.setattr("tinkerscript.sessions.starting.FIRST_CONTACT_RETRY_S", 0.05)
     with pytest.raises(ServerUnreachable) as caught:
         TinkerScript("SmolLM2", base_url="http://127.0.0.1:1", api_key="k")
     assert "TINKERSCRIPT_BASE_URL" in str(caught.value)
@@ -224,7 +226,7 @@ def test_close_of_a_failed_session_is_quiet(server, connect):
 
 def test_close_is_bounded_when_the_server_is_gone(server, connect, monkeypatch):
     monkeypatch.setattr("tinkerscript.client.CLOSE_RETRY_S", 0.1)
-    monkeypatch.setattr("tinkerscript.client.CLOSE_ABANDON_RETRY_S", 0.1)
+    monkeypatch.setattr("tinkerscript.client.CLOSE_ABANDON_S", 0.1)
     session = connect()
     session.begin_episode()
     server.stop()

@@ -9,19 +9,11 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from sdk.rest_server import Answer, ranged, wait_until
+from sdk.http_parts import Answer, ranged
 
-from tinkerscript import (
-    ClientClosed,
-    DiskFull,
-    DownloadCorrupt,
-    DownloadFailed,
-    PathInUse,
-    TunedModel,
-    WaitTimeout,
-    checkpoints,
-    fetch,
-)
+from support.waiting import wait_until
+from tinkerscript import ClientClosed, DiskFull, DownloadCorrupt, DownloadFailed, PathInUse, TunedModel, WaitTimeout
+from tinkerscript.downloads import checkpoints, fetch
 
 WEIGHTS = "model.safetensors"
 Usage = namedtuple("Usage", "total used free")
@@ -29,7 +21,7 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(checkpoints, "POLL_S", 0.01)
+    monkeypatch.setattr(checkpoints, "POLL_INTERVAL_S", 0.01)
     monkeypatch.setattr(fetch, "CHUNK_BYTES", 64 * 1024)
 
 
@@ -212,7 +204,7 @@ def test_expired_urls_are_renewed(server, session, tmp_path):
 
 
 def test_store_that_refuses_for_ever_is_a_typed_error(server, session, tmp_path, monkeypatch):
-    monkeypatch.setattr(fetch, "TRIES_WITHOUT_PROGRESS", 3)
+    monkeypatch.setattr(fetch, "MAX_TRIES_WITHOUT_PROGRESS", 3)
     server.store = lambda path, data, request: Answer(403)
     with pytest.raises(DownloadFailed, match="403"):
         session.download_tuned_model(tmp_path)

@@ -1,9 +1,10 @@
 """The archive of episodes comes home whole, part by part, and never mixed with that of another session."""
 
 import pytest
-from sdk.rest_server import Answer, ranged
+from sdk.http_parts import Answer, ranged
 
-from tinkerscript import Conflict, DownloadCorrupt, PathInUse, fetch
+from tinkerscript import Conflict, DownloadCorrupt, PathInUse
+from tinkerscript.downloads import fetch
 from tinkerscript.wire.episodes import EpisodeExport
 
 FIRST, SECOND = "part-000001.parquet", "part-000002.parquet"
@@ -20,7 +21,7 @@ def contents(folder) -> list[bytes]:
     return [path.read_bytes() for path in sorted(folder.iterdir())]
 
 
-def test_every_part_arrives_and_is_answered_in_order(session, parts, tmp_path) -> None:
+def test_every_part_arrives_and_is_returned_in_order(session, parts, tmp_path) -> None:
     assert session.download_episodes(tmp_path / "e") == [tmp_path / "e" / FIRST, tmp_path / "e" / SECOND]
     assert contents(tmp_path / "e") == parts
 
@@ -75,5 +76,5 @@ def test_nothing_archived_yet_writes_nothing(server, session, tmp_path) -> None:
 
 
 def test_the_urls_can_be_had_without_the_files(session) -> None:
-    told = session.episode_urls()
-    assert isinstance(told, EpisodeExport) and [file.part for file in told.files] == [1, 2] and told.episodes == 4
+    export = session.episode_urls()
+    assert isinstance(export, EpisodeExport) and [file.part for file in export.files] == [1, 2] and export.episodes == 4

@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from sdk.rest_server import error, not_ready
+from sdk.http_parts import error, not_ready
 
 from tinkerscript import (
     EmptyEpisode,
@@ -52,7 +52,7 @@ def test_episode_does_not_show_its_key(session):
 def test_begin_sends_task_eval_and_timeout(server, session):
     session.begin_episode(task="t", eval=True, timeout=30)
     [request] = server.seen("POST .*/episodes")
-    assert request.body == b'{"task":"t","eval":true,"timeout_s":30.0,"supersedes":null}'
+    assert request.body == b'{"task":"t","eval":true,"timeout_s":30.0}'
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_end_without_an_open_episode_is_a_typed_error(server, session):
     assert server.seen("POST .*/episodes.*") == []
 
 
-def test_end_twice_with_the_same_output_answers_the_same_view(server, session):
+def test_end_twice_with_the_same_output_returns_the_same_view(server, session):
     episode = session.begin_episode()
     first = session.end_episode(WorkflowOutput(reward=1.0))
     assert session.end_episode(WorkflowOutput(reward=1.0)) == first
@@ -206,7 +206,7 @@ def test_end_without_a_captured_call_keeps_the_episode_open(server, session):
 
 def test_episode_that_expired_on_the_server_is_over_here_too(server, session):
     episode = session.begin_episode()
-    server._close(episode.id, state="expired")
+    server.close_episode(episode.id, state="expired")
     with pytest.raises(EpisodeClosed):
         session.end_episode(1.0)
     assert not episode.is_open
@@ -231,7 +231,7 @@ def test_begin_while_one_is_open_supersedes_it(server, session):
 def test_begin_that_fails_leaves_the_earlier_episode_open(server, session):
     session.begin_episode(task="a")
     server.fail("POST .*/episodes", answer=error(500, "internal"))
-    with pytest.raises(Exception, match="told to fail"):
+    with pytest.raises(Exception, match="made to fail"):
         session.begin_episode(task="b")
     session.end_episode(1.0)
     assert outcomes(server) == [("a", "completed", 1.0)]
@@ -279,7 +279,7 @@ def test_begin_waits_while_the_session_is_not_ready_under_one_key(server, sessio
     assert len(set(keys)) == 1
 
 
-def test_begin_that_waits_too_long_tells_state_and_queue_position(server, connect):
+def test_begin_that_waits_too_long_names_state_and_queue_position(server, connect):
     session = connect(begin_timeout_s=0.3)
     server.fail("POST .*/episodes", times=10_000, answer=not_ready("queued", 3))
     with pytest.raises(WaitTimeout) as caught:
@@ -289,7 +289,7 @@ def test_begin_that_waits_too_long_tells_state_and_queue_position(server, connec
     assert (caught.value.details["state"], caught.value.details["queue_position"]) == ("queued", 3)
 
 
-def test_begin_that_waits_too_long_asks_for_the_state_when_it_was_not_told(server, connect):
+def test_begin_that_waits_too_long_asks_for_the_state_when_it_is_not_known(server, connect):
     session = connect(begin_timeout_s=0.05)
     server.fail("POST .*/episodes", times=10_000, answer=error(503, "session_not_ready", "strictly on-policy"))
     with pytest.raises(WaitTimeout, match="state: ready"):
@@ -317,14 +317,14 @@ def test_threads_of_a_pool_each_have_their_own_episode(server, session):
 
 
 def test_asyncio_tasks_each_have_their_own_episode(server, session):
-    async def rollout(number):
+    async def rollout(number, together):
         session.begin_episode(task=f"{number:03}")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
+        await together.wait()
         return session.end_episode(float(number)).reward
 
     async def main():
-        return await asyncio.gather(*(rollout(n) for n in range(16)))
+        together = asyncio.Barrier(16)
+        return await asyncio.gather(*(rollout(n, together) for n in range(16)))
 
     assert asyncio.run(main()) == [float(n) for n in range(16)]
     assert outcomes(server) == [(f"{n:03}", "completed", float(n)) for n in range(16)]

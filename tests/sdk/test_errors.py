@@ -8,6 +8,7 @@ import pytest
 
 import tinkerscript
 from tinkerscript import errors
+from tinkerscript.connection.error_responses import error_from_response
 from tinkerscript.wire.errors import ErrorCode
 
 KINDS = [k for _, k in inspect.getmembers(errors, inspect.isclass) if issubclass(k, errors.TinkerScriptError)]
@@ -16,7 +17,7 @@ KINDS = [k for _, k in inspect.getmembers(errors, inspect.isclass) if issubclass
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_code_of_the_wire_has_its_type(code):
     body = f'{{"error": {{"code": "{code.value}", "message": "m"}}, "request_id": "r"}}'.encode()
-    failure = errors.from_answer(418, body, {}, what="GET /")
+    failure = error_from_response(418, body, {}, what="GET /")
     assert type(failure) is not errors.TinkerScriptError
     assert (failure.code, failure.message, failure.request_id) == (code.value, "m", "r")
 
@@ -37,4 +38,4 @@ def test_every_error_is_public_drawn_in_the_tree_and_survives_pickling(kind):
 
 def test_retry_after_that_is_no_number_is_ignored():
     for value in ("Wed, 21 Oct 2026 07:28:00 GMT", "nan", "inf", "-1", ""):
-        assert errors.from_answer(503, b"", {"retry-after": value}, what="GET /").retry_after_s is None
+        assert error_from_response(503, b"", {"retry-after": value}, what="GET /").retry_after_s is None

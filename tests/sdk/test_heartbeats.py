@@ -3,15 +3,20 @@
 import copy
 import gc
 import json
+import logging
 import pickle
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sdk.rest_server import API_KEY, error, wait_until
+from sdk.http_parts import error
+from sdk.rest_server import API_KEY
+
+from support.waiting import wait_until
+from tinkerscript.episodes.episode_state import EpisodeState
+from tinkerscript.episodes.heartbeats import Heartbeats, heartbeat_interval_s
 
 BEATS = "POST .*/heartbeat"
 
@@ -20,23 +25,39 @@ def heartbeat_threads():
     return [t for t in threading.enumerate() if t.name == "tinkerscript-heartbeats"]
 
 
-def test_open_episode_gets_heartbeats_until_it_ends(server, connect):
+def beats_of(episode_id):
+    return f"POST .*/{episode_id}/heartbeat"
+
+
+@pytest.fixture
+def some_beats_later(server, connect):
+    """Waits for as long as ten heartbeats of another open episode take: time enough for one that must get none."""
+    sessions = []
+
+    def wait():
+        if not sessions:
+            sessions.append(connect())
+        with sessions[0].episode() as other:
+            wait_until(lambda: len(server.seen(beats_of(other.id))) >= 10)
+            sessions[0].end_episode(1.0)
+
+    return wait
+
+
+def test_open_episode_gets_heartbeats_until_it_ends(server, connect, some_beats_later):
     server.idle_timeout_s = 0.04
     session = connect()
-    _held = session.begin_episode()
-    wait_until(lambda: len(server.seen(BEATS)) >= 3)
+    held = session.begin_episode()
+    wait_until(lambda: len(server.seen(beats_of(held.id))) >= 3)
     session.end_episode(1.0)
-    seen = len(server.seen(BEATS))
-    time.sleep(0.1)
-    assert len(server.seen(BEATS)) <= seen + 1  # one may have been under way
+    seen = len(server.seen(beats_of(held.id)))
+    some_beats_later()
+    assert len(server.seen(beats_of(held.id))) <= seen + 1  # one may have been under way
 
 
-def test_interval_is_a_quarter_of_the_idle_timeout_and_at_most_thirty_seconds(server, connect):
-    session = connect()
-    for idle_timeout_s, interval_s in ((100.0, 25.0), (86_400.0, 30.0)):
-        server.idle_timeout_s = idle_timeout_s
-        episode = session.begin_episode()
-        assert session.heartbeats._entries[episode.id].interval_s == interval_s
+def test_interval_is_a_quarter_of_the_idle_timeout_and_at_most_thirty_seconds():
+    assert heartbeat_interval_s(100.0) == 25.0
+    assert heartbeat_interval_s(86_400.0) == 30.0
 
 
 def test_thread_is_a_daemon_and_ends_at_close(server, connect):
@@ -60,58 +81,59 @@ def test_failing_heartbeats_never_reach_user_code_and_recover(server, connect):
     assert session.end_episode(1.0).state == "completed"
 
 
-def test_heartbeat_thread_survives_an_unexpected_exception(server, connect, monkeypatch):
-    server.idle_timeout_s = 0.04
-    session = connect()
-    beats = []
+def test_heartbeat_thread_survives_an_unexpected_exception(session):
+    beats, held = [], threading.Event()  # of any class whose objects can be referred to weakly
 
     def beat(episode_id):
         beats.append(episode_id)
         raise RuntimeError("unexpected")
 
-    monkeypatch.setattr(session.heartbeats, "_beat", beat)
-    _held = session.begin_episode()
-    wait_until(lambda: len(beats) >= 2)
-    assert heartbeat_threads()
+    heartbeats = Heartbeats(beat)
+    heartbeats.add(EpisodeState(session, "epi_1", on_closed=print), held, idle_timeout_s=0.04)
+    wait_until(lambda: len(beats) >= 3)
+    assert set(beats) == {"epi_1"}
+    heartbeats.close()
 
 
-def test_heartbeats_go_on_after_the_server_was_away(server, connect):
+def test_heartbeats_go_on_after_the_server_was_away(server, connect, caplog):
+    caplog.set_level(logging.DEBUG, "tinkerscript")
     server.idle_timeout_s = 0.04
     session = connect()
     _held = session.begin_episode()
     wait_until(lambda: server.seen(BEATS))
     server.stop()
-    time.sleep(0.05)
+    wait_until(lambda: "No heartbeat for" in caplog.text)
     seen = len(server.seen(BEATS))
     server.start()
     wait_until(lambda: len(server.seen(BEATS)) > seen)
 
 
-def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(server, connect):
+def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(server, connect, some_beats_later):
     server.idle_timeout_s = 0.04
     session = connect()
     episode = session.begin_episode()
-    server._close(episode.id, state="expired")
+    server.close_episode(episode.id, state="expired")
     wait_until(lambda: not session.heartbeats.open_episodes())
-    seen = len(server.seen(BEATS))
-    time.sleep(0.05)
-    assert len(server.seen(BEATS)) == seen
+    seen = len(server.seen(beats_of(episode.id)))
+    some_beats_later()
+    assert len(server.seen(beats_of(episode.id))) == seen
 
 
-def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(server, connect):
+def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(server, connect, some_beats_later):
     server.idle_timeout_s = 0.04
     session = connect()
     episode = session.begin_episode()
-    wait_until(lambda: server.seen(BEATS))
+    beats = beats_of(episode.id)
+    wait_until(lambda: server.seen(beats))
     del episode
     gc.collect()
-    seen = len(server.seen(BEATS))
-    time.sleep(0.1)
-    assert len(server.seen(BEATS)) <= seen + 1  # one may have been under way
+    seen = len(server.seen(beats))
+    some_beats_later()
+    assert len(server.seen(beats)) <= seen + 1  # one may have been under way
     assert session.end_episode(1.0).state == "completed"
 
 
-def test_agent_that_failed_in_a_pool_does_not_look_alive(server, connect):
+def test_agent_that_failed_in_a_pool_does_not_look_alive(server, connect, some_beats_later):
     server.idle_timeout_s = 0.04
     session = connect()
 
@@ -125,12 +147,13 @@ def test_agent_that_failed_in_a_pool_does_not_look_alive(server, connect):
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(rollout).result()
-        time.sleep(0.05)
-        seen = len(server.seen(BEATS))
-        time.sleep(0.1)
-        assert len(server.seen(BEATS)) <= seen + 1
+        [failed] = server.episodes
+        some_beats_later()
+        seen = len(server.seen(beats_of(failed)))
+        some_beats_later()
+        assert len(server.seen(beats_of(failed))) == seen
     session.close()
-    assert [e.reason for e in server.episodes.values()] == ["closed"]
+    assert server.episodes[failed].reason == "closed"
 
 
 def unpacked(session):
@@ -143,7 +166,7 @@ def client_of(session):
 
 
 @pytest.mark.parametrize("holder", [unpacked, client_of])
-def test_whoever_holds_the_unpacked_key_or_a_client_gets_heartbeats(server, connect, holder):
+def test_a_holder_of_the_unpacked_key_or_a_client_gets_heartbeats(server, connect, holder):
     server.idle_timeout_s = 0.04
     session = connect()
     held = holder(session)

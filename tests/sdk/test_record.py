@@ -3,8 +3,9 @@
 import threading
 
 import pytest
-from sdk.rest_server import not_ready, wait_until
+from sdk.http_parts import not_ready
 
+from support.waiting import wait_until
 from tinkerscript import CheckpointFailed, SessionFailed, WaitTimeout
 from tinkerscript.wire.calls import CallView
 
@@ -104,7 +105,7 @@ def test_save_checkpoint_waits_until_it_is_committed(server, session):
     assert [c.id for c in session.checkpoints()] == [made.id]
 
 
-def test_checkpoint_that_fails_says_why(server, session):
+def test_checkpoint_that_fails_gives_the_reason(server, session):
     server.checkpoint_states = ["requested", "failed"]
     with pytest.raises(CheckpointFailed, match="on fire"):
         session.save_checkpoint()

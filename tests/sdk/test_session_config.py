@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.defaults import config_resolve
 
 
 def refusal(**options) -> tuple[str, str]:
@@ -41,7 +42,16 @@ def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
         ("clip_high", {"clip_high": 0.28, "tis_cap": 2.0}),
         ("clip_low", {"clip_low": 0.1, "loss": "importance_sampling"}),
         ("clip_high", {"clip_high": 0.28, "loss": "dro"}),
+        ("dual_clip", {"dual_clip": 3.0, "loss": "cispo"}),
+        ("dual_clip", {"dual_clip": 3.0, "tis_cap": 2.0}),
         ("dro_beta", {"dro_beta": 0.1}),
+        ("tis_level", {"tis_level": "sequence"}),
+        ("tis_mode", {"tis_mode": "mask"}),
+        ("kl_stop", {"kl_stop": 0.1}),
+        ("kl_estimator", {"kl_estimator": "k2"}),
+        ("kl_estimator", {"kl_estimator": "k2", "kl_coef": 0.1, "kl_in": "reward"}),
+        ("kl_in", {"kl_in": "reward"}),
+        ("reference_decay", {"reference_decay": 0.9}),
         ("lora_alpha", {"lora_alpha": 16}),
         ("lora_targets", {"lora_targets": "mlp"}),
     ],
@@ -51,7 +61,24 @@ def test_an_option_without_effect_beside_the_others_is_refused_by_its_name(field
     assert refused == field and "has an effect" in why
 
 
+@pytest.mark.parametrize(
+    ("field", "options", "named"),
+    [
+        ("minibatches", {"minibatches": 5, "tasks_per_batch": 4}, "tasks_per_batch"),
+        ("tis_cap", {"epochs": 2, "max_staleness": 1}, "stale tokens"),
+        ("advantage_baseline", {"advantage_baseline": "batch", "dynamic_sampling": True}, "dynamic_sampling"),
+        ("lora_rank", {"lora_rank": 4, "kl_coef": 0.1, "reference_decay": 0.9}, "reference_decay"),
+        ("overlong_buffer", {"overlong_buffer": 300, "max_tokens": 256}, "max_tokens"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused_with_the_other_named(field, options, named):
+    refused, why = refusal(**options)
+    assert refused == field and named in why
+
+
 def test_options_that_belong_together_are_taken():
+    SessionConfig(tis_cap=2.0, clip_low=0.1, epochs=2, minibatches=4, max_staleness=2, kl_stop=0.02)
+    SessionConfig(kl_coef=0.1, kl_estimator="k2", reference_decay=0.99)
     SessionConfig(loss="importance_sampling", tis_cap=2.0)
     SessionConfig(loss="dapo", clip_high=0.28)
     SessionConfig(loss="dro", dro_beta=0.1)
@@ -64,6 +91,25 @@ def test_a_stored_configuration_is_read_back_whatever_its_loss():
         assert SessionConfig.model_validate(config.model_dump()) == config
 
 
-def test_one_mistake_is_told_once():
+def test_one_mistake_is_reported_once():
     assert refusal(loss="nope", clip_high=0.28)[0] == "loss"
     assert refusal(lora_rank=-1, lora_alpha=16)[0] == "lora_rank"
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters", "expected"),
+    [
+        ({}, 134_515_008, (2e-5, 0.2, 0.2)),
+        ({"loss": "gspo"}, 1_500_000_000, (5e-6, 3e-4, 4e-4)),
+        ({"loss": "dapo"}, 3_000_000_000, (2e-6, 0.2, 0.28)),
+        ({"loss": "cispo"}, 7_600_000_000, (1e-6, None, 4.0)),
+        ({"loss": "cispo", "clip_low": 0.5, "lora_rank": 8}, 7_600_000_000, (1e-5, 0.5, 4.0)),
+        ({"loss": "dro"}, 134_515_008, (2e-5, None, None)),
+        ({"tis_cap": 2.0}, None, (None, None, None)),
+        ({"learning_rate": 3e-6, "clip_high": 0.3}, 134_515_008, (3e-6, 0.2, 0.3)),
+    ],
+)
+def test_what_is_not_given_is_filled_in_by_model_and_loss(options, parameters, expected):
+    found = config_resolve(SessionConfig(**options), parameters)
+    assert (found.learning_rate, found.clip_low, found.clip_high) == pytest.approx(expected)
+    assert SessionConfig(**found.model_dump()) == found

@@ -7,8 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from pydantic import BaseModel
-from sdk.rest_server import API_KEY, Answer, error, wait_until
+from sdk.http_parts import Answer, error
+from sdk.rest_server import API_KEY
 
+from support.waiting import wait_until
 from tinkerscript import (
     AuthenticationError,
     ClientClosed,
@@ -20,7 +22,8 @@ from tinkerscript import (
     SessionNotReady,
     UnexpectedAnswer,
 )
-from tinkerscript.transport import Transport, is_loopback
+from tinkerscript.connection.http_client import is_loopback
+from tinkerscript.connection.transport import Transport
 from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun
 from tinkerscript.wire.sessions import SessionCreate, SessionList, SessionView
 
@@ -57,7 +60,7 @@ def test_each_post_has_its_own_key_and_a_given_key_is_used(server, transport):
 
 
 @pytest.mark.parametrize("status", [502, 503, 504, 429])
-def test_busy_answers_are_retried(server, transport, status):
+def test_busy_responses_are_retried(server, transport, status):
     server.fail("POST /v1/sessions", times=2, answer=Answer(status, b"<html>bad gateway</html>"))
     create(transport)
     assert len({request.key for request in server.requests}) == 1
@@ -97,12 +100,20 @@ def test_session_not_ready_is_left_to_the_caller(server, transport):
         transport.request("GET", "/v1/sessions", response=SessionList)
 
 
-def test_server_away_then_back_is_not_noticed(server, transport):
+@pytest.fixture
+def tries(transport, monkeypatch):
+    """The pauses after failed tries, in seconds."""
+    pauses, sleep = [], transport.sleep
+    monkeypatch.setattr(transport, "sleep", lambda seconds: pauses.append(seconds) or sleep(seconds))
+    return pauses
+
+
+def test_server_away_then_back_is_not_noticed(server, transport, tries):
     create(transport)
     server.stop()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(create, transport)
-        time.sleep(0.05)
+        wait_until(lambda: tries)
         assert not waiting.done()
         server.start()
         waiting.result(10)
@@ -118,7 +129,7 @@ def test_restart_in_the_middle_of_a_loop_loses_no_episode(server, connect):
             count = len(server.ended)
             wait_until(lambda count=count: len(server.ended) >= count + 5)
             server.stop()
-            time.sleep(0.02)
+            time.sleep(0.02)  # for so long it is away
             server.start()
         restarted.set()
 
@@ -170,11 +181,11 @@ def test_silent_server_is_a_timeout_not_a_hang(server, transport):
         )
 
 
-def test_close_wakes_a_retry_that_waits(server, transport):
+def test_close_wakes_a_retry_that_waits(server, transport, tries):
     server.stop()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(create, transport)
-        time.sleep(0.05)
+        wait_until(lambda: tries)
         transport.close()
         with pytest.raises(ClientClosed):
             waiting.result(5)
@@ -263,5 +274,5 @@ def test_given_http_client_is_used(server):
         ("http://localhost.example.com", False),
     ],
 )
-def test_loopback_is_told_apart(url, loopback):
+def test_loopback_is_recognized(url, loopback):
     assert is_loopback(url) is loopback

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from console.backups import backup_write
 from console.errors import DomainError
+from console.operations.backups import backup_write
+from console.operations.embedded_store import store_available
 
 
 class Command(BaseCommand):
@@ -16,7 +17,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, folder: Path, **options: object) -> None:
         try:
-            told = backup_write(folder)
+            with store_available():
+                counts = backup_write(folder)
         except DomainError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from None
-        self.stdout.write(f"{told['sessions']} sessions and {told['objects']} objects in {folder}")
+        self.stdout.write(f"{counts['sessions']} sessions and {counts['objects']} objects in {folder}")

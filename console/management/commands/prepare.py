@@ -4,8 +4,9 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
+from console.config.data_folder import data_files_close
 from console.errors import StorageUnavailable
-from console.sessions import storage
+from console.object_store import client as object_store
 from console.users.sealing import sealed_renew
 
 TIMEOUT_S = 120.0
@@ -16,11 +17,12 @@ class Command(BaseCommand):
     requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def handle(self, **options: object) -> None:
+        data_files_close(settings.DATA)
         call_command("migrate", interactive=False, verbosity=0)
         if settings.SECRET_KEY_FALLBACKS:
             sealed_renew()
         try:
-            storage.ready_wait(timeout_s=TIMEOUT_S)
+            object_store.ready_wait(timeout_s=TIMEOUT_S)
         except StorageUnavailable as error:
             raise CommandError(f"{error.message} {error.hint}") from None
         self.stdout.write("the database and the store are ready")

@@ -4,12 +4,16 @@ import logging
 import signal
 import threading
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections
 
-from console.scheduling.chores import Chores
+from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
-from console.scheduling.launchers.protocol import LauncherAway
+from console.scheduling.launchers.device_search import devices_find
+from console.scheduling.launchers.protocol import LauncherUnavailable
+from console.scheduling.periodic_tasks import PeriodicTasks
 from console.scheduling.reconcile import Reconciler
 
 log = logging.getLogger(__name__)
@@ -26,11 +30,13 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         try:
-            launcher = launcher_get()
-        except (LauncherAway, OtherLauncher) as error:
+            launcher, devices = launcher_get(), devices_find(settings.LAUNCHER)
+        except (LauncherUnavailable, OtherLauncher, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
-        reconciler, chores = Reconciler(launcher), Chores()
-        chores.start()
+        if suspended := foreign_runtimes_forget():
+            log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
+        reconciler, tasks = Reconciler(launcher, devices=devices), PeriodicTasks()
+        tasks.start()
         while not stop.is_set():
             try:
                 close_old_connections()
@@ -39,4 +45,4 @@ class Command(BaseCommand):
                 log.exception("a tick of the reconciler failed; the next one looks at everything anew")
             stop.wait(TICK_S)
         reconciler.close()
-        chores.close()
+        tasks.close()

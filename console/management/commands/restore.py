@@ -4,8 +4,9 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from console.backups import backup_restore
 from console.errors import DomainError
+from console.operations.backups import backup_restore
+from console.operations.embedded_store import store_available
 
 
 class Command(BaseCommand):
@@ -16,7 +17,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: object, folder: Path, **options: object) -> None:
         try:
-            told = backup_restore(folder)
+            with store_available():
+                counts = backup_restore(folder)
         except DomainError as error:
             raise CommandError(f"{error.message} {error.hint}".strip()) from None
-        self.stdout.write(f"{told['sessions']} sessions and {told['objects']} objects are back")
+        self.stdout.write(f"{counts['sessions']} sessions and {counts['objects']} objects are back")

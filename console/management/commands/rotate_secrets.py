@@ -3,7 +3,7 @@
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from console.errors import DomainError
-from console.secret_rotation import previous_forget, secrets_rotate
+from console.operations.secret_rotation import previous_forget, secrets_rotate
 from console.webhooks.models import Webhook
 
 ROTATED = """\
@@ -23,7 +23,7 @@ TINKERSCRIPT_SMTP_URL: change it there), and API keys, of which only hashes are 
 
 
 class Command(BaseCommand):
-    help = "Make new secrets in the place of those that this server, which must not be running, made for itself."
+    help = "Replace the secrets that this server, which must not be running, made for itself."
     requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,5 +1,7 @@
 """Limit what one project may use at once."""
 
+from typing import Any
+
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from console.users.models import Project
@@ -21,13 +23,13 @@ class Command(BaseCommand):
         parser.add_argument("--storage-gib", type=limit, help="GiB of committed checkpoints")
         parser.add_argument("--sessions", type=limit, help="sessions that have not ended")
 
-    def handle(self, *args: object, project: str, **options: object) -> None:
+    def handle(self, *args: object, project: str, **options: Any) -> None:
         row = Project.objects.filter(id=project).first()
         if row is None:
             raise CommandError(f"There is no project {project}.")
         for name, (column, unit) in COLUMNS.items():
-            if options[name] is not None:
-                setattr(row, column, None if options[name] == "none" else options[name] * unit)
+            if (wanted := options[name]) is not None:
+                setattr(row, column, None if wanted == "none" else wanted * unit)
         row.save()
         limits = [f"{name} {_shown(getattr(row, column), unit)}" for name, (column, unit) in COLUMNS.items()]
         self.stdout.write(f"{row.id}: {', '.join(limits)}")

@@ -10,22 +10,31 @@ import urllib.request
 from typing import IO
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connections
+from django.db import DatabaseError, close_old_connections, connections
 
+from console.config.data_folder import data_files_close
 from console.errors import DiskFull, StorageUnavailable
+from console.object_store import client as object_store
+from console.object_store import seaweedfs
+from console.object_store.free_space import FreeSpaceMonitor
 from console.scheduling import supervisor
+from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
-from console.scheduling.launchers.protocol import Launcher, LauncherAway
+from console.scheduling.launchers.device_search import devices_find
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
+from console.scheduling.leader import leader_status
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
-from console.sessions import embedded_s3, storage
-from console.sessions.store_room import RoomWatch
+from console.sessions.limits.devices import devices_sync
 from console.users.sealing import sealed_renew
 
 READY_TIMEOUT_S = 120.0
+GUARDS_TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.2
+PROBE_TIMEOUT_S = 10.0
 RUNTIME_GRACE_S = 15.0
 
 
@@ -40,7 +49,7 @@ class Command(BaseCommand):
     def handle(self, **options: object) -> None:
         self._signals = 0
         self._has_tables = False
-        self._room = RoomWatch()
+        self._free_space = FreeSpaceMonitor()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         run = settings.DATA / "run"
@@ -55,8 +64,8 @@ class Command(BaseCommand):
             try:
                 self._start()
                 while not self._signals:
-                    self._children.tend()
-                    self._say_room()
+                    self._children.restart_dead()
+                    self._log_free_space()
                     time.sleep(LOOK_EVERY_S)
             except Interrupted:
                 pass
@@ -67,46 +76,69 @@ class Command(BaseCommand):
         self._children.clear_predecessors()
         _port_check()
         self._say(f"data    {settings.DATA}")
+        data_files_close(settings.DATA)
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True
+        if suspended := foreign_runtimes_forget():
+            self._say(f"copy    runtimes of another server are left alone; suspended here: {', '.join(suspended)}")
         if settings.SECRET_KEY_FALLBACKS:
             sealed_renew()
         self._launcher_get()
+        self._find_devices()
         self._start_store()
-        self._children.start(Child("web", lambda: _python("-m", "console.serve"), grace_s=5.0))
+        self._children.start(
+            Child("web", lambda: python_start("-m", "console.server.uvicorn"), grace_s=5.0, probe=_web_responds)
+        )
         self._wait_for_store()
-        self._say(f"store   {storage.store_get().endpoint_url}")
-        self._say_room()
-        self._children.start(Child("reconcile", lambda: _python("manage.py", "reconcile"), grace_s=15.0))
+        self._say(f"store   {object_store.store_get().endpoint_url}")
+        self._log_free_space()
+        self._children.start(
+            Child("reconcile", lambda: python_start("manage.py", "reconcile"), grace_s=15.0, probe=_reconciler_leads)
+        )
         self._wait_for_web()
         self._say(f"ready {settings.PUBLIC_URL}")
+
+    def _find_devices(self) -> None:
+        """Write down this machine's devices before anybody can ask for some."""
+        try:
+            devices = devices_find(settings.LAUNCHER)
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from None
+        devices_sync(ids=devices)
+        if devices:
+            self._say(f"devices {', '.join(devices)}")
 
     def _start_store(self) -> None:
         if settings.S3_ENDPOINT_URL:
             return
         try:
-            self._children.start(Child("store", _store, grace_s=10.0))
-        except embedded_s3.WeedMissing as error:
+            self._children.start(Child("store", store_start, grace_s=10.0))
+        except seaweedfs.WeedMissing as error:
             raise CommandError(str(error)) from None
 
     def _wait_for_store(self) -> None:
         """Until it takes an object, be it the embedded one or the one that the settings name.
 
-        One whose disk is nearly full can still be read: people get at their checkpoints, and can make room.
+        One whose disk is nearly full can still be read: people can download and remove checkpoints.
         """
         try:
-            storage.ready_wait(timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals > 0)
+            object_store.ready_wait(timeout_s=READY_TIMEOUT_S, stopped=lambda: self._signals > 0)
         except DiskFull:
-            pass  # said by _say_room
+            pass  # _log_free_space reports it
         except StorageUnavailable as error:
             if self._signals:
                 raise Interrupted from None
             raise CommandError(f"{error.message} {error.hint}") from None
+        if not settings.S3_ENDPOINT_URL:
+            try:
+                seaweedfs.guards_verify(settings.DATA, timeout_s=GUARDS_TIMEOUT_S)
+            except seaweedfs.StoreUnguarded as error:
+                raise CommandError(str(error)) from None
 
     def _wait_for_web(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
-        while not _web_answers():
-            self._children.tend()
+        while not _web_responds():
+            self._children.restart_dead()
             if self._signals:
                 raise Interrupted
             if time.monotonic() > deadline:
@@ -114,18 +146,18 @@ class Command(BaseCommand):
             time.sleep(LOOK_EVERY_S)
 
     def _stop(self) -> None:
-        """Nobody is let in, nothing is launched, runtimes end, and last the store that they write to."""
-        self._children.stop("web", hurry=self._hurry)
-        self._children.stop("reconcile", hurry=self._hurry)
+        """Stop in this order: web server, reconciler, runtimes, and last the store that runtimes write to."""
+        self._children.stop("web", force=self._force)
+        self._children.stop("reconcile", force=self._force)
         if self._has_tables:
             self._release_runtimes()
         connections.close_all()
-        self._children.stop("store", hurry=self._hurry)
+        self._children.stop("store", force=self._force)
 
     def _launcher_get(self) -> Launcher:
         try:
             return launcher_get()
-        except (LauncherAway, OtherLauncher) as error:
+        except (LauncherUnavailable, OtherLauncher) as error:
             raise CommandError(str(error)) from None
 
     def _release_runtimes(self) -> None:
@@ -134,13 +166,13 @@ class Command(BaseCommand):
         except CommandError as error:
             self._say(f"runtimes are left as they are: {error}")
             return
-        Reconciler(launcher).release_all(grace_s=0 if self._hurry() else RUNTIME_GRACE_S)
+        Reconciler(launcher).release_all(grace_s=0 if self._force() else RUNTIME_GRACE_S)
 
-    def _say_room(self) -> None:
-        if line := self._room.look():
+    def _log_free_space(self) -> None:
+        if line := self._free_space.look():
             self._say(f"disk    {line}")
 
-    def _hurry(self) -> bool:
+    def _force(self) -> bool:
         return self._signals > 1
 
     def _on_signal(self, *_: object) -> None:
@@ -163,15 +195,24 @@ def _port_check() -> None:
             ) from None
 
 
-def _web_answers() -> bool:
+def _web_responds() -> bool:
     try:
-        with urllib.request.urlopen(f"{settings.INTERNAL_URL}/healthz", timeout=2) as answer:
-            return answer.status == 200
+        with urllib.request.urlopen(f"{settings.INTERNAL_URL}/healthz", timeout=PROBE_TIMEOUT_S) as response:
+            return response.status == 200
     except OSError:
         return False
 
 
-def _python(*arguments: str) -> subprocess.Popen[bytes]:
+def _reconciler_leads() -> bool:
+    """Whether some reconciler renews its lease; another server's, which shares the database, is as good."""
+    try:
+        close_old_connections()
+        return leader_status() is not None
+    except DatabaseError:
+        return True  # a database that is away is not the reconciler's fault
+
+
+def python_start(*arguments: str) -> subprocess.Popen[bytes]:
     path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
@@ -188,9 +229,10 @@ def _python(*arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def _store() -> subprocess.Popen[bytes]:
+def store_start() -> subprocess.Popen[bytes]:
+    """The embedded store as a child process, which appends to its log."""
     log: IO[bytes]
-    path = embedded_s3.log_path(settings.DATA)
+    path = seaweedfs.log_path(settings.DATA)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as log:
-        return embedded_s3.start(settings.DATA, log=log.fileno(), preexec=supervisor.die_with_parent)
+        return seaweedfs.start(settings.DATA, log=log.fileno(), preexec=supervisor.die_with_parent)

@@ -15,7 +15,7 @@ class OtherLauncher(Exception):
 
 
 def launcher_get() -> Launcher:
-    """The chosen launcher. Raises OtherLauncher, LauncherAway when its engine does not answer."""
+    """The chosen launcher. Raises OtherLauncher, LauncherUnavailable when its engine does not answer."""
     options: LauncherOptions = settings.LAUNCHER
     others = Session.objects.filter(launch_handle__isnull=False).exclude(launcher=options.name)
     if found := sorted(set(others.values_list("launcher", flat=True))):
@@ -46,7 +46,7 @@ def _make(options: LauncherOptions) -> Launcher:
         from console.scheduling.launchers.slurm import SlurmLauncher
 
         return SlurmLauncher(options=options.slurm_options, resources=options.resources)
-    return ProcessLauncher(memory_bytes=options.resources.memory_bytes)
+    return ProcessLauncher(memory_bytes=options.resources.memory_bytes, cpus=options.resources.cpus)
 
 
 def model_folders() -> list[Path]:

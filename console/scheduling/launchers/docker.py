@@ -20,15 +20,17 @@ from requests.exceptions import RequestException
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
     Handle,
-    LauncherAway,
+    LauncherUnavailable,
     Resources,
-    Sight,
-    launch_plan,
+    RuntimeStatus,
+    cpus_environment,
+    launch_owner,
     launch_session,
+    new_handle,
 )
 from console.scheduling.launchers.snapshot import Snapshot
 
-LAUNCH, SESSION = "tinkerscript.launch", "tinkerscript.session"  # labels
+LAUNCH, SESSION = "tinkerscript.launch", "tinkerscript.sessions.session"  # labels
 USER = 10_001  # whom containers run as where the server is root; as the server's own user elsewhere
 PIDS = 4096
 TMP_BYTES = 4 << 30
@@ -37,11 +39,11 @@ ICC = "com.docker.network.bridge.enable_icc"
 
 
 def engine_connect() -> docker.DockerClient:
-    """The engine that DOCKER_HOST names, or the local one. Raises LauncherAway."""
+    """The engine that DOCKER_HOST names, or the local one. Raises LauncherUnavailable."""
     try:
         return docker.from_env(timeout=TIMEOUT_S, version="auto")
     except DockerException as error:
-        raise LauncherAway(f"no Docker Engine answers: {error}") from error
+        raise LauncherUnavailable(f"no Docker Engine responds: {error}") from error
 
 
 class DockerLauncher:
@@ -52,7 +54,8 @@ class DockerLauncher:
     """
 
     name = "docker"
-    plan = staticmethod(launch_plan)
+    names_devices = True
+    new_handle = staticmethod(new_handle)
 
     def __init__(
         self,
@@ -82,22 +85,31 @@ class DockerLauncher:
                     container.start()
                 except APIError as error:
                     container.remove(force=True, v=True)
-                    raise OSError(f"the container could not be started: {self._meaning(error)}") from error
+                    raise OSError(f"the container could not be started: {_meaning(error, handle)}") from error
             self._seen.forget()
             return handle | {"container": container.id}
 
-    def inspect(self, handle: Handle) -> Sight:
+    def inspect(self, handle: Handle) -> RuntimeStatus:
         with _engine("inspect"):
             seen = self._seen.find(handle["launch"])
             if seen is None or seen["State"] in ("created", "removing"):
-                return Sight("gone")
+                return RuntimeStatus("gone")
             if seen["State"] not in ("exited", "dead"):
-                return Sight("running")
+                return RuntimeStatus("running")
             container = self._find(handle)
         if container is None:
-            return Sight("gone")
+            return RuntimeStatus("gone")
         code = container.attrs["State"]["ExitCode"]
-        return Sight("exited", 128 - code if 128 < code < 160 else code)  # Docker writes 128 + n for signal n
+        return RuntimeStatus("exited", 128 - code if 128 < code < 160 else code)  # Docker writes 128 + n for signal n
+
+    def address(self, handle: Handle, *, port: int) -> str:
+        with _engine("address"):
+            seen = self._seen.find(handle["launch"])
+        if seen is None or port != GATEWAY_PORT:
+            return ""
+        networks = seen.get("NetworkSettings", {}).get("Networks") or {}
+        host = networks.get(self._network, {}).get("IPAddress", "")
+        return f"{host}:{GATEWAY_PORT}" if host else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
         with _engine("stop"):
@@ -126,7 +138,8 @@ class DockerLauncher:
     def _end_others(self, handle: Handle) -> None:
         session = f"{SESSION}={launch_session(handle['launch'])}"
         for container in self._client.containers.list(all=True, filters={"label": session}, ignore_removed=True):
-            if container.name != handle["launch"]:
+            launch = container.labels[LAUNCH]
+            if launch != handle["launch"] and launch_owner(launch) == launch_owner(handle["launch"]):
                 _end(container, 0)
 
     def _make_network(self) -> None:
@@ -149,20 +162,14 @@ class DockerLauncher:
                 return container  # another call for the same handle was faster
             raise OSError(f"Docker refuses the container: {error.explanation}") from error
 
-    def _meaning(self, error: APIError) -> str:
-        """What the engine says. Of GPUs that it has no driver for it only names the request."""
-        if not self._resources.gpus or "device driver" not in str(error.explanation):
-            return str(error.explanation)
-        wanted = f"{self._resources.gpus} GPUs were asked for, and the engine's machine offers none to containers"
-        return f"{wanted} (is the NVIDIA Container Toolkit installed there?): {error.explanation}"
-
     def _description(self, handle: Handle, environment: Mapping[str, str]) -> dict[str, Any]:
         folder = Path(handle["folder"])
         memory_bytes = self._resources.memory_bytes
         own = {
             "HOME": str(folder),  # caches of libraries; the root is read only
             "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
-            "TINKERSCRIPT_RUNTIME_GPUS": str(self._resources.gpus),
+            "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
+            **cpus_environment(self._resources.cpus),
         }
         return {
             "image": self._image,
@@ -183,14 +190,23 @@ class DockerLauncher:
             "mem_limit": memory_bytes,
             "memswap_limit": memory_bytes,  # memory and swap together: no swap
             "nano_cpus": None if self._resources.cpus is None else self._resources.cpus * 10**9,
-            "device_requests": _gpus(self._resources.gpus),
+            "device_requests": _device_requests(handle["devices"]),
             "log_config": LogConfig(type=LogConfig.types.JSON, config={"max-size": "16m", "max-file": "4"}),
             "restart_policy": {"Name": "no"},  # restarting is the reconciler's, with a new lease
         }
 
 
-def _gpus(count: int) -> list[DeviceRequest]:
-    return [DeviceRequest(count=count, capabilities=[["gpu", "compute", "utility"]])] if count else []
+def _device_requests(devices: list[str]) -> list[DeviceRequest]:
+    """By name: a count would always be the engine's first ones."""
+    return [DeviceRequest(device_ids=devices, capabilities=[["gpu", "compute", "utility"]])] if devices else []
+
+
+def _meaning(error: APIError, handle: Handle) -> str:
+    """What the engine says. Of GPUs that it has no driver for it only names the request."""
+    if not handle["gpus"] or "device driver" not in str(error.explanation):
+        return str(error.explanation)
+    wanted = f"{handle['gpus']} GPUs were asked for, and the engine's machine offers none to containers"
+    return f"{wanted} (is the NVIDIA Container Toolkit installed there?): {error.explanation}"
 
 
 def _user(folder: Path) -> str:
@@ -226,8 +242,8 @@ def _conflict_is_fine() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _engine(doing: str) -> Iterator[None]:
-    """What the engine does not answer, or answers with an error that is not about our container, is LauncherAway."""
+    """Turn no response, or an error that is not about our container, into LauncherUnavailable."""
     try:
         yield
     except (DockerException, RequestException) as error:
-        raise LauncherAway(f"Docker Engine, {doing}: {error}") from error
+        raise LauncherUnavailable(f"Docker Engine, {doing}: {error}") from error

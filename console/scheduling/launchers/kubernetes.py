@@ -5,6 +5,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ from urllib3.exceptions import HTTPError
 from console.scheduling.launchers import kubernetes_manifests as manifests
 from console.scheduling.launchers.kubernetes_manifests import LAUNCH, RUNTIME, SESSION, Wanted, object_name
 from console.scheduling.launchers.options import LauncherOptions
-from console.scheduling.launchers.protocol import Handle, LauncherAway, Sight, launch_plan, launch_session
+from console.scheduling.launchers.protocol import (
+    GATEWAY_PORT,
+    Handle,
+    LauncherUnavailable,
+    RuntimeStatus,
+    launch_owner,
+    launch_session,
+    new_handle,
+)
 from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
 
@@ -29,7 +38,7 @@ PATIENT = {"", "ContainerCreating", "PodInitializing"}
 
 
 def cluster_connect() -> client.ApiClient:
-    """The cluster that we run in, or the one that KUBECONFIG names. Raises LauncherAway when there is none."""
+    """The cluster that we run in, or the one that KUBECONFIG names. Raises LauncherUnavailable when there is none."""
     configuration, path = client.Configuration(), os.environ.get("KUBECONFIG")
     try:
         if os.environ.get("KUBERNETES_SERVICE_HOST") and not path:
@@ -37,7 +46,7 @@ def cluster_connect() -> client.ApiClient:
         else:
             config.load_kube_config(path or None, client_configuration=configuration)
     except ConfigException as error:
-        raise LauncherAway(f"no Kubernetes cluster is configured: {error}") from error
+        raise LauncherUnavailable(f"no Kubernetes cluster is configured: {error}") from error
     configuration.retries = False  # the client would wait four times over for an API that hangs
     return client.ApiClient(configuration)
 
@@ -46,7 +55,8 @@ class KubernetesLauncher:
     """Jobs, each with a Secret, a Service and a NetworkPolicy of its own. ``data`` is what the claim holds."""
 
     name = "kubernetes"
-    plan = staticmethod(launch_plan)
+    names_devices = False  # the device plugin chooses
+    new_handle = staticmethod(new_handle)
 
     def __init__(self, api: client.ApiClient, *, options: LauncherOptions, data: Path) -> None:
         self._jobs, self._core = client.BatchV1Api(api), client.CoreV1Api(api)
@@ -61,7 +71,7 @@ class KubernetesLauncher:
         wanted = self._wanted(handle, environment)
         with self._api():
             self._end_others(handle)
-            job = self._create(self._jobs.create_namespaced_job, manifests.job_make(wanted))
+            job: Any = self._create(self._jobs.create_namespaced_job, manifests.job_make(wanted))
             job = job or self._jobs.read_namespaced_job(wanted.name, self._namespace, _request_timeout=TIMEOUT_S)
             owner = {"name": wanted.name, "uid": job.metadata.uid}
             self._create(self._core.create_namespaced_secret, manifests.secret_make(wanted, owner))
@@ -72,18 +82,23 @@ class KubernetesLauncher:
             self._forget()
         return handle | {"uid": job.metadata.uid}
 
-    def inspect(self, handle: Handle) -> Sight:
+    def inspect(self, handle: Handle) -> RuntimeStatus:
         with self._api():
             # Pods first: one that is there then belongs to a Job that is there still, or was ended in between.
             pod = self._seen_pods.find(handle["launch"])
             job = self._seen_jobs.find(handle["launch"])
         if job is None or job.spec.parallelism == 0:  # its start or its end was broken off: nothing of it will ever run
-            return Sight("gone")
+            return RuntimeStatus("gone")
         if pod is not None:
-            return _pod_sight(pod)
+            return _pod_status(pod)
         if any(condition.type == "Failed" and condition.status == "True" for condition in job.status.conditions or []):
-            return Sight("exited")
-        return Sight("waiting", reason="Kubernetes: the Job has no pod yet")
+            return RuntimeStatus("exited")
+        return RuntimeStatus("waiting", reason="Kubernetes: the Job has no pod yet")
+
+    def address(self, handle: Handle, *, port: int) -> str:
+        """The name of its Service, which leads to no other pod and no other port."""
+        name = manifests.service_host(object_name(handle["launch"]), self._namespace)
+        return f"{name}:{GATEWAY_PORT}" if port == GATEWAY_PORT else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
         with self._api():
@@ -110,7 +125,7 @@ class KubernetesLauncher:
             environment=environment,
             namespace=self._namespace,
             image=self._options.image,
-            resources=self._options.resources,
+            resources=replace(self._options.resources, gpus=handle["gpus"]),
             data=str(self._data),
             claim=self._options.kubernetes_claim,
             nodes=self._options.kubernetes_nodes,
@@ -122,14 +137,14 @@ class KubernetesLauncher:
     def _read_log(self, pod: str, lines: int) -> list[str]:
         """What the API passes on from the pod's node. A lost node has no log, which must not keep its runtime alive."""
         try:
-            answer = self._core.read_namespaced_pod_log(
+            response: Any = self._core.read_namespaced_pod_log(
                 pod,
                 self._namespace,
                 tail_lines=lines,
                 _request_timeout=TIMEOUT_S,
                 _preload_content=False,  # the client would fail at a byte that is not UTF-8
             )
-            return answer.data.decode(errors="replace").splitlines()
+            return response.data.decode(errors="replace").splitlines()
         except (ApiException, HTTPError) as error:
             if isinstance(error, ApiException) and error.status in (400, 404):  # not begun yet; ended meanwhile
                 return []
@@ -153,7 +168,9 @@ class KubernetesLauncher:
     def _end_others(self, handle: Handle) -> None:
         selector = f"{SESSION}={launch_session(handle['launch'])},{LAUNCH}!={handle['launch']}"
         for job in self._list(self._jobs.list_namespaced_job, selector):
-            self._end(job.metadata.name, job.metadata.labels[LAUNCH], 0)
+            launch = job.metadata.labels[LAUNCH]
+            if launch_owner(launch) == launch_owner(handle["launch"]):
+                self._end(job.metadata.name, launch, 0)
 
     def _end(self, name: str, launch: str, grace_s: float) -> None:
         """Pods first, with their grace; then the Job with all that it owns."""
@@ -190,14 +207,14 @@ class KubernetesLauncher:
         try:
             yield
         except (ApiException, HTTPError) as error:
-            raise LauncherAway(f"the Kubernetes API: {_words(error)}") from error
+            raise LauncherUnavailable(f"the Kubernetes API: {_words(error)}") from error
 
 
 def _words(error: ApiException | HTTPError) -> str:
     if not isinstance(error, ApiException):
         return str(error)
     with contextlib.suppress(ValueError, TypeError, KeyError):
-        return f"{json.loads(error.body)['message']} ({error.status})"
+        return f"{json.loads(error.body or '')['message']} ({error.status})"
     return f"{error.status} {error.reason}"
 
 
@@ -205,19 +222,19 @@ def _by_launch(objects: list[Any]) -> dict[str, Any]:
     return {found.metadata.labels[LAUNCH]: found for found in objects}
 
 
-def _pod_sight(pod: Any) -> Sight:
+def _pod_status(pod: Any) -> RuntimeStatus:
     statuses = pod.status.container_statuses or []
     state = statuses[0].state if statuses else None
     if pod.status.phase in ("Succeeded", "Failed"):
         ended = state.terminated if state else None
-        return Sight("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
+        return RuntimeStatus("exited", _code(ended.exit_code) if ended else None, _end_reason(pod, ended))
     if pod.status.phase == "Running":
-        return Sight("running")
+        return RuntimeStatus("running")
     if mistake := _mistake(pod):
-        return Sight("exited", reason=mistake)
+        return RuntimeStatus("exited", reason=mistake)
     conditions = [condition for condition in pod.status.conditions or [] if condition.status == "False"]
     unplaced = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), "the pod is prepared")
-    return Sight("waiting", reason=f"Kubernetes: {unplaced}")
+    return RuntimeStatus("waiting", reason=f"Kubernetes: {unplaced}")
 
 
 def _end_reason(pod: Any, ended: Any | None) -> str:

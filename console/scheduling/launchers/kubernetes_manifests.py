@@ -1,14 +1,14 @@
 """The objects of one runtime in Kubernetes, as the API takes them: pure functions of what is wanted.
 
-A Job runs the one pod. A Secret holds its lease, a Service gives its gateway a name, a NetworkPolicy admits the server
-to it and nobody else. The Job owns the other three: they go with it.
+A Job runs the one pod. A Secret holds its lease, a Service gives its gateway a name, a NetworkPolicy admits only
+the server to it. The Job owns the other three: they are deleted with it.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from console.scheduling.launchers.protocol import GATEWAY_PORT, Resources, launch_session
+from console.scheduling.launchers.protocol import GATEWAY_PORT, Resources, cpus_environment, launch_session
 
 Manifest = dict[str, Any]
 
@@ -16,8 +16,8 @@ LAUNCH, SESSION = "tinkerscript/launch", "tinkerscript/session"  # labels
 RUNTIME = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/component": "runtime"}
 SERVER = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/component": "server"}
 USER = 10_001
-GRACE_S = 60  # the longest that a pod may take to end when nobody says otherwise
-KEEP_ENDED_S = 86_400  # what nobody deletes, Kubernetes does
+GRACE_S = 60  # the longest that a pod may take to end by default
+KEEP_ENDED_S = 86_400  # then Kubernetes deletes what we did not
 # Where clouds hand out the credentials of the node itself.
 METADATA = "169.254.0.0/16"
 GPU = "nvidia.com/gpu"
@@ -94,6 +94,11 @@ def service_make(wanted: Wanted, owner: Manifest) -> Manifest:
     }
 
 
+def service_host(name: str, namespace: str) -> str:
+    """The name of a Service inside the cluster."""
+    return f"{name}.{namespace}.svc"
+
+
 def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
     """In: the server, to the gateway. Out: everywhere (the server, the store, a model hub) but the node's metadata."""
     return {
@@ -161,10 +166,11 @@ def _container(wanted: Wanted) -> Manifest:
     own = {
         "HOME": wanted.folder,
         "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
-        "TINKERSCRIPT_RUNTIME_ADDRESS": f"{wanted.name}.{wanted.namespace}.svc:{GATEWAY_PORT}",
-        "TINKERSCRIPT_RUNTIME_GPUS": str(wanted.resources.gpus),
+        "TINKERSCRIPT_RUNTIME_ADDRESS": f"{service_host(wanted.name, wanted.namespace)}:{GATEWAY_PORT}",
+        "TINKERSCRIPT_RUNTIME_GPUS": str(wanted.resources.gpus or 0),
+        **cpus_environment(wanted.resources.cpus),
     }
-    mounts = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "tmp", "mountPath": "/tmp"}]
+    mounts: list[Manifest] = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "tmp", "mountPath": "/tmp"}]
     if wanted.claim:
         models = {"name": "data", "mountPath": f"{wanted.data}/models", "subPath": "models", "readOnly": True}
         inside = wanted.folder.removeprefix(wanted.data).strip("/")

@@ -1,16 +1,17 @@
 """A runtime's log in its folder: written by the runtime itself, read and kept small by others. So is the store's.
 
 ``runtime.log`` grows to LIMIT_BYTES and is then emptied in place, after its end was copied to ``runtime.log.1``. In
-place, because the runtime and everything that it started write to a descriptor that nobody else can turn to another
-file; it was opened to append, so that their next write is at the new end.
+place, because the runtime and everything that it started write to a descriptor that no other process can redirect; it
+was opened to append, so that their next write is at the new end.
 
 Guaranteed: the two hold at most twice the limit and what is written between two looks, in order and nothing twice.
 Lost can only be what is written in the microseconds between the last read and the truncation, and what exceeds the
-limit when nobody looked for long.
+limit between two looks that are far apart.
 """
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 from typing import BinaryIO
 
@@ -60,20 +61,15 @@ def _move(log: BinaryIO, path: Path, *, start: int) -> None:
         with draft.open("wb") as older:
             log.seek(start)
             log.readline()
-            _copy(log, older)
+            shutil.copyfileobj(log, older, BLOCK_BYTES)
             older.flush()
             os.replace(draft, _older(path))
-            _copy(log, older)  # what came meanwhile
+            shutil.copyfileobj(log, older, BLOCK_BYTES)  # what came meanwhile
             older.flush()
             os.ftruncate(log.fileno(), 0)
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-
-
-def _copy(source: BinaryIO, target: BinaryIO) -> None:
-    while block := source.read(BLOCK_BYTES):
-        target.write(block)
 
 
 def _older(path: Path) -> Path:

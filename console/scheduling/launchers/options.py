@@ -1,10 +1,11 @@
-"""Which launcher starts runtimes, and what it is told: read from the environment once, at start-up.
+"""Which launcher starts runtimes, and its options: read from the environment once, at start-up.
 
 A variable that the chosen launcher would not use stops start-up, and so does one that it lacks.
 """
 
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from console.environment import read_int, read_pairs, read_text
+from console.config.environment import read_int, read_pairs, read_text
 from console.scheduling.launchers.protocol import Resources
 
 CHOICE = "TINKERSCRIPT_LAUNCHER"
@@ -20,8 +21,9 @@ NAMES = ("process", "docker", "kubernetes", "slurm")
 ENGINES = ("docker", "kubernetes", "slurm")
 USED_BY = {
     "TINKERSCRIPT_RUNTIME_MEMORY_GIB": NAMES,
-    "TINKERSCRIPT_RUNTIME_CPUS": ENGINES,
-    "TINKERSCRIPT_RUNTIME_GPUS": ENGINES,
+    "TINKERSCRIPT_RUNTIME_CPUS": NAMES,
+    "TINKERSCRIPT_RUNTIME_GPUS": NAMES,
+    "TINKERSCRIPT_DEVICES": ("process", "docker"),
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
     "TINKERSCRIPT_DOCKER_NETWORK": ("docker",),
     "TINKERSCRIPT_KUBERNETES_NAMESPACE": ("kubernetes",),
@@ -35,6 +37,7 @@ NEEDED_BY = {
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
 }
 PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages: requirements/launchers.txt
+DEVICE = re.compile(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{8,70}")
 LOOPBACK = ("127.", "localhost", "[::1]", "0.0.0.0")
 
 
@@ -50,6 +53,12 @@ class LauncherOptions:
     kubernetes_claim: str = ""
     kubernetes_nodes: dict[str, str] = field(default_factory=dict)
     slurm_options: tuple[str, ...] = ()
+    devices: tuple[str, ...] | None = None  # that runtimes may be given; None: all that this machine has
+
+    @property
+    def names_devices(self) -> bool:
+        """Whether the server hands out devices by name; a cluster chooses them itself."""
+        return self.name in USED_BY["TINKERSCRIPT_DEVICES"]
 
 
 def launcher_options_read(*, server_url: str, s3_endpoint_url: str) -> LauncherOptions:
@@ -73,7 +82,7 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str) -> LauncherO
         resources=Resources(
             memory_bytes=_read_optional("TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30),
             cpus=_read_optional("TINKERSCRIPT_RUNTIME_CPUS", high=4096),
-            gpus=read_int("TINKERSCRIPT_RUNTIME_GPUS", 0, low=0, high=64),
+            gpus=_read_optional("TINKERSCRIPT_RUNTIME_GPUS", low=0, high=64),
         ),
         image=read_text("TINKERSCRIPT_RUNTIME_IMAGE", ""),
         docker_network=read_text("TINKERSCRIPT_DOCKER_NETWORK", "tinkerscript-runtimes"),
@@ -81,11 +90,12 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str) -> LauncherO
         kubernetes_claim=read_text("TINKERSCRIPT_KUBERNETES_CLAIM", ""),
         kubernetes_nodes=read_pairs("TINKERSCRIPT_KUBERNETES_NODES", form="label=value"),
         slurm_options=_read_words("TINKERSCRIPT_SLURM_OPTIONS"),
+        devices=_read_devices("TINKERSCRIPT_DEVICES"),
     )
 
 
-def _read_optional(name: str, *, high: int, unit: int = 1) -> int | None:
-    return read_int(name, 0, low=1, high=high) * unit if os.environ.get(name, "").strip() else None
+def _read_optional(name: str, *, low: int = 1, high: int, unit: int = 1) -> int | None:
+    return read_int(name, 0, low=low, high=high) * unit if os.environ.get(name, "").strip() else None
 
 
 def _read_words(name: str) -> tuple[str, ...]:
@@ -96,6 +106,20 @@ def _read_words(name: str) -> tuple[str, ...]:
     if bad := [word for word in words if not word.startswith("--")]:
         raise ImproperlyConfigured(f"{name}: {bad[0]!r} is not an option of the form --name=value.")
     return tuple(words)
+
+
+def _read_devices(name: str) -> tuple[str, ...] | None:
+    if not (text := read_text(name, "")):
+        return None
+    devices = tuple(word.strip() for word in text.split(","))
+    for device in devices:
+        if not DEVICE.fullmatch(device):
+            raise ImproperlyConfigured(
+                f"{name}: {device!r} is not an index (0) or a UUID (GPU-..., MIG-...) of a device."
+            )
+        if devices.count(device) > 1:
+            raise ImproperlyConfigured(f"{name} names device {device} twice.")
+    return devices
 
 
 def _check_installed(name: str) -> None:

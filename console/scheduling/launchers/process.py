@@ -1,7 +1,8 @@
 """Runtimes as processes of this machine. They outlive the reconciler, whose successor finds them by their handles.
 
-A handle is {"launch", "folder"} before the start and {"launch", "folder", "pid", "start_time"} after it. Every process
-of a runtime carries the launch in its environment, which finds those that left the runtime's process group too.
+A handle is {"launch", "folder", "gpus", "devices"} before the start; after it "pid" and "start_time" are there too.
+Every process of a runtime carries the launch in its environment, which finds those that left the runtime's process
+group too.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from django.conf import settings
 
 from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail
-from console.scheduling.launchers.protocol import Handle, Sight, launch_plan, launch_session
+from console.scheduling.launchers.protocol import Handle, RuntimeStatus, cpus_environment, launch_owner, new_handle
 from console.scheduling.processes import ProcessStat
 
 MARK = "TINKERSCRIPT_LAUNCH"
@@ -32,17 +33,23 @@ PRIVATE = ("TINKERSCRIPT_", "S3_", "AWS_", "WEED_", "DATABASE_URL", "REDIS_URL",
 class ProcessLauncher:
     """Starts ``python -m gpu_runtime`` in a session (process group) of its own.
 
-    ``memory_bytes`` bounds the private memory of each of its processes.
+    ``memory_bytes`` bounds the private memory of each of its processes, ``cpus`` the threads that each computes
+    with.
     """
 
     name = "process"
-    plan = staticmethod(launch_plan)
+    names_devices = True
+    new_handle = staticmethod(new_handle)
 
     def __init__(
-        self, command: Sequence[str] = (sys.executable, "-m", "gpu_runtime"), *, memory_bytes: int | None = None
+        self,
+        command: Sequence[str] = (sys.executable, "-m", "gpu_runtime"),
+        *,
+        memory_bytes: int | None = None,
+        cpus: int | None = None,
     ) -> None:
         self._command = list(command)
-        self._memory_bytes = memory_bytes
+        self._memory_bytes, self._cpus = memory_bytes, cpus
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # by launch: ours to collect
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
@@ -53,7 +60,13 @@ class ProcessLauncher:
         folder = Path(handle["folder"])
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
-        own = {"PYTHONPATH": code_path(), "PYTHONUNBUFFERED": "1", MARK: handle["launch"]}
+        own = {
+            "PYTHONPATH": code_path(),
+            "PYTHONUNBUFFERED": "1",
+            MARK: handle["launch"],
+            **_devices(handle),
+            **cpus_environment(self._cpus),
+        }
         with (folder / LOG).open("ab") as log:
             child = subprocess.Popen(
                 self._command,
@@ -66,20 +79,25 @@ class ProcessLauncher:
             )
         self._children[handle["launch"]] = child
         self._limit(child.pid)
-        stat = processes.stat_read(child.pid)  # there for certain: even an ended child stays until we collect it
+        stat = processes.stat_get(child.pid)  # there for certain: even an ended child stays until we collect it
         return handle | {"pid": child.pid, "start_time": stat.start_time}
 
-    def inspect(self, handle: Handle) -> Sight:
+    def inspect(self, handle: Handle) -> RuntimeStatus:
         child = self._children.get(handle["launch"])
         if child is not None:
             # Looked at, not collected: while it is not, its pid and group belong to it and `stop` can clear them.
             ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
-                return Sight("running")
-            return Sight("exited", ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
+                return RuntimeStatus("running")
+            return RuntimeStatus("exited", ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status)
         if "pid" in handle:
-            return Sight("running" if processes.is_running(handle["pid"], handle["start_time"]) else "gone")
-        return Sight("running" if self._members(handle) else "gone")
+            return RuntimeStatus("running" if processes.is_running(handle["pid"], handle["start_time"]) else "gone")
+        return RuntimeStatus("running" if self._members(handle) else "gone")
+
+    def address(self, handle: Handle, *, port: int) -> str:
+        """On loopback, where every other service of this machine listens too: the runtime has to hold the socket."""
+        holds_it = any(processes.listens_on_loopback(member.pid, port) for member in self._members(handle))
+        return f"127.0.0.1:{port}" if holds_it else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
         if grace_s > 0 and self.inspect(handle).state == "running":
@@ -114,8 +132,8 @@ class ProcessLauncher:
         return bool(members)
 
     def _end_others(self, handle: Handle) -> None:
-        """Kill what other launches of this session left: a reconciler that was deposed may have started one."""
-        others = f"{MARK}={launch_session(handle['launch'])}-"
+        """Kill what other launches of this session left: a reconciler that lost the lease may have started one."""
+        others = f"{MARK}={launch_owner(handle['launch'])}-"
         mine = f"{MARK}={handle['launch']}"
         for process in processes.processes_list():
             launch = processes.environment_find(process.pid, others)
@@ -142,6 +160,15 @@ class ProcessLauncher:
 def code_path() -> str:
     """The PYTHONPATH that finds ``gpu_runtime`` and ``tinkerscript`` in this checkout."""
     return os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
+
+
+def _devices(handle: Handle) -> dict[str, str]:
+    """Exactly the devices of the handle are visible, and none where it names none."""
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # in which the indices were counted; CUDA's own order is by speed
+        "CUDA_VISIBLE_DEVICES": ",".join(handle["devices"]),
+        "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
+    }
 
 
 def _is_leader(stat: ProcessStat | None, handle: Handle) -> bool:

@@ -1,7 +1,7 @@
 """What the reconciler asks of whatever starts runtimes."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,7 +11,7 @@ Handle = dict[str, Any]  # JSON: it is kept in the session's row and read by the
 GATEWAY_PORT = 7000  # where a runtime with a network address of its own listens
 
 
-class LauncherAway(Exception):
+class LauncherUnavailable(Exception):
     """The engine (Docker, Kubernetes, Slurm) does not answer. What became of its runtimes is not known now."""
 
 
@@ -21,11 +21,11 @@ class Resources:
 
     memory_bytes: int | None = None
     cpus: int | None = None
-    gpus: int = 0
+    gpus: int | None = None  # of a session that names no number
 
 
 @dataclass(frozen=True)
-class Sight:
+class RuntimeStatus:
     """What became of a runtime. ``code`` is its exit code where the launcher could learn it (negative: a signal).
 
     ``waiting`` is alive too: the engine accepted it and has no place for it yet, for the ``reason`` it gives.
@@ -45,14 +45,19 @@ class Launcher(Protocol):
     """Starts, sees and ends runtimes. Every call returns within its grace plus a few seconds.
 
     A launch is found by the name in its handle alone, so that nothing depends on who started it. Every call but
-    ``plan`` raises LauncherAway while the engine cannot be asked; an engine that is away is never taken for a runtime
-    that is gone.
+    ``new_handle`` raises LauncherUnavailable while the engine cannot be asked; an engine that is away is never taken
+    for a runtime that is gone.
     """
 
     name: str
+    names_devices: bool  # whether a runtime gets the ids of its devices
 
-    def plan(self, *, session_id: str, folder: Path) -> Handle:
-        """The handle of a runtime that is not started yet.
+    def new_handle(
+        self, *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Sequence[str] = ()
+    ) -> Handle:
+        """The handle of a runtime that is not started yet, with ``gpus`` devices.
+
+        ``devices`` names them where ``names_devices``; elsewhere the cluster chooses.
 
         It is stored before ``start``, so that a reconciler that dies in between leaves nothing that its successor
         cannot find.
@@ -66,8 +71,16 @@ class Launcher(Protocol):
         """
         ...
 
-    def inspect(self, handle: Handle) -> Sight:
+    def inspect(self, handle: Handle) -> RuntimeStatus:
         """Whether it runs."""
+        ...
+
+    def address(self, handle: Handle, *, port: int) -> str:
+        """host:port of the gateway of a runtime that says that it listens on ``port``.
+
+        The host is what the launcher knows, never what the runtime says: requests are sent there. Empty while it is
+        not known, and where this runtime is not the one that listens there.
+        """
         ...
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
@@ -79,11 +92,30 @@ class Launcher(Protocol):
         ...
 
 
-def launch_plan(*, session_id: str, folder: Path) -> Handle:
-    """A handle with a name that no other launch has: the session and 32 random bits."""
-    return {"launch": f"{session_id}-{secrets.token_hex(4)}", "folder": str(folder)}
+def new_handle(
+    *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Sequence[str] = ()
+) -> Handle:
+    """A handle with a name that no other launch has: the session, the server, and 32 random bits."""
+    launch = f"{session_id}-{instance_id}-{secrets.token_hex(4)}"
+    return {"launch": launch, "folder": str(folder), "gpus": gpus, "devices": list(devices)}
 
 
 def launch_session(launch: str) -> str:
     """The session that a launch belongs to."""
+    return launch.partition("-")[0]
+
+
+def launch_instance(launch: str) -> str:
+    """The server that launched it; empty in names of older versions, which had none."""
+    parts = launch.split("-")
+    return parts[1] if len(parts) == 3 else ""
+
+
+def launch_owner(launch: str) -> str:
+    """What every launch of one session by one server begins with. Those of a copy of the server begin otherwise."""
     return launch.rpartition("-")[0]
+
+
+def cpus_environment(cpus: int | None) -> dict[str, str]:
+    """What tells a runtime its share of the machine's processors; nothing where its kernel does."""
+    return {} if cpus is None else {"TINKERSCRIPT_RUNTIME_CPUS": str(cpus)}

@@ -17,11 +17,12 @@ from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.process import OOM_SCORE_ADJ, code_path
 from console.scheduling.launchers.protocol import (
     Handle,
-    LauncherAway,
+    LauncherUnavailable,
     Resources,
-    Sight,
-    launch_plan,
-    launch_session,
+    RuntimeStatus,
+    cpus_environment,
+    launch_owner,
+    new_handle,
 )
 from console.scheduling.launchers.snapshot import Snapshot
 from console.scheduling.processes import wait_until
@@ -34,8 +35,10 @@ ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
     "TIMEOUT",
 }  # fmt: skip
+NO_NODE = {"", "N/A", "n/a", "(null)"}
 WAITING = {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"}
-FIELDS = "JobID:20|,State:24|,exit_code:12|,Name:80|,Reason:120|"
+FIELDS = "JobID:20|,State:24|,exit_code:12|,Name:80|,Reason:120|,BatchHost:80|"
+PORTS = range(1024, 65_536)  # a runtime takes one that is free on its node; those below belong to the node
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Job:
     status: int
     launch: str
     reason: str
+    node: str  # empty while it has none
 
     @property
     def has_ended(self) -> bool:
@@ -54,7 +58,7 @@ class Job:
 
     @property
     def is_held(self) -> bool:
-        """Slurm puts a job aside whose launch failed (its controller or node was lost): it would wait for ever."""
+        """Slurm holds a job whose launch failed (its controller or node was lost): it would wait for ever."""
         return self.state in WAITING and "held" in self.reason.lower()
 
 
@@ -62,7 +66,8 @@ class SlurmLauncher:
     """One job of one task per runtime. ``options`` go to sbatch as they are: partition, account, quality of service."""
 
     name = "slurm"
-    plan = staticmethod(launch_plan)
+    names_devices = False  # Slurm sets CUDA_VISIBLE_DEVICES itself
+    new_handle = staticmethod(new_handle)
 
     def __init__(
         self,
@@ -78,9 +83,9 @@ class SlurmLauncher:
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         self._seen.forget()
-        session = launch_session(handle["launch"])
+        owner = launch_owner(handle["launch"])
         for other in _jobs_list().values():
-            is_ours = launch_session(other.launch) == session and other.launch != handle["launch"]
+            is_ours = launch_owner(other.launch) == owner and other.launch != handle["launch"]
             if is_ours and (other.is_held or not other.has_ended):
                 _end(other)
         job = self._seen.find(handle["launch"])
@@ -91,17 +96,24 @@ class SlurmLauncher:
         self._seen.forget()
         return handle | {"job": identity}
 
-    def inspect(self, handle: Handle) -> Sight:
+    def inspect(self, handle: Handle) -> RuntimeStatus:
         job = self._seen.find(handle["launch"])
         if job is None:
-            return Sight("gone")
+            return RuntimeStatus("gone")
         if job.has_ended:
             if job.is_held:
-                return Sight("exited", reason=job.reason)
-            return Sight("exited", os.waitstatus_to_exitcode(job.status), job.state)
+                return RuntimeStatus("exited", reason=job.reason)
+            return RuntimeStatus("exited", os.waitstatus_to_exitcode(job.status), job.state)
         if job.state in WAITING:
-            return Sight("waiting", reason=f"Slurm: {job.reason}")
-        return Sight("running")
+            return RuntimeStatus("waiting", reason=f"Slurm: {job.reason}")
+        return RuntimeStatus("running")
+
+    def address(self, handle: Handle, *, port: int) -> str:
+        job = self._seen.find(handle["launch"])
+        if job is None or not job.node or port not in PORTS:
+            return ""
+        host = _node_address(job.node)
+        return f"{host}:{port}" if host else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
         self._seen.forget()
@@ -123,7 +135,8 @@ class SlurmLauncher:
             "PYTHONPATH": code_path(),
             "PYTHONUNBUFFERED": "1",
             "TINKERSCRIPT_RUNTIME_LISTEN": "0.0.0.0:0",
-            "TINKERSCRIPT_RUNTIME_GPUS": str(self._resources.gpus),
+            "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
+            **cpus_environment(self._resources.cpus),
         }
         passed = own | dict(environment)
         kept = [name for name in ("PATH", "HOME", "LANG") if name in os.environ]
@@ -140,20 +153,20 @@ class SlurmLauncher:
             "--no-requeue",  # restarting is the reconciler's, with a new lease
             "--nodes=1",
             "--ntasks=1",
-            *self._amounts(),
+            *self._amounts(handle["gpus"]),
         ]
         script = f"#!/bin/sh\necho {OOM_SCORE_ADJ} 2>/dev/null >/proc/self/oom_score_adj\nulimit -c 0\n"
         script += f"exec {shlex.join(self._command)}\n"
         return _run("sbatch", *arguments, stdin=script, environment=passed, refusals=True).partition(";")[0]
 
-    def _amounts(self) -> list[str]:
+    def _amounts(self, gpus: int) -> list[str]:
         amounts = []
         if self._resources.cpus is not None:
             amounts.append(f"--cpus-per-task={self._resources.cpus}")
         if self._resources.memory_bytes is not None:
             amounts.append(f"--mem={math.ceil(self._resources.memory_bytes / (1 << 20))}M")
-        if self._resources.gpus:
-            amounts.append(f"--gpus={self._resources.gpus}")
+        if gpus:
+            amounts.append(f"--gpus={gpus}")
         return amounts
 
 
@@ -171,15 +184,22 @@ def _is_over(job: Job) -> bool:
 
 def _end(job: Job) -> None:
     if job.state not in WAITING:
-        # Without Slurm's own KillWait: whoever had a grace has used it.
+        # Without Slurm's own KillWait: the grace, if there was one, is over.
         _run("scancel", "--full", "--signal=KILL", job.id)
     _run("scancel", job.id)
     wait_until(lambda: _is_over(job), timeout_s=END_WAIT_S, poll_s=POLL_S)
 
 
 def _parse(line: str) -> Job:
-    identity, state, code, launch, reason = (part.strip() for part in line.split("|")[:5])
-    return Job(id=identity, state=state, status=int(code), launch=launch, reason=reason)
+    identity, state, code, launch, reason, node = (part.strip() for part in line.split("|")[:6])
+    node = "" if node in NO_NODE else node
+    return Job(id=identity, state=state, status=int(code), launch=launch, reason=reason, node=node)
+
+
+def _node_address(node: str) -> str:
+    """Where Slurm itself reaches a node: NodeAddr, which is its name unless slurm.conf says otherwise."""
+    said = _run("scontrol", "--oneliner", "show", "node", node)
+    return next((word.partition("=")[2] for word in said.split() if word.startswith("NodeAddr=")), "")
 
 
 def _no_patterns(folder: str) -> str:
@@ -188,7 +208,7 @@ def _no_patterns(folder: str) -> str:
 
 
 def _run(*command: str, stdin: str = "", environment: Mapping[str, str] | None = None, refusals: bool = False) -> str:
-    """What a Slurm command prints. Raises OSError when sbatch refuses the job, LauncherAway otherwise."""
+    """What a Slurm command prints. Raises OSError when sbatch refuses the job, LauncherUnavailable otherwise."""
     try:
         done = subprocess.run(
             command,
@@ -199,7 +219,7 @@ def _run(*command: str, stdin: str = "", environment: Mapping[str, str] | None =
             timeout=COMMAND_TIMEOUT_S,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LauncherAway(f"{command[0]}: {error}") from error
+        raise LauncherUnavailable(f"{command[0]}: {error}") from error
     said = " ".join(done.stderr.split())
     if done.returncode == 0:
         return done.stdout.strip()
@@ -207,4 +227,4 @@ def _run(*command: str, stdin: str = "", environment: Mapping[str, str] | None =
         raise OSError(f"Slurm refuses the job: {said}")
     if "Invalid job id" in said:
         return ""  # it ended and was forgotten meanwhile
-    raise LauncherAway(f"{command[0]}: {said}")
+    raise LauncherUnavailable(f"{command[0]}: {said}")

@@ -27,6 +27,6 @@ test("the API's error body keeps its hint and its fields", () => {
   expect(error).toMatchObject({ code: "invalid_request", hint: "See the fields.", requestId: "r1", fields: { "config.grpo_n": "too small" } });
 });
 
-test("an answer that is no error body still says something", () => {
-  expect(apiError(502, null)).toMatchObject({ code: "unexpected", message: "The server answered 502." });
+test("a response that is no error body still has a message", () => {
+  expect(apiError(502, null)).toMatchObject({ code: "unexpected", message: "The server returned 502." });
 });

@@ -81,6 +81,6 @@ export function authError(status: number, answer: Answer): ApiError {
   }
   const errors = answer.errors ?? [];
   const fields = Object.fromEntries(errors.flatMap((error) => (error.param ? [[error.param, error.message]] : [])));
-  const general = errors.find((error) => !error.param)?.message ?? (errors.length ? "" : `The server answered ${String(status)}.`);
+  const general = errors.find((error) => !error.param)?.message ?? (errors.length ? "" : `The server returned ${String(status)}.`);
   return new ApiError(status, "invalid_request", general, "", fields);
 }

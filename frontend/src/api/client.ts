@@ -5,7 +5,7 @@ import type { ErrorBody } from "./types";
 const DEADLINE_MS = 30_000;
 const DOWNLOAD_DEADLINE_MS = 600_000;
 
-/** What the API, or the way to it, answered instead of a result. `fields` maps a field's path to what is wrong with it. */
+/** What the API, or a proxy before it, returned instead of a result. `fields` maps a field's path to what is wrong with it. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -82,7 +82,7 @@ export async function request(method: string, path: string, body?: unknown, dead
 /** The error of an answer. A body that is not the API's own (a proxy's page, say) still gives a message. */
 export function apiError(status: number, body: unknown): ApiError {
   const error = (body as ErrorBody | null)?.error;
-  if (!error) return new ApiError(status, "unexpected", `The server answered ${String(status)}.`, "Try again in a moment.");
+  if (!error) return new ApiError(status, "unexpected", `The server returned ${String(status)}.`, "Try again in a moment.");
   const { code, message, hint, details } = error;
   return new ApiError(status, code, message, hint, fieldErrors(details.fields), (body as ErrorBody).request_id, details);
 }

@@ -134,8 +134,8 @@ export interface paths {
         get: operations["key_list"];
         put?: never;
         /**
-         * Make an API key; its secret is in this answer and nowhere else.
-         * @description Make an API key; its secret is in this answer and nowhere else.
+         * Make an API key; its secret is in this response and nowhere else.
+         * @description Make an API key; its secret is in this response and nowhere else.
          */
         post: operations["key_create"];
         delete?: never;
@@ -254,6 +254,26 @@ export interface paths {
          * @description Give the project another name.
          */
         patch: operations["project_rename"];
+        trace?: never;
+    };
+    "/v1/server": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The server's version, the oldest client that it serves, and what not every version can do.
+         * @description The server's version, the oldest client that it serves, and what not every version can do.
+         */
+        get: operations["server_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
         trace?: never;
     };
     "/v1/sessions": {
@@ -444,8 +464,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The session's episodes, newest first.
-         * @description The session's episodes, newest first.
+         * The session's episodes, newest first if no sort is given.
+         * @description The session's episodes, newest first if no sort is given.
+         *
+         *         With neither filter nor sort the list of a running session is that of this moment; else, and in every other state,
+         *         it is what the runtime has reported, which it does within seconds.
          */
         get: operations["episode_list"];
         put?: never;
@@ -580,6 +603,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/episodes/{episode_id}/timelines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Every token of an episode with its text, log-probability, version and advantage.
+         * @description Every token of an episode with its text, log-probability, version and advantage.
+         */
+        get: operations["episode_timelines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/events": {
         parameters: {
             query?: never;
@@ -592,6 +635,26 @@ export interface paths {
          * @description The session's record after a cursor; waits for the next entry if asked to.
          */
         get: operations["event_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The groups that were trained or wait to be, the newest first.
+         * @description The groups that were trained or wait to be, the newest first.
+         */
+        get: operations["group_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -634,6 +697,26 @@ export interface paths {
          * @description Bring a suspended session back.
          */
         post: operations["session_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/steps/{step}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What one optimizer step measured, and the groups that it was made of.
+         * @description What one optimizer step measured, and the groups that it was made of.
+         */
+        get: operations["step_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -714,8 +797,8 @@ export interface paths {
         get: operations["webhook_list"];
         put?: never;
         /**
-         * Subscribe an address; the secret that signs is in this answer and nowhere else.
-         * @description Subscribe an address; the secret that signs is in this answer and nowhere else.
+         * Subscribe an address; the secret that signs is in this response and nowhere else.
+         * @description Subscribe an address; the secret that signs is in this response and nowhere else.
          */
         post: operations["webhook_create"];
         delete?: never;
@@ -883,7 +966,7 @@ export interface components {
         };
         /**
          * BaseModelList
-         * @description The catalogue.
+         * @description The base models that this server offers.
          */
         BaseModelList: {
             /** Items */
@@ -1141,6 +1224,13 @@ export interface components {
             /** Call */
             call: string;
             /**
+             * Cause
+             * @description What changed it: the client sent the message in another way than it was, the chat template writes it differently in history, or the gateway could not reuse the tokens.
+             * @default template
+             * @enum {string}
+             */
+            cause: "client" | "template" | "gateway";
+            /**
              * Continues
              * @description The earlier call.
              */
@@ -1154,7 +1244,7 @@ export interface components {
             reason: string;
             /**
              * Renders
-             * @description What the chat template writes there now, a fragment.
+             * @description What this call's prompt holds there, a fragment.
              */
             renders: string;
             /**
@@ -1162,6 +1252,12 @@ export interface components {
              * @description What the engine had seen there, a fragment.
              */
             saw: string;
+            /**
+             * Token
+             * @description Index of the first token that differs.
+             * @default 0
+             */
+            token: number;
         };
         /**
          * EpisodeAbandon
@@ -1200,7 +1296,7 @@ export interface components {
         };
         /**
          * EpisodeBegun
-         * @description The key is good for this episode alone and answers 410 once it is over.
+         * @description The key is good for this episode alone; requests with it return 410 once the episode is over.
          */
         EpisodeBegun: {
             /** Api Key */
@@ -1266,6 +1362,12 @@ export interface components {
             session_id: string;
         };
         /**
+         * EpisodeFate
+         * @description Where an episode is in the accounting, in one word.
+         * @enum {string}
+         */
+        EpisodeFate: "open" | "waiting" | "trained" | "eval" | "stale" | "abandoned" | "expired";
+        /**
          * EpisodeFile
          * @description One Parquet file of the archive, a row for each episode; what its columns are is written in the file.
          */
@@ -1310,7 +1412,7 @@ export interface components {
             calls: number;
             /**
              * Cancelled Calls
-             * @description Never answered to the end, never trained.
+             * @description Generation did not finish; never trained.
              */
             cancelled_calls: number;
             /** Completions */
@@ -1329,16 +1431,58 @@ export interface components {
             timelines: number;
         };
         /**
+         * EpisodeSort
+         * @description The order of a list of episodes. Those without the value that is sorted by are left out.
+         * @enum {string}
+         */
+        EpisodeSort: "newest" | "oldest" | "best" | "worst" | "longest" | "surprising";
+        /**
          * EpisodeState
          * @description ``open`` until the agent or a clock ends it; ``completed`` ones wait, then are trained, eval or stale.
          * @enum {string}
          */
         EpisodeState: "open" | "completed" | "abandoned" | "expired";
         /**
+         * EpisodeTimelines
+         * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/timelines``: every token with its text, some thousands a page.
+         *
+         *     ``calls`` and ``report`` are those of the whole episode, on the first page.
+         */
+        EpisodeTimelines: {
+            /**
+             * Calls
+             * @default []
+             */
+            calls: components["schemas"]["TrajectoryCall"][];
+            episode: components["schemas"]["EpisodeView"];
+            /** Next Cursor */
+            next_cursor: string | null;
+            report: components["schemas"]["EpisodeReport"] | null;
+            /** Timelines */
+            timelines: components["schemas"]["TokenTimeline"][];
+        };
+        /**
          * EpisodeView
          * @description One episode as the session's journal has it.
          */
         EpisodeView: {
+            /**
+             * Advantage
+             * @description The mean over its calls, once it is trained.
+             */
+            advantage: number | null;
+            /**
+             * Agents
+             * @description Labels of its calls; like the next six, once it has ended.
+             * @default []
+             */
+            agents: string[];
+            /**
+             * Answer
+             * @description The beginning of its last answer.
+             * @default
+             */
+            answer: string;
             /**
              * Begun At
              * @description Unix time in seconds, as the next three.
@@ -1354,6 +1498,12 @@ export interface components {
              * @description When it expires whatever it does.
              */
             deadline_at: number | null;
+            /**
+             * Drift
+             * @description Calls that had to begin a new timeline.
+             * @default 0
+             */
+            drift: number;
             /** Ended At */
             ended_at: number | null;
             /** Episode Id */
@@ -1367,12 +1517,23 @@ export interface components {
             /** Group Key */
             group_key: string | null;
             /**
+             * Has Tokens
+             * @description Whether its calls and tokens are in the object store.
+             * @default false
+             */
+            has_tokens: boolean;
+            /**
              * Idle At
-             * @description When it expires unless it is heard of before; none while a call runs, and in lists.
+             * @description When it expires unless a call or heartbeat comes before; null while a call runs, and in lists.
              */
             idle_at: number | null;
             /** Is Success */
             is_success: boolean | null;
+            /**
+             * Logprob Mean
+             * @description Of its sampled tokens.
+             */
+            logprob_mean: number | null;
             /**
              * Metadata
              * @description As it was ended with; not in lists.
@@ -1392,8 +1553,14 @@ export interface components {
             /** Policy Version Last */
             policy_version_last: number | null;
             /**
+             * Prompt
+             * @description The end of what it was asked: of the first prompt's last message.
+             * @default
+             */
+            prompt: string;
+            /**
              * Reason
-             * @description Why it was abandoned or expired.
+             * @description Why it was abandoned, expired, or not trained.
              */
             reason: string | null;
             /** Reward */
@@ -1427,7 +1594,7 @@ export interface components {
         };
         /**
          * ErrorBody
-         * @description The body of every answer with a status of 400 and up.
+         * @description The body of every response with a status of 400 and up.
          */
         ErrorBody: {
             error: components["schemas"]["ErrorDetail"];
@@ -1442,10 +1609,10 @@ export interface components {
          * @description What went wrong, for programs. A code keeps its meaning for ever; the message beside it may change.
          * @enum {string}
          */
-        ErrorCode: "invalid_request" | "unknown_base_model" | "does_not_fit" | "invalid_reward" | "unauthenticated" | "budget_exhausted" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "quota_exceeded" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
+        ErrorCode: "invalid_request" | "model_unsupported" | "unknown_base_model" | "does_not_fit" | "invalid_reward" | "unauthenticated" | "budget_exhausted" | "forbidden" | "not_found" | "method_not_allowed" | "conflict" | "idempotency_mismatch" | "stale_lease" | "episode_closed" | "empty_episode" | "quota_exceeded" | "rate_limited" | "session_failed" | "session_not_ready" | "storage_unavailable" | "disk_full" | "internal";
         /**
          * ErrorDetail
-         * @description ``hint`` says what to do next, in words for people.
+         * @description ``hint`` is what to do next, in words for people.
          */
         ErrorDetail: {
             code: components["schemas"]["ErrorCode"];
@@ -1514,6 +1681,47 @@ export interface components {
             hint: string;
         };
         /**
+         * GroupList
+         * @description ``GET .../groups``: one page, the newest first.
+         */
+        GroupList: {
+            /** Items */
+            items: components["schemas"]["GroupView"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+        };
+        /**
+         * GroupView
+         * @description The episodes that share a baseline: of one task in one step, or waiting for their step.
+         */
+        GroupView: {
+            /** Count */
+            count: number;
+            /** Episodes */
+            episodes: components["schemas"]["EpisodeView"][];
+            /** Group Key */
+            group_key: string;
+            /**
+             * Has Signal
+             * @description Whether rewards differ: a group whose rewards are equal teaches nothing.
+             */
+            has_signal: boolean;
+            /** Reward Mean */
+            reward_mean: number | null;
+            /**
+             * Reward Std
+             * @description With divisor n.
+             */
+            reward_std: number | null;
+            /**
+             * Step
+             * @description That trained it; null while it waits.
+             */
+            step: number | null;
+            /** Task */
+            task: string | null;
+        };
+        /**
          * Held
          * @description How much of something the project has now, and how much it may have at once; none: as much as there is.
          */
@@ -1574,7 +1782,7 @@ export interface components {
         };
         /**
          * KeyCreated
-         * @description The only answer that carries the secret.
+         * @description The only response that carries the secret.
          */
         KeyCreated: {
             /** Allowed Models */
@@ -1596,7 +1804,7 @@ export interface components {
             name: string;
             /**
              * Prefix
-             * @description The first characters, to tell keys apart.
+             * @description The first characters, to distinguish keys.
              */
             prefix: string;
             /** Revoked At */
@@ -1648,7 +1856,7 @@ export interface components {
             name: string;
             /**
              * Prefix
-             * @description The first characters, to tell keys apart.
+             * @description The first characters, to distinguish keys.
              */
             prefix: string;
             /** Revoked At */
@@ -1690,7 +1898,7 @@ export interface components {
         };
         /**
          * MemberView
-         * @description A member, or somebody who is invited and has not accepted.
+         * @description A member, or someone who is invited and has not accepted.
          */
         MemberView: {
             /**
@@ -1711,7 +1919,7 @@ export interface components {
         };
         /**
          * MemoryEstimate
-         * @description Predicted memory of all processes of a session, host and devices together (console/sessions/memory.py).
+         * @description Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py).
          */
         MemoryEstimate: {
             /**
@@ -1742,7 +1950,7 @@ export interface components {
         };
         /**
          * ProjectCreate
-         * @description ``POST /v1/projects``. Whoever makes it owns it.
+         * @description ``POST /v1/projects``. The caller who makes it owns it.
          */
         ProjectCreate: {
             /** Name */
@@ -1810,7 +2018,7 @@ export interface components {
             index: number;
             /**
              * Logprobs
-             * @description Natural logarithms under the weights alone, at temperature 1 and without top_p, whatever the call asked for: what training compares with. A response_format or a forced tool call narrows them to what it allows.
+             * @description Natural logarithms of the distribution that each token was sampled from, which is what training compares with: after the temperature (options.sampling), top_p, and what a response_format or a forced tool call allows.
              */
             logprobs: number[];
             /** Message */
@@ -1831,6 +2039,27 @@ export interface components {
          * @enum {string}
          */
         Scope: "sessions:read" | "sessions:write" | "episodes" | "checkpoints:read" | "admin";
+        /**
+         * ServerView
+         * @description ``GET /v1/server``. A server without it is older than 0.2.0; docs/compatibility.md has the rule.
+         */
+        ServerView: {
+            /**
+             * Capabilities
+             * @description What not every version has, by name; a client asks here before it uses one.
+             */
+            capabilities: string[];
+            /**
+             * Minimum Client
+             * @description The oldest client that this server serves.
+             */
+            minimum_client: string;
+            /**
+             * Version
+             * @description major.minor.patch.
+             */
+            version: string;
+        };
         /**
          * SessionConfig
          * @description The options of a training session. Bounds are checked when the session is created.
@@ -1857,6 +2086,19 @@ export interface components {
              */
             adam_eps?: number;
             /**
+             * Advantage Baseline
+             * @description What a reward is compared with: the mean (and standard deviation) of its group, of the others in it, or of the whole batch.
+             * @default group
+             * @enum {string}
+             */
+            advantage_baseline?: "group" | "leave_one_out" | "batch";
+            /**
+             * Call Discount
+             * @description Returns-to-go of rewards_by_call: a call is credited with its own reward plus this times the next call's return. 0: its own reward alone; 1: all that came after it.
+             * @default 0
+             */
+            call_discount?: number;
+            /**
              * Checkpoint Every Steps
              * @description Steps between `state` checkpoints.
              * @default 10
@@ -1864,16 +2106,19 @@ export interface components {
             checkpoint_every_steps?: number;
             /**
              * Clip High
-             * @description Ratio clip above 1 (PPO: 0.2; DAPO: 0.28; GSPO: 4e-4; CISPO: 3).
-             * @default 0.2
+             * @description Ratio clip above 1. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).
              */
-            clip_high?: number;
+            clip_high?: number | null;
             /**
              * Clip Low
-             * @description Ratio clip below 1 (PPO: 0.2; GSPO: 3e-4).
-             * @default 0.2
+             * @description Ratio clip below 1. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).
              */
-            clip_low?: number;
+            clip_low?: number | null;
+            /**
+             * Devices
+             * @description GPUs of this session, within the project's quota; none: as many as the server gives each session.
+             */
+            devices?: number | null;
             /**
              * Dro Beta
              * @description DRO: weight of the squared log-ratio (Tinker: 0.05).
@@ -1888,6 +2133,28 @@ export interface components {
              */
             dtype?: "auto" | "float32" | "bfloat16";
             /**
+             * Dual Clip
+             * @description The most that a ratio may weigh where the advantage is negative; 3 is usual. None: no bound.
+             */
+            dual_clip?: number | null;
+            /**
+             * Dynamic Sampling
+             * @description Set groups of equal rewards aside before the batch, and wait for others in their place.
+             * @default false
+             */
+            dynamic_sampling?: boolean;
+            /**
+             * Entropy Coef
+             * @description Weight of the entropy of sampled positions, as a bonus.
+             * @default 0
+             */
+            entropy_coef?: number;
+            /**
+             * Entropy Target
+             * @description Adapt entropy_coef, its first value, by 0.005 a step to hold the entropy (nats) at this.
+             */
+            entropy_target?: number | null;
+            /**
              * Episode Idle Timeout S
              * @description An episode with no call or heartbeat expires.
              * @default 600
@@ -1899,6 +2166,12 @@ export interface components {
              * @default 3600
              */
             episode_timeout_s?: number;
+            /**
+             * Epochs
+             * @description Passes over a batch.
+             * @default 1
+             */
+            epochs?: number;
             /**
              * Grad Clip
              * @description Maximum global gradient norm.
@@ -1917,6 +2190,11 @@ export interface components {
              * @default false
              */
             gradient_checkpointing?: boolean;
+            /**
+             * Group Timeout S
+             * @description Train a group of at least two as it is once a member has waited so long. None: wait for grpo_n.
+             */
+            group_timeout_s?: number | null;
             /**
              * Grpo N
              * @description Episodes per group: attempts at one task that share a baseline.
@@ -1942,11 +2220,29 @@ export interface components {
              */
             kl_coef?: number;
             /**
-             * Learning Rate
-             * @description AdamW peak learning rate (all weights: 1e-6 to 5e-5; LoRA: ten times as much).
-             * @default 0.00002
+             * Kl Estimator
+             * @description How the KL term is estimated on sampled tokens.
+             * @default k3
+             * @enum {string}
              */
-            learning_rate?: number;
+            kl_estimator?: "k2" | "k3";
+            /**
+             * Kl In
+             * @description The KL term is added to the loss of each token, or taken from the reward of the episode.
+             * @default loss
+             * @enum {string}
+             */
+            kl_in?: "loss" | "reward";
+            /**
+             * Kl Stop
+             * @description End the updates of a step once the mean KL from the policy before it is above this; 0.015 is usual. None: all of them.
+             */
+            kl_stop?: number | null;
+            /**
+             * Learning Rate
+             * @description AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, 5e-6 up to 2B, 2e-6 up to 5B, else 1e-6; LoRA: ten times as much.
+             */
+            learning_rate?: number | null;
             /**
              * Lora Alpha
              * @description LoRA: an adapter counts alpha / rank times.
@@ -1987,6 +2283,12 @@ export interface components {
              */
             lr_schedule?: "constant" | "linear" | "cosine";
             /**
+             * Mask Truncated
+             * @description Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline.
+             * @default false
+             */
+            mask_truncated?: boolean;
+            /**
              * Max Context Length
              * @description Prompt plus answer of one call, in tokens.
              * @default 2048
@@ -2016,6 +2318,19 @@ export interface components {
              */
             micro_batch_tokens?: number;
             /**
+             * Minibatches
+             * @description Optimizer updates per pass over a batch, each on a part of its groups.
+             * @default 1
+             */
+            minibatches?: number;
+            /**
+             * Model Names
+             * @description Names that calls may give the model; any other than its own is the agent of the call.
+             * @default own
+             * @enum {string}
+             */
+            model_names?: "own" | "any";
+            /**
              * Normalize Advantage
              * @description Divide group advantages by their standard deviation.
              * @default true
@@ -2028,12 +2343,23 @@ export interface components {
              */
             offload_optimizer?: boolean;
             /**
+             * Overlong Buffer
+             * @description Of the last so many tokens before max_tokens each costs a part of 1 reward.
+             * @default 0
+             */
+            overlong_buffer?: number;
+            /**
              * Placement
              * @description Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where there are enough. On a CPU, where both use all of it, only auto.
              * @default auto
              * @enum {string}
              */
             placement?: "auto" | "shared" | "split";
+            /**
+             * Reference Decay
+             * @description The reference of the KL term follows the policy: this part of it stays after each update (EMA). None: the base model.
+             */
+            reference_decay?: number | null;
             /**
              * Seed
              * @description One seed for sampling order, batches, initial noise and new LoRA weights.
@@ -2054,15 +2380,36 @@ export interface components {
             temperature?: number;
             /**
              * Tis Cap
-             * @description Truncated importance sampling: stale or mismatched tokens weigh min(trainer / engine, this), in place of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.
+             * @description Truncated importance sampling: stale or mismatched tokens weigh min(trainer / engine, this), instead of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.
              */
             tis_cap?: number | null;
+            /**
+             * Tis Level
+             * @description tis_cap bounds the ratio of each token, or of the whole sequence that it belongs to.
+             * @default token
+             * @enum {string}
+             */
+            tis_level?: "token" | "sequence";
+            /**
+             * Tis Mode
+             * @description A ratio above tis_cap weighs tis_cap, or nothing.
+             * @default truncate
+             * @enum {string}
+             */
+            tis_mode?: "truncate" | "mask";
             /**
              * Trainer Ranks
              * @description Trainer processes (one per device).
              * @default 1
              */
             trainer_ranks?: number;
+            /**
+             * Unsupported Sampling
+             * @description Calls of training episodes that sample as the trainer cannot compute: refused, or their episode is evaluated and not trained.
+             * @default refuse
+             * @enum {string}
+             */
+            unsupported_sampling?: "refuse" | "eval_only";
             /**
              * Warmup Steps
              * @description Steps of linear warm-up.
@@ -2106,40 +2453,60 @@ export interface components {
              *       "adam_beta1": 0.9,
              *       "adam_beta2": 0.999,
              *       "adam_eps": 1e-8,
+             *       "advantage_baseline": "group",
+             *       "call_discount": 0,
              *       "checkpoint_every_steps": 10,
-             *       "clip_high": 0.2,
-             *       "clip_low": 0.2,
+             *       "clip_high": null,
+             *       "clip_low": null,
+             *       "devices": null,
              *       "dro_beta": 0.05,
              *       "dtype": "auto",
+             *       "dual_clip": null,
+             *       "dynamic_sampling": false,
+             *       "entropy_coef": 0,
+             *       "entropy_target": null,
              *       "episode_idle_timeout_s": 600,
              *       "episode_timeout_s": 3600,
+             *       "epochs": 1,
              *       "grad_clip": 1,
              *       "grad_norm_limit": 1000,
              *       "gradient_checkpointing": false,
+             *       "group_timeout_s": null,
              *       "grpo_n": 8,
              *       "idle_suspend_s": 3600,
              *       "journal_interval_s": 60,
              *       "kl_coef": 0,
-             *       "learning_rate": 0.00002,
+             *       "kl_estimator": "k3",
+             *       "kl_in": "loss",
+             *       "kl_stop": null,
+             *       "learning_rate": null,
              *       "lora_alpha": 32,
              *       "lora_rank": 0,
              *       "lora_targets": "all-linear",
              *       "loss": "grpo",
              *       "lr_min_ratio": 0.1,
              *       "lr_schedule": "constant",
+             *       "mask_truncated": false,
              *       "max_context_length": 2048,
              *       "max_staleness": 0,
              *       "max_steps": null,
              *       "max_tokens": 256,
              *       "micro_batch_tokens": 4096,
+             *       "minibatches": 1,
+             *       "model_names": "own",
              *       "normalize_advantage": true,
              *       "offload_optimizer": false,
+             *       "overlong_buffer": 0,
              *       "placement": "auto",
+             *       "reference_decay": null,
              *       "seed": 0,
              *       "tasks_per_batch": 4,
              *       "temperature": 1,
              *       "tis_cap": null,
+             *       "tis_level": "token",
+             *       "tis_mode": "truncate",
              *       "trainer_ranks": 1,
+             *       "unsupported_sampling": "refuse",
              *       "warmup_steps": 0,
              *       "weight_decay": 0,
              *       "zero_stage": 2
@@ -2159,6 +2526,12 @@ export interface components {
              */
             priority?: number;
         };
+        /**
+         * SessionKind
+         * @description Who drives a session: its episodes, or the primitives of a Tinker client.
+         * @enum {string}
+         */
+        SessionKind: "episodes" | "tinker";
         /**
          * SessionList
          * @description One page, newest first.
@@ -2206,7 +2579,7 @@ export interface components {
         SessionState: "queued" | "provisioning" | "loading" | "ready" | "suspended" | "stopping" | "stopped" | "failed" | "cancelled";
         /**
          * SessionUsage
-         * @description What one session used.
+         * @description Runtime and GPU seconds, steps and trained tokens of one session.
          */
         SessionUsage: {
             /** Base Model */
@@ -2274,6 +2647,8 @@ export interface components {
             failure: components["schemas"]["Failure"] | null;
             /** Id */
             id: string;
+            /** @default episodes */
+            kind: components["schemas"]["SessionKind"];
             /** Name */
             name: string;
             /**
@@ -2351,6 +2726,11 @@ export interface components {
          */
         StepMetrics: {
             /**
+             * Answers Distinct
+             * @description Spread of the answers within groups: 0 where all are the same, 1 where no two are.
+             */
+            answers_distinct: number | null;
+            /**
              * Clip Fraction
              * @description Share of trained tokens whose ratio is beyond the clip or tis_cap.
              */
@@ -2362,6 +2742,11 @@ export interface components {
              * @description Mean negative log-probability of the sampled tokens.
              */
             entropy: number;
+            /**
+             * Entropy Coef
+             * @description The weight that the entropy had in the loss.
+             */
+            entropy_coef: number | null;
             /** Episodes */
             episodes: number;
             /** Grad Norm */
@@ -2369,12 +2754,23 @@ export interface components {
             /** Groups */
             groups: number;
             /**
+             * Groups Replaced
+             * @description Groups without a gradient that were set aside on the way to this step.
+             * @default 0
+             */
+            groups_replaced: number;
+            /**
              * Groups Skipped
              * @description Groups whose rewards were all equal: no gradient in them.
              */
             groups_skipped: number;
             /** Handover S */
             handover_s: number;
+            /**
+             * Kl Before
+             * @description Mean k3 KL of the last update's tokens from the policy before the step to the one then.
+             */
+            kl_before: number | null;
             /**
              * Kl Engine
              * @description Mean k3 KL from the engine's to the trainer's log-probabilities.
@@ -2386,6 +2782,15 @@ export interface components {
             loss: number;
             /** Reward Mean */
             reward_mean: number;
+            /**
+             * Reward P10
+             * @description A tenth of the batch's episodes earned less; None before 0.2.
+             */
+            reward_p10: number | null;
+            /** Reward P50 */
+            reward_p50: number | null;
+            /** Reward P90 */
+            reward_p90: number | null;
             /** Reward Std */
             reward_std: number;
             /** Rollout S */
@@ -2400,6 +2805,217 @@ export interface components {
             tokens_trained: number;
             /** Train S */
             train_s: number;
+            /**
+             * Updates
+             * @description Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.
+             * @default 1
+             */
+            updates: number;
+        };
+        /**
+         * StepView
+         * @description ``GET .../steps/{step}``: what one optimizer step measured, and the groups that it was made of.
+         */
+        StepView: {
+            /**
+             * At
+             * @description When it was recorded.
+             */
+            at: string | null;
+            /** Groups */
+            groups: components["schemas"]["GroupView"][];
+            /**
+             * Metrics
+             * @description StepMetrics; null for a step that was refused.
+             */
+            metrics: {
+                [key: string]: unknown;
+            } | null;
+            /** Next */
+            next: number | null;
+            /**
+             * Previous
+             * @description The recorded step before it.
+             */
+            previous: number | null;
+            /**
+             * Refused
+             * @description Attempts at this step that changed no weights.
+             */
+            refused: components["schemas"]["Event"][];
+            /** Step */
+            step: number;
+        };
+        /**
+         * TokenRun
+         * @description Consecutive tokens of a timeline: sampled in one answer and trained here, or context.
+         *
+         *     ``pieces`` joined are ``text``. The bytes of a character that several tokens share are with the last of them.
+         */
+        TokenRun: {
+            /**
+             * Advantage
+             * @description Of each of these tokens, once they are trained.
+             */
+            advantage: number | null;
+            /**
+             * Answer
+             * @description Which of the call's answers.
+             * @default 0
+             */
+            answer: number;
+            /**
+             * Call
+             * @description Whose answer these tokens are; null: context, which is not trained.
+             */
+            call: string | null;
+            /**
+             * Logprobs
+             * @default []
+             */
+            logprobs: number[];
+            /**
+             * Pieces
+             * @description The text of each token; like the next two, empty for context.
+             * @default []
+             */
+            pieces: string[];
+            /**
+             * Policy Versions
+             * @default []
+             */
+            policy_versions: number[];
+            /**
+             * Split Bytes
+             * @description By index: the bytes, in hex, of each token that is not whole characters.
+             * @default {}
+             */
+            split_bytes: {
+                [key: string]: string;
+            };
+            /**
+             * Start
+             * @description The position of the first token in the timeline.
+             */
+            start: number;
+            /**
+             * Text
+             * @description As decoded, special tokens included.
+             */
+            text: string;
+            /** Token Ids */
+            token_ids: number[];
+            /** Tokens */
+            tokens: number;
+        };
+        /**
+         * TokenTimeline
+         * @description A token sequence that calls of an episode merged into, in runs. A page may hold a part of it.
+         */
+        TokenTimeline: {
+            /** Agent */
+            agent: string | null;
+            /** Index */
+            index: number;
+            /** Runs */
+            runs: components["schemas"]["TokenRun"][];
+            /**
+             * Tokens
+             * @description Of the whole timeline.
+             */
+            tokens: number;
+        };
+        /**
+         * TrajectoryAnswer
+         * @description An answer of a call, and where its tokens are.
+         */
+        TrajectoryAnswer: {
+            /** Finish Reason */
+            finish_reason: string | null;
+            /** Index */
+            index: number;
+            /**
+             * Logprobs
+             * @default []
+             */
+            logprobs: number[];
+            /** Message */
+            message: {
+                [key: string]: unknown;
+            };
+            /**
+             * Policy Versions
+             * @default []
+             */
+            policy_versions: number[];
+            /**
+             * Start
+             * @description The position of its first token there: all before it is the call's prompt.
+             * @default 0
+             */
+            start: number;
+            /**
+             * Timeline
+             * @description Index of the timeline that has its tokens; null where none was sampled.
+             */
+            timeline: number | null;
+            /**
+             * Token Ids
+             * @description Like the next two: of an answer that no timeline has.
+             * @default []
+             */
+            token_ids: number[];
+            /**
+             * Tokens
+             * @default 0
+             */
+            tokens: number;
+        };
+        /**
+         * TrajectoryCall
+         * @description One LLM request of an episode. ``messages`` are those that the call it continues has not.
+         */
+        TrajectoryCall: {
+            /** Agent */
+            agent: string | null;
+            /** Answers */
+            answers: components["schemas"]["TrajectoryAnswer"][];
+            /**
+             * Begun At
+             * @description Unix time in seconds.
+             */
+            begun_at: number;
+            /** Continues */
+            continues: string | null;
+            drift: components["schemas"]["DriftPoint"] | null;
+            /** Ended At */
+            ended_at: number;
+            /** Id */
+            id: string;
+            /** Messages */
+            messages: {
+                [key: string]: unknown;
+            }[];
+            /** Messages From */
+            messages_from: number;
+            /**
+             * Options
+             * @description The request without its messages.
+             */
+            options: {
+                [key: string]: unknown;
+            };
+            /**
+             * Prompt Token Ids
+             * @description Where no timeline holds them: of a cancelled call.
+             * @default []
+             */
+            prompt_token_ids: number[];
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "completed" | "cancelled";
         };
         /**
          * Usage
@@ -2444,6 +3060,10 @@ export interface components {
              * Topics
              * @default [
              *       "session.state",
+             *       "session.failed",
+             *       "session.stuck",
+             *       "budget.near",
+             *       "training.drift",
              *       "checkpoint.committed",
              *       "checkpoint.failed"
              *     ]
@@ -2457,7 +3077,7 @@ export interface components {
         };
         /**
          * WebhookCreated
-         * @description The only answer that carries the secret.
+         * @description The only response that carries the secret.
          */
         WebhookCreated: {
             /**
@@ -2487,7 +3107,7 @@ export interface components {
          * @description What can be subscribed to.
          * @enum {string}
          */
-        WebhookTopic: "session.state" | "checkpoint.committed" | "checkpoint.failed";
+        WebhookTopic: "session.state" | "session.failed" | "session.stuck" | "budget.near" | "training.drift" | "checkpoint.committed" | "checkpoint.failed";
         /**
          * WebhookView
          * @description A webhook without its secret.
@@ -2706,7 +3326,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -2769,7 +3389,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -2863,7 +3483,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -2992,7 +3612,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3059,15 +3679,44 @@ export interface operations {
             };
         };
     };
+    server_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServerView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     session_list: {
         parameters: {
             query?: {
                 cursor?: string | null;
                 limit?: number;
                 /** @description Only those in one of these states. */
-                state?: ("queued" | "provisioning" | "loading" | "ready" | "suspended" | "stopping" | "stopped" | "failed" | "cancelled")[];
+                state?: components["schemas"]["SessionState"][];
                 base_model?: string | null;
-                /** @description Only those with this in their name. */
+                /** @description Only those with this in their name or id. */
                 name?: string | null;
             };
             header?: never;
@@ -3100,7 +3749,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3136,7 +3785,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -3324,7 +3973,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3493,6 +4142,24 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
+                /** @description Only those of this task. */
+                task?: string | null;
+                /** @description Only those with one of these fates. */
+                fate?: components["schemas"]["EpisodeFate"][];
+                /** @description Only those that are, or are not, for evaluation. */
+                eval?: boolean | null;
+                reward_min?: number | null;
+                reward_max?: number | null;
+                /** @description Only those that this policy version sampled. */
+                version?: number | null;
+                /** @description Only those that this step trained. */
+                step?: number | null;
+                /** @description Only those with calls of this agent. */
+                agent?: string | null;
+                /** @description Only those with this, in any case, in the task, the last 500 characters of what was asked, or the first 500 of the last answer. */
+                q?: string | null;
+                /** @description newest, if absent. */
+                sort?: components["schemas"]["EpisodeSort"] | null;
             };
             header?: never;
             path: {
@@ -3526,7 +4193,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3627,7 +4294,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3701,7 +4368,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3740,7 +4407,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3758,6 +4425,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_timelines: {
+        parameters: {
+            query?: {
+                cursor?: number;
+                /** @description Tokens; context is not divided. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeTimelines"];
                 };
             };
             /** @description Refused or failed */
@@ -3809,6 +4512,42 @@ export interface operations {
             };
         };
     };
+    group_list: {
+        parameters: {
+            query?: {
+                step?: number | null;
+                task?: string | null;
+                cursor?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     session_logs: {
         parameters: {
             query?: {
@@ -3846,7 +4585,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3876,11 +4615,43 @@ export interface operations {
             };
         };
     };
+    step_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                step: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     session_stop: {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -3914,7 +4685,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -4009,7 +4780,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description A word of the caller's choice: a repeated request with the same one is answered as the first was. */
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
             };
             path?: never;

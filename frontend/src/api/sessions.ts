@@ -1,6 +1,6 @@
 // Training sessions.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { download, get, post, remove } from "./client";
+import { ApiError, download, get, post, remove } from "./client";
 import type { EpisodeExport, Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionState } from "./types";
 
 const PAGE = 50;
@@ -47,8 +47,14 @@ export function sessionQuery(id: string) {
   return queryOptions({
     queryKey: ["session", id],
     queryFn: () => get<Session>(`/v1/sessions/${id}`),
-    refetchInterval: (query) => (query.state.data && hasEnded(query.state.data) ? false : 2_000),
+    refetchInterval: (query) => (isFinal(query.state.data, query.state.error) ? false : 2_000),
   });
+}
+
+/** Asking again would bring nothing new: it has ended, or was refused (signed out, removed, in another project). */
+export function isFinal(session: Session | undefined, error: Error | null): boolean {
+  if (error instanceof ApiError && error.status >= 400 && error.status < 500) return true;
+  return session !== undefined && hasEnded(session);
 }
 
 /** What the session's runtime wrote last: asked for when shown, and again when the user wants it. */

@@ -1,4 +1,4 @@
-// Who is told of what happens in the project, and how telling them went.
+// The project's webhooks and their deliveries.
 import { queryOptions } from "@tanstack/react-query";
 import { get, post, remove } from "./client";
 import type { Delivery, Items, Webhook, WebhookCreate, WebhookCreated } from "./types";

@@ -68,7 +68,7 @@ test("hearing something makes the next retry quick again", () => {
   expect(links.at(-1)).toEqual({ status: "waiting", attempt: 1, delayMs: 500 });
 });
 
-test("a refusal is final and says why", () => {
+test("a refusal is final and gives the reason", () => {
   const { channels, links, newest } = follow();
   newest().onclose?.({ code: 4404 });
   vi.advanceTimersByTime(60_000);

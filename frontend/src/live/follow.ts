@@ -45,7 +45,7 @@ export function followSession({ sessionId, open, onPage, onLink }: FollowOptions
     channel.onmessage = ({ data }) => {
       const page = JSON.parse(data) as EventPage;
       cursor = Math.max(cursor, page.next_cursor);
-      move({ type: "heard" });
+      move({ type: "received" });
       onPage(page);
     };
     channel.onclose = ({ code }) => {

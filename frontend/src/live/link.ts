@@ -6,7 +6,7 @@ export type Link =
   | { status: "waiting"; attempt: number; delayMs: number }
   | { status: "refused"; reason: string };
 
-export type LinkEvent = { type: "opened" } | { type: "heard" } | { type: "lost"; code: number } | { type: "retry" };
+export type LinkEvent = { type: "opened" } | { type: "received" } | { type: "lost"; code: number } | { type: "retry" };
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 10_000;
@@ -21,13 +21,13 @@ const REFUSALS: Readonly<Record<number, string>> = {
 
 export const firstLink: Link = { status: "connecting", attempt: 0 };
 
-/** A connection counts as good again only once something was heard, so that one that opens and drops still backs off. */
+/** A connection counts as good again only once a message was received, so that one that opens and drops still backs off. */
 export function nextLink(link: Link, event: LinkEvent): Link {
   if (link.status === "refused") return link;
   switch (event.type) {
     case "opened":
       return { status: "live", attempt: link.attempt };
-    case "heard":
+    case "received":
       return link.status === "live" && link.attempt === 0 ? link : { status: "live", attempt: 0 };
     case "retry":
       return { status: "connecting", attempt: link.attempt };

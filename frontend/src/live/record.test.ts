@@ -51,7 +51,7 @@ test("state changes and events share one timeline in order", () => {
   ]);
 });
 
-test("a new phase within a state is told by its words", () => {
+test("a new phase within a state is shown by its words", () => {
   const record = applyPage(emptyRecord, page(entry(1, "state", { from: "loading", to: "loading", phase: "loading weights", reason: "" })));
   expect(record.timeline).toMatchObject([{ kind: "phase", title: "loading weights" }]);
 });

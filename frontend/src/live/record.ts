@@ -70,8 +70,8 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
     return { cursor, at, kind, title, detail: [text(data.reason), text(data.phase)].filter(Boolean).join(" · ") };
   }
   const { name, ...rest } = data;
-  const told = Object.entries(rest).filter(([key]) => !key.endsWith("_id")); // ids mean nothing to a reader of a list
-  const detail = told.map(([key, value]) => (key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`));
+  const shown = Object.entries(rest).filter(([key]) => !key.endsWith("_id")); // ids mean nothing to a reader of a list
+  const detail = shown.map(([key, value]) => (key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`));
   return { cursor, at, kind: "event", title: text(name).replaceAll("_", " "), detail: detail.join(" · ") };
 }
 

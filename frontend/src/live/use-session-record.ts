@@ -9,13 +9,13 @@ function openSocket(path: string): Channel {
   return new WebSocket(path.startsWith("/") ? location.origin.replace(/^http/, "ws") + path : path) as unknown as Channel;
 }
 
-/** Mount once per session (key the component by its id). `onPage` is told of each page, to refresh what depends on it. */
+/** Mount once per session (key the component by its id). `onPage` is called with each page, to refresh what depends on it. */
 export function useSessionRecord(sessionId: string, onPage: (page: EventPage) => void): { record: SessionRecord; link: Link } {
   const [record, take] = useReducer(applyPage, emptyRecord);
   const [link, setLink] = useState<Link>(firstLink);
-  const tell = useRef(onPage);
+  const onPageRef = useRef(onPage);
   useEffect(() => {
-    tell.current = onPage;
+    onPageRef.current = onPage;
   });
   useEffect(
     () =>
@@ -25,7 +25,7 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
         onLink: setLink,
         onPage: (page) => {
           take(page);
-          tell.current(page);
+          onPageRef.current(page);
         },
       }),
     [sessionId],

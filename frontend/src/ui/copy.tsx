@@ -33,3 +33,26 @@ export function CopyBlock({ label, text }: { label: string; text: string }) {
     </div>
   );
 }
+
+/** A short text in one line, such as an id: a click copies it. */
+export function CopyText({ label, text }: { label: string; text: string }) {
+  const [copied, setCopied] = useState(false);
+  async function copy() {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+    setTimeout(() => {
+      setCopied(false);
+    }, 2000);
+  }
+  return (
+    <span className="inline-flex items-center gap-1 font-mono text-xs text-muted">
+      {text}
+      {/* Without TLS a browser offers no clipboard: the text can still be selected. */}
+      {window.isSecureContext && (
+        <Button look="quiet" className="h-6 px-1.5 text-xs" onClick={() => void copy()} aria-label={`Copy ${label}`}>
+          <span aria-live="polite">{copied ? "Copied" : "Copy"}</span>
+        </Button>
+      )}
+    </span>
+  );
+}

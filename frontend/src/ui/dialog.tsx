@@ -13,7 +13,7 @@ interface DialogProps {
   title: string;
   description: string;
   wide?: boolean;
-  /** A click beside it must not lose what is shown once. */
+  /** Neither a click beside it nor Escape may lose what is shown once. */
   sticky?: boolean;
   children: ReactNode;
 }
@@ -26,6 +26,9 @@ export function Dialog({ open, onOpenChange, title, description, wide = false, s
         <RadixDialog.Content
           className={`${box} ${wide ? "max-w-2xl" : "max-w-md"}`}
           onInteractOutside={(event) => {
+            if (sticky) event.preventDefault();
+          }}
+          onEscapeKeyDown={(event) => {
             if (sticky) event.preventDefault();
           }}
         >

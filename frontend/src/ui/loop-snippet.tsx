@@ -1,8 +1,14 @@
 // The loop that a new user pastes: two variables to set and a program that trains.
+import { useQuery } from "@tanstack/react-query";
+import { serverQuery } from "../api/server";
 import { CopyBlock } from "./copy";
 
-export function shellSnippet(origin: string, secret: string): string {
-  return `export TINKERSCRIPT_BASE_URL=${origin}\nexport TINKERSCRIPT_API_KEY=${secret}`;
+export function shellSnippet(origin: string, secret: string, version: string): string {
+  // The whole name of the file: pip refuses every shorter one.
+  const wheel = `${origin}/client/tinkerscript-${version}-py3-none-any.whl`;
+  return `pip install "tinkerscript[openai] @ ${wheel}"
+export TINKERSCRIPT_BASE_URL=${origin}
+export TINKERSCRIPT_API_KEY=${secret}`;
 }
 
 /** What the loop trains: a new session on a base model, or one that waits for it. */
@@ -13,8 +19,7 @@ const DEFAULT_GRPO_N = 8;
 export function loopSnippet(target: Target): string {
   const attach = "sessionId" in target;
   const argument = attach ? `session_id=${JSON.stringify(target.sessionId)}` : `base_model=${JSON.stringify(target.baseModel)}`;
-  return `# pip install "tinkerscript[openai]"
-from tinkerscript import TinkerScript, WorkflowOutput
+  return `from tinkerscript import TinkerScript, WorkflowOutput
 
 TASKS = ["What is 3 + 4?", "What is 6 + 1?", "What is 2 + 5?", "What is 5 + 2?"]
 NUM_EPOCH, GRPO_N = 10, ${String(attach ? target.grpoN : DEFAULT_GRPO_N)}
@@ -49,9 +54,11 @@ tinkerjet_remote.close()
 
 /** `secret` is null where the key is not at hand: keys are shown once. */
 export function LoopSnippet({ secret, target }: { secret: string | null; target: Target }) {
+  const server = useQuery(serverQuery);
+  const version = server.data?.version ?? "<version of this server>";
   return (
     <div className="space-y-3">
-      <CopyBlock label="shell" text={shellSnippet(location.origin, secret ?? "<your API key>")} />
+      <CopyBlock label="shell" text={shellSnippet(location.origin, secret ?? "<your API key>", version)} />
       <CopyBlock label="train.py" text={loopSnippet(target)} />
     </div>
   );

@@ -23,7 +23,7 @@ export function Notice({ tone = "info", title, children }: NoticeProps) {
   );
 }
 
-/** An error of the API with its hint; the id of the request is there for whoever reads the server's log. */
+/** An error of the API with its hint; the id of the request leads an operator to its lines in the server's log. */
 export function ErrorNotice({ error }: { error: Error | null }) {
   if (!error?.message) return null;
   const { hint, requestId, status } = error instanceof ApiError ? error : { hint: "", requestId: "", status: 0 };

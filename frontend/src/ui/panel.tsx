@@ -1,26 +1,28 @@
 // A titled box, and the page that holds them.
 import type { ReactNode } from "react";
+import { useTitle } from "./use-title";
 
 interface PanelProps {
   title: string;
-  aside?: ReactNode;
+  actions?: ReactNode;
   children: ReactNode;
   className?: string;
 }
 
-export function Panel({ title, aside, children, className = "" }: PanelProps) {
+export function Panel({ title, actions, children, className = "" }: PanelProps) {
   return (
     <section aria-label={title} className={`rounded-lg border border-line bg-surface ${className}`}>
       <header className="flex min-h-10 items-center justify-between gap-3 border-b border-line px-4 py-1.5">
         <h2 className="text-sm font-semibold">{title}</h2>
-        {aside}
+        {actions}
       </header>
       {children}
     </section>
   );
 }
 
-export function PageHeader({ title, children }: { title: ReactNode; children?: ReactNode }) {
+export function PageHeader({ title, children }: { title: string; children?: ReactNode }) {
+  useTitle(title);
   return (
     <div className="mb-4 flex flex-wrap items-center justify-between gap-3">
       <h1 className="text-xl font-semibold tracking-tight">{title}</h1>
@@ -29,12 +31,24 @@ export function PageHeader({ title, children }: { title: ReactNode; children?: R
   );
 }
 
+interface EmptyProps {
+  title: string;
+  /** It stands for the whole page, not for a list in one. */
+  isPage?: boolean;
+  children?: ReactNode;
+}
+
 /** What stands where a list would, and the next step that fills it. */
-export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+export function Empty({ title, isPage = false, children }: EmptyProps) {
   return (
     <div className="flex flex-col items-center gap-3 px-6 py-10 text-center">
-      <p className="font-medium">{title}</p>
+      {isPage ? <PageTitle title={title} /> : <p className="font-medium">{title}</p>}
       {children && <div className="max-w-prose text-muted">{children}</div>}
     </div>
   );
+}
+
+function PageTitle({ title }: { title: string }) {
+  useTitle(title);
+  return <h1 className="text-base font-medium">{title}</h1>;
 }

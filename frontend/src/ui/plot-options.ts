@@ -43,7 +43,7 @@ export function plotOptions({ element, lines, banded, height, onHover }: PlotLoo
   return {
     width: Math.max(element.clientWidth, 50),
     height,
-    padding: [8, 8, 0, 0],
+    padding: [8, 20, 0, 0], // half of the label of the last step, "10,000" say, stands right of the axis
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false }, sync: { key: "steps" }, points: { size: 6 } },
     scales: { x: { time: false, range: stepRange }, y: { range: valueRange } },
@@ -57,7 +57,20 @@ export function plotOptions({ element, lines, banded, height, onHover }: PlotLoo
       ...lines.map(([label, name]): uPlot.Series => ({ label, stroke: colour(name), width: 1.75, points: { size: 5, fill: colour(name) } })),
     ],
     bands: banded ? [{ series: [2, 1], fill: `color-mix(in srgb, ${colour(lines[0]?.[1] ?? "--muted")} 14%, transparent)` }] : [],
-    hooks: { setCursor: [(plot) => onHover(plot.cursor.idx ?? null)] },
+    hooks: {
+      setCursor: [
+        (plot) => {
+          onHover(plot.cursor.idx ?? null);
+        },
+      ],
+      // The canvas shows it only as a picture: here it can be read.
+      setScale: [
+        (plot, key) => {
+          const { min, max } = plot.scales[key] ?? {};
+          if (key === "x") element.dataset.shown = `${String(min)} ${String(max)}`;
+        },
+      ],
+    },
   };
 }
 

@@ -9,10 +9,11 @@ interface Column {
   right?: boolean;
 }
 
-export function Table({ head, children }: { head: Column[]; children: ReactNode }) {
+export function Table({ label, head, children }: { label: string; head: Column[]; children: ReactNode }) {
   return (
     // "relative": what only screen readers see is placed within, and does not widen the page.
-    <div className="relative overflow-x-auto">
+    // In the tab order, so that a narrow window can be scrolled by keyboard.
+    <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
       <table className="w-full tabular-nums">
         <thead>
           <tr className="border-b border-line text-xs text-muted">

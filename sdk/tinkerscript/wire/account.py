@@ -100,7 +100,7 @@ class KeyView(Response):
 
     id: str
     name: str
-    prefix: str = Field(description="The first characters, to tell keys apart.")
+    prefix: str = Field(description="The first characters, to distinguish keys.")
     scopes: list[Scope]
     allowed_models: list[str] | None = None
     spend_cap_s: int | None = None
@@ -113,7 +113,7 @@ class KeyView(Response):
 
 
 class KeyCreated(KeyView):
-    """The only answer that carries the secret."""
+    """The only response that carries the secret."""
 
     secret: str
 

@@ -1,4 +1,4 @@
-"""The two kinds of message: what we are sent is checked strictly, what we are answered may grow."""
+"""The two kinds of message: requests are checked strictly, responses may gain fields."""
 
 from pydantic import BaseModel, ConfigDict
 

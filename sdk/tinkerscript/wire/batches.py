@@ -3,9 +3,9 @@
 The first line is a BatchHeader, then come its episodes, then the samples that they became, in the trainer's order.
 
 The loss is the sum over samples s in the gradient and their trained tokens t of scale(s) * loss(p, ``logprobs[t]``,
-``advantages[t]``), where p is the log-probability under the weights of the step before: gpu_runtime/training/losses.py
-has scale and loss of each ``config.loss`` in a line. ``metrics.loss`` and ``metrics.grad_norm`` (before the clip) are
-what came of it.
+``advantages[t]``), where p is the log-probability under the weights of the step before, with logits divided by
+``temperatures[t]``: gpu_runtime/training/losses.py has scale and loss of each ``config.loss`` in a line.
+``metrics.loss`` and ``metrics.grad_norm`` (before the clip) are what came of it.
 """
 
 from typing import Literal
@@ -61,7 +61,14 @@ class BatchSample(Response):
     calls: list[str] = Field(description="The calls whose answers are trained here.")
     token_ids: list[int]
     mask: list[int]
-    logprobs: list[float] = Field(description="The engine's; 0 where the mask is 0.")
+    logprobs: list[float] = Field(
+        description="The engine's, of the distribution that was sampled from; 0 where the mask is 0."
+    )
+    temperatures: list[float] = Field(description="At which the token was sampled; 1 where the mask is 0.")
+    narrowed: list[int] = Field(
+        description="1 where a grammar chose the tokens that could be sampled; such a token is left out of the loss"
+        " where exp(p - logprobs) is below 0.99 or logprobs is 0 (free_tokens in gpu_runtime/training/losses.py)."
+    )
     policy_versions: list[int] = Field(description="Whose weights sampled the token; -1 where the mask is 0.")
     advantages: list[float] = Field(description="0 where the mask is 0.")
     weight: float = Field(description="Sums to 1 over the samples of an episode.")

@@ -13,16 +13,22 @@ class DriftPoint(Response):
     call: str
     continues: str = Field(description="The earlier call.")
     message: int = Field(description="Index in the request of the message at which they part.")
+    token: int = Field(0, description="Index of the first token that differs.")
+    cause: Literal["client", "template", "gateway"] = Field(
+        "template",
+        description="What changed it: the client sent the message in another way than it was, the chat template writes"
+        " it differently in history, or the gateway could not reuse the tokens.",
+    )
     reason: str
     saw: str = Field(description="What the engine had seen there, a fragment.")
-    renders: str = Field(description="What the chat template writes there now, a fragment.")
+    renders: str = Field(description="What this call's prompt holds there, a fragment.")
 
 
 class EpisodeReport(Response):
     """What became of an episode's calls as training sees them. A call with ``n`` answers has ``n`` completions."""
 
     calls: int
-    cancelled_calls: int = Field(description="Never answered to the end, never trained.")
+    cancelled_calls: int = Field(description="Generation did not finish; never trained.")
     completions: int
     timelines: int = Field(description="Token sequences that the completions merge into.")
     merged_share: float = Field(description="Completions that needed no timeline of their own, from 0 to 1.")
@@ -38,9 +44,9 @@ class SampledAnswer(Response):
     finish_reason: str | None
     token_ids: list[int]
     logprobs: list[float] = Field(
-        description="Natural logarithms under the weights alone, at temperature 1 and without top_p, whatever the call"
-        " asked for: what training compares with. A response_format or a forced tool call narrows them to what it"
-        " allows."
+        description="Natural logarithms of the distribution that each token was sampled from, which is what training"
+        " compares with: after the temperature (options.sampling), top_p, and what a response_format or a forced tool"
+        " call allows."
     )
     policy_versions: list[int] = Field(description="The policy version whose weights sampled each token.")
 

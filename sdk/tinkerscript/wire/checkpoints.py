@@ -41,7 +41,7 @@ class ManifestFile(Response):
     """One file of a checkpoint. ``path`` is relative, with forward slashes."""
 
     path: str
-    size_bytes: int = Field(ge=0)
+    size_bytes: int = Field(ge=0, le=1 << 46)  # 64 TiB; the sum over all files of an upload fits a column too
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 

@@ -5,14 +5,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from .base import Request
-
-LossName = Literal[
-    "grpo", "dr_grpo", "dapo", "gspo", "cispo", "ppo", "importance_sampling", "dro", "cross_entropy"
-]  # fmt: skip
-
-# Which options a loss uses. The others must keep their defaults beside it: no option is accepted that does nothing.
-CLIPPED_LOSSES = ("grpo", "dr_grpo", "dapo", "ppo", "gspo", "cispo")
-TRUNCATABLE_LOSSES = ("grpo", "dr_grpo", "dapo", "ppo", "importance_sampling")
+from .training.losses import LossName
+from .training.option_rules import RULES, has_many_updates
 
 
 class SessionConfig(Request):
@@ -32,11 +26,25 @@ class SessionConfig(Request):
         0, ge=0, le=16, description="How many versions old an episode may be when trained; 0 is strictly on-policy."
     )
 
-    learning_rate: float = Field(
-        2e-5,
+    # Off: a loop that plays each task once would lose tasks. DAPO (arXiv:2503.14476, section 3.2) has it on.
+    dynamic_sampling: bool = Field(
+        False, description="Set groups of equal rewards aside before the batch, and wait for others in their place."
+    )
+
+    # None: a group that never fills is reported, and nothing is trained on fewer attempts than was asked for.
+    group_timeout_s: float | None = Field(
+        None,
+        ge=1,
+        le=604_800,
+        description="Train a group of at least two as it is once a member has waited so long. None: wait for grpo_n.",
+    )
+
+    learning_rate: float | None = Field(
+        None,
         gt=0,
         le=1e-2,
-        description="AdamW peak learning rate (all weights: 1e-6 to 5e-5; LoRA: ten times as much).",
+        description="AdamW peak learning rate. None: by the model's size, 2e-5 up to 0.5B weights, 5e-6 up to 2B, 2e-6 "
+        "up to 5B, else 1e-6; LoRA: ten times as much.",
     )
     warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
     # Constant: what GRPO, DAPO and Dr. GRPO were published with, and what a run without a known end needs.
@@ -61,26 +69,117 @@ class SessionConfig(Request):
         description="A step whose gradient norm, before the clip, is above this is refused.",
     )
 
+    # 1 and 1: one update per batch is on-policy, and its ratio to the policy before it is 1.
+    minibatches: int = Field(
+        1, ge=1, le=1024, description="Optimizer updates per pass over a batch, each on a part of its groups."
+    )
+    epochs: int = Field(1, ge=1, le=64, description="Passes over a batch.")
+    # None: as GRPO was published. 0.015: Spinning Up's PPO (1.5 times its target_kl of 0.01).
+    kl_stop: float | None = Field(
+        None,
+        gt=0,
+        le=10,
+        description="End the updates of a step once the mean KL from the policy before it is above this; 0.015 is "
+        "usual. None: all of them.",
+    )
+
     loss: LossName = Field("grpo", description="Policy loss. cross_entropy: log-probabilities weighted by advantage.")
     # None: an on-policy step has nothing to correct, and a loss with a clip corrects by it. 2: verl and TRL.
     tis_cap: float | None = Field(
         None,
         ge=1,
         le=100,
+        validate_default=True,  # some other options need it
         description="Truncated importance sampling: stale or mismatched tokens weigh min(trainer / engine, this), "
-        "in place of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.",
+        "instead of the clip; 2 is usual. None: the loss's own ratio to the engine, clipped.",
     )
-    clip_low: float = Field(0.2, gt=0, lt=1, description="Ratio clip below 1 (PPO: 0.2; GSPO: 3e-4).")
-    clip_high: float = Field(
-        0.2, gt=0, le=10, description="Ratio clip above 1 (PPO: 0.2; DAPO: 0.28; GSPO: 4e-4; CISPO: 3)."
+    tis_level: Literal["token", "sequence"] = Field(
+        "token", description="tis_cap bounds the ratio of each token, or of the whole sequence that it belongs to."
+    )
+    tis_mode: Literal["truncate", "mask"] = Field(
+        "truncate", description="A ratio above tis_cap weighs tis_cap, or nothing."
+    )
+    # Of each loss its own: CLIP_DEFAULTS in wire/training/losses.py, with sources.
+    clip_low: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Ratio clip below 1. None: the loss's own (GRPO, PPO, DAPO 0.2; GSPO 3e-4; CISPO no floor).",
+    )
+    clip_high: float | None = Field(
+        None,
+        gt=0,
+        le=10,
+        description="Ratio clip above 1. None: the loss's own (GRPO, PPO 0.2; DAPO 0.28; GSPO 4e-4; CISPO 4).",
+    )
+    # None: as GRPO, DAPO and GSPO were published. 3: Ye et al. 2020, arXiv:1912.09729, section 3, and verl.
+    dual_clip: float | None = Field(
+        None,
+        gt=1,
+        le=100,
+        description="The most that a ratio may weigh where the advantage is negative; 3 is usual. None: no bound.",
     )
     dro_beta: float = Field(0.05, gt=0, le=10, description="DRO: weight of the squared log-ratio (Tinker: 0.05).")
     kl_coef: float = Field(0.0, ge=0, le=1, description="Weight of the k3 KL to the base model; 0 loads no reference.")
+    # The loss: as GRPO and TRL. The reward: as PPO for language models began (arXiv:2203.02155), before the baseline.
+    kl_in: Literal["loss", "reward"] = Field(
+        "loss", description="The KL term is added to the loss of each token, or taken from the reward of the episode."
+    )
+    # k3: never negative, as GRPO and TRL. Not k1, whose gradient as a loss is 0 on average (arXiv:2506.09477).
+    kl_estimator: Literal["k2", "k3"] = Field("k3", description="How the KL term is estimated on sampled tokens.")
+    # None: the base model stays the reference, as in GRPO.
+    reference_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="The reference of the KL term follows the policy: this part of it stays after each update (EMA). "
+        "None: the base model.",
+    )
     normalize_advantage: bool = Field(True, description="Divide group advantages by their standard deviation.")
+    # The group: GRPO (arXiv:2402.03300). leave_one_out: RLOO (arXiv:2402.14740). batch: REINFORCE++ (arXiv:2501.03262).
+    advantage_baseline: Literal["group", "leave_one_out", "batch"] = Field(
+        "group",
+        description="What a reward is compared with: the mean (and standard deviation) of its group, of the others in "
+        "it, or of the whole batch.",
+    )
+    # 0: rewards_by_call says what each call earned, and what it led to is in its own number.
+    call_discount: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Returns-to-go of rewards_by_call: a call is credited with its own reward plus this times the next "
+        "call's return. 0: its own reward alone; 1: all that came after it.",
+    )
+
+    # 0: as GRPO was published. 1e-3 is usual (TRL, verl).
+    entropy_coef: float = Field(0.0, ge=0, le=1, description="Weight of the entropy of sampled positions, as a bonus.")
+    # Skywork-OR1 (arXiv:2505.22312, section 3.2): a fixed weight is too much for one run and too little for another.
+    entropy_target: float | None = Field(
+        None,
+        gt=0,
+        le=20,
+        description="Adapt entropy_coef, its first value, by 0.005 a step to hold the entropy (nats) at this.",
+    )
 
     max_context_length: int = Field(2048, ge=16, le=1_048_576, description="Prompt plus answer of one call, in tokens.")
     max_tokens: int = Field(256, ge=1, description="Answer length when a call does not say.")
     temperature: float = Field(1.0, ge=0, le=2, description="Sampling temperature when a call does not say.")
+    # refuse: an agent that sends such an option by habit would never be trained, and must hear of it at its first call.
+    unsupported_sampling: Literal["refuse", "eval_only"] = Field(
+        "refuse", description="Calls of training episodes that sample as the trainer cannot compute: refused, or their "
+        "episode is evaluated and not trained."
+    )  # fmt: skip
+    # Both as DAPO (arXiv:2503.14476, section 3.4) has them; off, since a short answer is not worth more everywhere.
+    mask_truncated: bool = Field(
+        False, description="Leave answers that max_tokens cut off out of the loss; their rewards stay in the baseline."
+    )
+    overlong_buffer: int = Field(
+        0, ge=0, le=1_048_576, description="Of the last so many tokens before max_tokens each costs a part of 1 reward."
+    )
+
+    model_names: Literal["own", "any"] = Field(  # own: a name that is sent by mistake is seen at once
+        "own", description="Names that calls may give the model; any other than its own is the agent of the call."
+    )
 
     lora_rank: int = Field(0, ge=0, le=1024, description="Rank of LoRA adapters; 0 trains every weight.")
     # 32, whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; the best rate then hardly depends on the rank.
@@ -98,6 +197,13 @@ class SessionConfig(Request):
         "auto",
         description="Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where "
         "there are enough. On a CPU, where both use all of it, only auto.",
+    )
+    # None: what the server gives each session, or what trainer_ranks and placement need where that is more.
+    devices: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="GPUs of this session, within the project's quota; none: as many as the server gives each session.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: float32 on CPU, bfloat16 on GPU.")
     micro_batch_tokens: int = Field(4096, ge=64, description="Tokens per forward/backward pass; bounds memory.")
@@ -127,7 +233,7 @@ class SessionConfig(Request):
             return value
         last, warmup = info.data.get("max_steps"), info.data.get("warmup_steps", 0)
         if last is None:
-            raise ValueError(f"{value} needs max_steps: it says where the schedule ends")
+            raise ValueError(f"{value} needs max_steps, where the schedule ends")
         if warmup >= last:
             raise ValueError(f"{value} never begins: warmup_steps ({warmup}) must be below max_steps ({last})")
         return value
@@ -139,41 +245,56 @@ class SessionConfig(Request):
             raise ValueError("must not be below grad_clip: every gradient that the clip is for would be refused")
         return value
 
-    @field_validator("lr_min_ratio")
+    @field_validator("minibatches")
     @classmethod
-    def _minimum_needs_a_schedule(cls, value: float, info: ValidationInfo) -> float:
-        return _useful(
-            value, info, info.data.get("lr_schedule") != "constant", "only with lr_schedule linear or cosine"
-        )
+    def _parts_hold_a_group(cls, value: int, info: ValidationInfo) -> int:
+        if value > info.data.get("tasks_per_batch", value):
+            raise ValueError("must not be above tasks_per_batch: each update takes whole groups")
+        return value
 
     @field_validator("tis_cap")
     @classmethod
-    def _truncation_needs_a_ratio(cls, value: float | None, info: ValidationInfo) -> float | None:
-        usable = info.data.get("loss", "grpo") in TRUNCATABLE_LOSSES
-        return _useful(value, info, usable, f"only with loss {', '.join(TRUNCATABLE_LOSSES)}")
+    def _stale_tokens_are_weighed(cls, value: float | None, info: ValidationInfo) -> float | None:
+        if value is None and has_many_updates(info.data) and info.data.get("max_staleness", 0) > 0:
+            raise ValueError(
+                "must be set where minibatches or epochs are above 1 and max_staleness is above 0: the ratio is then"
+                " taken against the policy before the step, and nothing else weighs stale tokens"
+            )
+        return value
 
-    @field_validator("clip_low", "clip_high")
+    @field_validator("advantage_baseline")
     @classmethod
-    def _clip_needs_a_ratio(cls, value: float, info: ValidationInfo) -> float:
-        value = _useful(
-            value, info, info.data.get("loss", "grpo") in CLIPPED_LOSSES, f"only with loss {', '.join(CLIPPED_LOSSES)}"
-        )
-        # One update per batch: the ratio to the trainer's own policy before the step is 1, which no clip cuts.
-        return _useful(value, info, info.data.get("tis_cap") is None, "not with tis_cap, which takes the clip's place")
+    def _groups_are_looked_at_alone(cls, value: str, info: ValidationInfo) -> str:
+        if value == "batch" and info.data.get("dynamic_sampling"):
+            raise ValueError("not batch with dynamic_sampling, which looks at each group by itself")
+        return value
 
-    @field_validator("dro_beta")
+    @field_validator("lora_rank")
     @classmethod
-    def _beta_is_of_dro(cls, value: float, info: ValidationInfo) -> float:
-        return _useful(value, info, info.data.get("loss", "dro") == "dro", "only with loss dro")
+    def _adapters_have_no_moving_reference(cls, value: int, info: ValidationInfo) -> int:
+        if value and info.data.get("reference_decay") is not None:
+            raise ValueError("not with reference_decay: the reference of adapters is the base model under them")
+        return value
 
-    @field_validator("lora_alpha", "lora_targets")
+    @field_validator("overlong_buffer")
     @classmethod
-    def _adapters_need_a_rank(cls, value: Any, info: ValidationInfo) -> Any:
-        return _useful(value, info, info.data.get("lora_rank", 1) > 0, "only with a lora_rank above 0")
+    def _buffer_fits(cls, value: int, info: ValidationInfo) -> int:
+        if value > info.data.get("max_tokens", value):
+            raise ValueError("must not be above max_tokens, whose last part it is")
+        return value
 
+    @property
+    def has_kl_loss(self) -> bool:
+        """Whether the loss has a KL term, which every token feels whatever its advantage is."""
+        return self.kl_coef > 0 and self.kl_in == "loss"
 
-def _useful(value: Any, info: ValidationInfo, condition: bool, when: str) -> Any:
-    # The default passes everywhere: a stored configuration holds every field.
-    if not condition and value != SessionConfig.model_fields[str(info.field_name)].default:
-        raise ValueError(f"has an effect {when}")
-    return value
+    @field_validator(*RULES)
+    @classmethod
+    def _has_an_effect(cls, value: Any, info: ValidationInfo) -> Any:
+        name = str(info.field_name)
+        if value == cls.model_fields[name].default:  # passes everywhere: a stored configuration holds every field
+            return value
+        for is_useful, when in RULES[name]:
+            if not is_useful(info.data):
+                raise ValueError(f"has an effect {when}")
+        return value

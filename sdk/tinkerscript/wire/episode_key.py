@@ -17,7 +17,7 @@ PREFIX = "tml-ep-"
 
 
 class BadEpisodeKey(ValueError):
-    """Malformed, signed by someone else, or past its time. ``expired`` tells the last case apart."""
+    """Malformed, signed by someone else, or past its time. ``expired`` is True in the last case."""
 
     def __init__(self, reason: str, *, expired: bool = False) -> None:
         super().__init__(reason)
@@ -26,9 +26,10 @@ class BadEpisodeKey(ValueError):
 
 @dataclass(frozen=True)
 class EpisodeClaim:
-    """What a key says. ``expires_at`` is Unix time in whole seconds.
+    """What a key grants. ``expires_at`` is Unix time in whole seconds.
 
-    ``key_id`` is the API key that began the episode, empty when a person did: once that one ends, so does this.
+    ``key_id`` is the API key that began the episode, or ``user:<id>:<project>`` of a person: once that one ends, so
+    does this.
     """
 
     session_id: str

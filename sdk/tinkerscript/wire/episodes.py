@@ -38,7 +38,7 @@ class EpisodeBegin(Request):
 
 
 class EpisodeBegun(Response):
-    """The key is good for this episode alone and answers 410 once it is over."""
+    """The key is good for this episode alone; requests with it return 410 once the episode is over."""
 
     episode_id: str
     api_key: str
@@ -87,7 +87,7 @@ class EpisodeView(Response):
     group_key: str | None
     state: EpisodeState
     fate: SampleFate | None = None
-    reason: str | None = Field(None, description="Why it was abandoned or expired.")
+    reason: str | None = Field(None, description="Why it was abandoned, expired, or not trained.")
     eval: bool = False
     reward: float | None = None
     is_success: bool | None = None
@@ -103,9 +103,16 @@ class EpisodeView(Response):
     trained_step: int | None = None
     begun_at: float = Field(description="Unix time in seconds, as the next three.")
     deadline_at: float | None = Field(None, description="When it expires whatever it does.")
+    agents: list[str] = Field([], description="Labels of its calls; like the next six, once it has ended.")
+    drift: int = Field(0, description="Calls that had to begin a new timeline.")
+    advantage: float | None = Field(None, description="The mean over its calls, once it is trained.")
+    logprob_mean: float | None = Field(None, description="Of its sampled tokens.")
+    prompt: str = Field("", description="The end of what it was asked: of the first prompt's last message.")
+    answer: str = Field("", description="The beginning of its last answer.")
+    has_tokens: bool = Field(False, description="Whether its calls and tokens are in the object store.")
     idle_at: float | None = Field(
         None,
-        description="When it expires unless it is heard of before; none while a call runs, and in lists.",
+        description="When it expires unless a call or heartbeat comes before; null while a call runs, and in lists.",
     )
     ended_at: float | None = None
 

@@ -1,4 +1,4 @@
-"""The one JSON error body, and the list of codes that may stand in it."""
+"""The one JSON error body of REST, the list of its codes, and the error body of Anthropic's dialect."""
 
 from enum import StrEnum
 from typing import Any
@@ -10,6 +10,7 @@ class ErrorCode(StrEnum):
     """What went wrong, for programs. A code keeps its meaning for ever; the message beside it may change."""
 
     INVALID_REQUEST = "invalid_request"  # 400: a field is missing, malformed, out of bounds or unknown
+    MODEL_UNSUPPORTED = "model_unsupported"  # 400: the model cannot be trained right; its config's field is named
     UNKNOWN_BASE_MODEL = "unknown_base_model"  # 400: details.known lists the catalogue
     DOES_NOT_FIT = "does_not_fit"  # 400: more memory than one runtime may use; details.memory is the estimate
     INVALID_REWARD = "invalid_reward"  # 400: not a finite number
@@ -27,7 +28,7 @@ class ErrorCode(StrEnum):
     RATE_LIMITED = "rate_limited"  # 429: details.retry_after_s, and Retry-After
     SESSION_FAILED = "session_failed"  # 409: details carry the failure's code, cause and hint
     SESSION_NOT_READY = "session_not_ready"  # 503: retry after a moment
-    STORAGE_UNAVAILABLE = "storage_unavailable"  # 503: the object store does not answer
+    STORAGE_UNAVAILABLE = "storage_unavailable"  # 503: the object store does not respond
     DISK_FULL = "disk_full"  # 507: refused before anything was written
     INTERNAL = "internal"  # 500: our bug; request_id finds it in the log
 
@@ -43,7 +44,7 @@ class ErrorCode(StrEnum):
 
 
 class ErrorDetail(Response):
-    """``hint`` says what to do next, in words for people."""
+    """``hint`` is what to do next, in words for people."""
 
     code: ErrorCode
     message: str
@@ -52,7 +53,24 @@ class ErrorDetail(Response):
 
 
 class ErrorBody(Response):
-    """The body of every answer with a status of 400 and up."""
+    """The body of every response with a status of 400 and up."""
 
     error: ErrorDetail
     request_id: str = ""
+
+
+ANTHROPIC_PATH = "/v1/messages"  # of the dialect, at the gateway; the relay has a prefix before it
+ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+def anthropic_error_body(status: int, message: str, request_id: str | None = None) -> dict[str, Any]:
+    """What an Anthropic client expects of a response with ``status``. Source: Anthropic's API reference, "Errors"."""
+    kind = ANTHROPIC_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id}

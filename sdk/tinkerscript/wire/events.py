@@ -40,6 +40,9 @@ class StepMetrics(Response):
     step: int
     reward_mean: float
     reward_std: float
+    reward_p10: float | None = Field(None, description="A tenth of the batch's episodes earned less; None before 0.2.")
+    reward_p50: float | None = None
+    reward_p90: float | None = None
     loss: float
     grad_norm: float
     learning_rate: float
@@ -49,6 +52,17 @@ class StepMetrics(Response):
     episodes: int
     groups: int
     groups_skipped: int = Field(description="Groups whose rewards were all equal: no gradient in them.")
+    groups_replaced: int = Field(
+        0, description="Groups without a gradient that were set aside on the way to this step."
+    )
+    answers_distinct: float | None = Field(
+        None, description="Spread of the answers within groups: 0 where all are the same, 1 where no two are."
+    )
+    entropy_coef: float | None = Field(None, description="The weight that the entropy had in the loss.")
+    updates: int = Field(1, description="Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.")
+    kl_before: float | None = Field(
+        None, description="Mean k3 KL of the last update's tokens from the policy before the step to the one then."
+    )
     tokens_trained: int
     tokens_computed: int
     staleness_max: int

@@ -1,6 +1,7 @@
-"""Projects, who works in them, and what their sessions used."""
+"""Projects, who works in them, what their sessions used, and the log of who did what."""
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
@@ -9,7 +10,7 @@ from .base import Request, Response
 
 
 class ProjectCreate(Request):
-    """``POST /v1/projects``. Whoever makes it owns it."""
+    """``POST /v1/projects``. The caller who makes it owns it."""
 
     name: str = Field(min_length=1, max_length=120)
 
@@ -40,7 +41,7 @@ class MemberUpdate(Request):
 
 
 class MemberView(Response):
-    """A member, or somebody who is invited and has not accepted."""
+    """A member, or someone who is invited and has not accepted."""
 
     id: str
     email: str
@@ -65,7 +66,7 @@ class Usage(Response):
 
 
 class SessionUsage(Usage):
-    """What one session used."""
+    """Runtime and GPU seconds, steps and trained tokens of one session."""
 
     session_id: str
     name: str
@@ -98,3 +99,26 @@ class UsageList(Response):
     total: Usage
     quotas: Quotas
     next_cursor: str | None = None
+
+
+class AuditEntry(Response):
+    """Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 + newline + content)."""
+
+    number: int
+    at: datetime
+    actor: str
+    key_id: str | None
+    action: str
+    target: dict[str, str]
+    details: dict[str, Any]
+    request_id: str
+    content: str
+    previous_sha256: str
+    sha256: str
+
+
+class AuditPage(Response):
+    """Newest first; ``next_cursor`` is what to pass as ``before`` next time."""
+
+    items: list[AuditEntry]
+    next_cursor: int | None = None

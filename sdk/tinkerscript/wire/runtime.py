@@ -1,18 +1,23 @@
 """What a runtime and the control plane say to each other. Every message is sent under a lease.
 
-The lease token goes in ``Authorization: Bearer``; an answer of 409 ``stale_lease`` means that another runtime holds the
+The lease token goes in ``Authorization: Bearer``; 409 ``stale_lease`` means that another runtime holds the
 session now and this one must end itself.
 """
 
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, RootModel, model_validator
 
 from .base import Request, Response
 from .checkpoints import CheckpointKind, ManifestFile
 from .config import SessionConfig
 from .events import EventKind
-from .sessions import Accounting
+from .sessions import Accounting, SessionKind
+
+# What the columns of the server's database hold, whichever it is.
+MAX_COUNT = 2**31
+MAX_TIME_S = 2**37  # the year 6325
 
 
 class StoredFile(Response):
@@ -39,6 +44,7 @@ class Assignment(Response):
     """
 
     session_id: str
+    kind: SessionKind = SessionKind.EPISODES
     base_model: str
     base_model_path: str = Field(description="A folder or Hugging Face id that transformers and vLLM can load.")
     config: SessionConfig
@@ -59,34 +65,53 @@ class Assignment(Response):
 PHASE_WAITING = "waiting for episodes"
 
 
+class RuntimeStage(StrEnum):
+    """Where a runtime is in its life."""
+
+    LOADING = "loading"
+    READY = "ready"
+    STOPPING = "stopping"
+
+
+class StopReason(StrEnum):
+    """Why a runtime is to end: for good, or until the session is woken."""
+
+    STOP = "stop"
+    SUSPEND = "suspend"
+
+
 class RuntimeState(Request):
     """One heartbeat. ``progress`` grows whenever real work advances; the control plane watches that it does.
 
     Waiting is work as long as the loop that waits turns.
     """
 
-    state: str = Field(pattern="^(loading|ready|stopping)$")
+    state: RuntimeStage
     phase: str = Field("", max_length=200, description="What it is doing, in words.")
-    progress: int = Field(ge=0)
-    address: str = Field("", max_length=200, description="host:port of the gateway, once it listens.")
-    policy_version: int = Field(0, ge=0)
+    progress: int = Field(ge=0, lt=2**53)
+    address: str = Field(
+        "", max_length=200, description="host:port of the gateway, once it listens. The port alone counts."
+    )
+    policy_version: int = Field(0, ge=0, lt=MAX_COUNT)
     reward_mean: float | None = None
     accounting: Accounting = Accounting()
-    last_activity_at: float | None = Field(None, description="Unix time of the last call, begin or end.")
+    last_activity_at: float | None = Field(
+        None, ge=0, lt=MAX_TIME_S, description="Unix time of the last call, begin or end."
+    )
 
 
 class CheckpointOrder(Response):
-    """A checkpoint that somebody asked for and that is not committed yet."""
+    """A checkpoint that a user asked for and that is not committed yet."""
 
     checkpoint_id: str
     kind: CheckpointKind
 
 
 class Orders(Response):
-    """The answer to a heartbeat: what is wanted, as a level, so that a lost answer costs nothing."""
+    """The response to a heartbeat: what is wanted now, complete each time, so that a lost response costs nothing."""
 
     lease_seconds: float
-    stop: str | None = Field(None, description='"stop" or "suspend": end when the state is safe.')
+    stop: StopReason | None = Field(None, description="End when the state is safe.")
     last_try: bool = Field(False, description="The session fails if this runtime ends by a fault: no other follows.")
     checkpoints: list[CheckpointOrder] = []
 
@@ -113,19 +138,68 @@ class FailureReport(Request):
     hint: str = Field("", max_length=1000)
 
 
-class UploadOpen(Request):
-    """``POST /v1/runtime/uploads``: say what will be written; be given presigned URLs.
+class _Upload(Request):
+    """What will be written. Runtimes of earlier versions sent every field of every kind, at its default."""
 
-    ``kind`` is a checkpoint's, ``journal`` or ``archive``. ``checkpoint_id`` answers an order; without it a new row is
-    made. A journal and a part of the archive are one file each and belong to no checkpoint.
-    """
-
-    kind: str = Field(pattern="^(state|model|journal|archive)$")
-    checkpoint_id: str | None = None
-    step: int = Field(0, ge=0)
-    part: int | None = Field(None, ge=1, le=999_999, description="Of an archive: its number; they begin at 1.")
-    episodes: int = Field(0, ge=0, description="Of an archive: the episodes in it.")
     files: list[ManifestFile] = Field(min_length=1, max_length=10_000)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_defaults_of_other_kinds(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        unused = {name: value for name, value in UPLOAD_DEFAULTS.items() if name not in cls.model_fields}
+        return {name: value for name, value in data.items() if name not in unused or value != unused[name]}
+
+
+UPLOAD_DEFAULTS = {"checkpoint_id": None, "step": 0, "part": None, "episodes": 0}
+
+
+class CheckpointUpload(_Upload):
+    """A checkpoint. ``checkpoint_id`` names the order that asked for it; without one a new row is made."""
+
+    kind: Literal[CheckpointKind.STATE, CheckpointKind.MODEL]
+    checkpoint_id: str | None = None
+    step: int = Field(0, ge=0, lt=MAX_COUNT)
+
+
+class JournalUpload(_Upload):
+    """A copy of the journal, which replaces the one before it."""
+
+    kind: Literal["journal"] = "journal"
+    files: list[ManifestFile] = Field(min_length=1, max_length=1)
+
+
+class ArchiveUpload(_Upload):
+    """A part of the archive, which replaces the one of its number."""
+
+    kind: Literal["archive"] = "archive"
+    part: int = Field(ge=1, le=999_999, description="Its number; they begin at 1.")
+    episodes: int = Field(0, ge=0, lt=MAX_COUNT, description="The episodes in it.")
+    files: list[ManifestFile] = Field(min_length=1, max_length=1)
+
+
+class PackedEpisode(Request):
+    """Where the gzipped document of an episode lies in the file."""
+
+    episode_id: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    offset: int = Field(ge=0, le=2**53 - 1)
+    size_bytes: int = Field(ge=1, le=2**53 - 1)
+
+
+class EpisodesUpload(_Upload):
+    """Documents of ended episodes (``tinkerscript.wire.reading.trajectories``), one after the other in one file."""
+
+    kind: Literal["episodes"] = "episodes"
+    packed: list[PackedEpisode] = Field(min_length=1, max_length=1000)
+    files: list[ManifestFile] = Field(min_length=1, max_length=1)
+
+
+AnyUpload = CheckpointUpload | JournalUpload | ArchiveUpload | EpisodesUpload
+
+
+class UploadOpen(RootModel[Annotated[AnyUpload, Field(discriminator="kind")]]):
+    """``POST /v1/runtime/uploads``: say what will be written; be given presigned URLs."""
 
 
 class UploadFile(Response):
@@ -137,8 +211,8 @@ class UploadFile(Response):
     upload_id: str | None = Field(None, description="Set when there is more than one part.")
 
 
-class UploadPlan(Response):
-    """The answer to UploadOpen."""
+class UploadTargets(Response):
+    """The response to UploadOpen."""
 
     upload_id: str
     checkpoint_id: str | None
@@ -146,7 +220,7 @@ class UploadPlan(Response):
 
 
 class UploadedFile(Request):
-    """The ETags that the store answered, one per part in order."""
+    """The ETags that the store returned, one per part in order."""
 
     path: str
     etags: list[str]

@@ -1,4 +1,4 @@
-"""Sessions: what a client sends to make one and what it is told of it."""
+"""Sessions: what a client sends to make one and what it gets back."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -28,18 +28,27 @@ class SessionState(StrEnum):
         return self in {SessionState.STOPPED, SessionState.FAILED, SessionState.CANCELLED}
 
 
+class SessionKind(StrEnum):
+    """Who drives a session: its episodes, or the primitives of a Tinker client."""
+
+    EPISODES = "episodes"
+    TINKER = "tinker"
+
+
 class Budget(Request):
     """What a session may use; none means no limit. At a limit it takes a ``model`` checkpoint and stops."""
 
     device_s: int | None = Field(
-        None,
+        default=None,
         ge=60,
         le=10**12,
         description="Seconds of its runtimes times their GPUs; a runtime without one counts as one.",
     )
-    wall_s: int | None = Field(None, ge=60, le=10**12, description="Seconds since it was made, waiting included.")
+    wall_s: int | None = Field(
+        default=None, ge=60, le=10**12, description="Seconds since it was made, waiting included."
+    )
     steps: int | None = Field(
-        None, ge=1, le=10**9, description="Completed steps. (config.max_steps ends training alone.)"
+        default=None, ge=1, le=10**9, description="Completed steps. (config.max_steps ends training alone.)"
     )
 
 
@@ -54,7 +63,7 @@ class SessionCreate(Request):
 
 
 class MemoryEstimate(Response):
-    """Predicted memory of all processes of a session, host and devices together (console/sessions/memory.py)."""
+    """Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py)."""
 
     total_bytes: int
     engine_bytes: int
@@ -111,6 +120,7 @@ class SessionView(Response):
 
     id: str
     project_id: str
+    kind: SessionKind = SessionKind.EPISODES
     name: str
     base_model: str
     state: SessionState
@@ -151,6 +161,6 @@ class BaseModelView(Response):
 
 
 class BaseModelList(Response):
-    """The catalogue."""
+    """The base models that this server offers."""
 
     items: list[BaseModelView]

@@ -4,8 +4,8 @@ A delivery is a POST of a WebhookEvent with the header
 
     TinkerScript-Signature: t=<Unix time>,v1=<hex of HMAC-SHA256(secret, t + "." + body)>
 
-``tinkerscript.webhooks.verify`` checks it. Any answer from 200 to 299 within ten seconds counts as delivered; others
-are tried again, later each time, for about two days. The same event may arrive more than once: its ``id`` tells.
+``tinkerscript.webhooks.verify`` checks it. Any response from 200 to 299 within ten seconds counts as delivered; others
+are tried again, later each time, for about two days. The same event may arrive more than once, with the same ``id``.
 """
 
 from datetime import datetime
@@ -21,6 +21,10 @@ class WebhookTopic(StrEnum):
     """What can be subscribed to."""
 
     SESSION_STATE = "session.state"  # data: {"session_id", "from", "to", "reason"}
+    SESSION_FAILED = "session.failed"  # data: {"session_id", "code", "cause"}
+    SESSION_STUCK = "session.stuck"  # data: {"session_id", "state", "cause"}; its runtime is replaced
+    BUDGET_NEAR = "budget.near"  # data: {"session_id", "limit", "allowed", "used"}; once, at nine tenths
+    TRAINING_DRIFT = "training.drift"  # data: {"session_id", "step", "kl_engine", "bound"}; when it begins
     CHECKPOINT_COMMITTED = "checkpoint.committed"  # data: {"session_id", "checkpoint_id", "kind", "step"}
     CHECKPOINT_FAILED = "checkpoint.failed"  # data: {"session_id", "checkpoint_id", "reason"}
 
@@ -52,7 +56,7 @@ class WebhookView(Response):
 
 
 class WebhookCreated(WebhookView):
-    """The only answer that carries the secret."""
+    """The only response that carries the secret."""
 
     secret: str
 

@@ -4,7 +4,7 @@ import asyncio
 
 from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool
 from openai import AsyncOpenAI
-from weather import API_KEY, ARGUMENTS, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, SYSTEM, tell, weather_of
+from weather import API_KEY, ARGUMENTS, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, SYSTEM, result_print, weather_of
 
 KINDS = {"responses": OpenAIResponsesModel, "chat": OpenAIChatCompletionsModel}
 
@@ -27,7 +27,7 @@ async def main() -> None:
         async for event in second.stream_events():
             if event.type == "raw_response_event" and event.data.type == "response.output_text.delta":
                 pieces.append(event.data.delta)
-    tell(answer=first.final_output, last_agent=first.last_agent.name, pieces=pieces, second=second.final_output)
+    result_print(answer=first.final_output, last_agent=first.last_agent.name, pieces=pieces, second=second.final_output)
 
 
 asyncio.run(main())

@@ -3,7 +3,7 @@
 import asyncio
 
 from anthropic import Anthropic, AsyncAnthropic, beta_tool
-from weather import API_KEY, BASE_URL, MODEL, PARAMETERS, QUESTION, SECOND_QUESTION, SYSTEM, tell, weather_of
+from weather import API_KEY, BASE_URL, MODEL, PARAMETERS, QUESTION, SECOND_QUESTION, SYSTEM, result_print, weather_of
 
 SERVER = BASE_URL.removesuffix("/v1")
 TOOLS = [{"name": "get_weather", "description": "Tell the weather of a city.", "input_schema": PARAMETERS}]
@@ -62,4 +62,4 @@ def by_runner() -> str:
 
 conversation = plain()
 answer = conversation[-1]["content"][0].text
-tell(answer=answer, pieces=asyncio.run(streamed(conversation)), by_runner=by_runner())
+result_print(answer=answer, pieces=asyncio.run(streamed(conversation)), by_runner=by_runner())

@@ -7,7 +7,7 @@ from autogen_agentchat.conditions import MaxMessageTermination, TextMentionTermi
 from autogen_agentchat.teams import SelectorGroupChat
 from autogen_core.models import ModelInfo
 from autogen_ext.models.openai import OpenAIChatCompletionClient
-from weather import API_KEY, BASE_URL, MODEL, QUESTION, SYSTEM, tell, weather_of
+from weather import API_KEY, BASE_URL, MODEL, QUESTION, SYSTEM, result_print, weather_of
 
 
 def model_of(agent: str) -> OpenAIChatCompletionClient:
@@ -50,7 +50,7 @@ async def main() -> None:
             said.append([event.source, event.content])
     for client in clients.values():
         await client.close()
-    tell(said=said, pieces=kinds.count("ModelClientStreamingChunkEvent"))
+    result_print(said=said, pieces=kinds.count("ModelClientStreamingChunkEvent"))
 
 
 asyncio.run(main())

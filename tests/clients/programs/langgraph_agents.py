@@ -12,7 +12,7 @@ from langgraph.checkpoint.memory import MemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import create_react_agent
 from langgraph.types import Send
-from weather import API_KEY, ARGUMENTS, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, SYSTEM, tell, weather_of
+from weather import API_KEY, ARGUMENTS, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, SYSTEM, result_print, weather_of
 
 warnings.filterwarnings("ignore")
 CITIES = ["Oslo", "Lima", "Quito"]
@@ -56,7 +56,7 @@ async def main() -> None:
     last = first["messages"][-1]
     answer = last.text if isinstance(last.text, str) else last.text()
     reports = (await parallel_graph().ainvoke({"reports": []}))["reports"]
-    tell(answer=answer, usage=last.usage_metadata["output_tokens"], pieces=pieces, reports=reports)
+    result_print(answer=answer, usage=last.usage_metadata["output_tokens"], pieces=pieces, reports=reports)
 
 
 asyncio.run(main())

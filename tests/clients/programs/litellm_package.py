@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import litellm
-from weather import API_KEY, BASE_URL, MODEL, PARAMETERS, QUESTION, SECOND_QUESTION, SYSTEM, tell, weather_of
+from weather import API_KEY, BASE_URL, MODEL, PARAMETERS, QUESTION, SECOND_QUESTION, SYSTEM, result_print, weather_of
 
 FUNCTION = {"name": "get_weather", "description": "Tell the weather of a city.", "parameters": PARAMETERS}
 OPENAI = {"model": f"openai/{MODEL}", "api_base": BASE_URL, "api_key": API_KEY}
@@ -48,7 +48,7 @@ async def main() -> None:
         heard[name] = {"answer": messages[-1]["content"], "pieces": await streamed(messages, **where)}
     answer = await litellm.aresponses(input=QUESTION, instructions=SYSTEM, **OPENAI)
     heard["responses"] = answer.output[0].content[0].text
-    tell(**heard)
+    result_print(**heard)
 
 
 asyncio.run(main())

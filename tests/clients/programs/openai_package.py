@@ -5,7 +5,7 @@ import json
 
 from openai import AsyncOpenAI, OpenAI, pydantic_function_tool
 from pydantic import BaseModel
-from weather import API_KEY, ARGUMENTS, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, SYSTEM, tell, weather_of
+from weather import API_KEY, ARGUMENTS, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, SYSTEM, result_print, weather_of
 
 
 class get_weather(BaseModel):
@@ -42,7 +42,9 @@ def chat() -> None:
             model=MODEL, messages=[{"role": "user", "content": QUESTION}], response_format=Report
         )
     parsed = typed.choices[0].message.parsed.model_dump()
-    tell(models=models, answer=message.content, finish_reason=answer.choices[0].finish_reason, parsed=parsed, **pieces)
+    result_print(
+        models=models, answer=message.content, finish_reason=answer.choices[0].finish_reason, parsed=parsed, **pieces
+    )
 
 
 async def chat_streamed(messages: list, tools: list) -> dict:
@@ -87,7 +89,7 @@ def responses() -> None:
         items.append({"role": "user", "content": SECOND_QUESTION})
         plain = client.responses.create(input=items, **options)
         typed = client.responses.parse(model=MODEL, input=QUESTION, text_format=Report)
-    tell(pieces=pieces, answer=plain.output_text, parsed=typed.output_parsed.model_dump())
+    result_print(pieces=pieces, answer=plain.output_text, parsed=typed.output_parsed.model_dump())
 
 
 {"chat": chat, "responses": responses}[ARGUMENTS[0]]()

@@ -2,7 +2,7 @@
 
 from smolagents import OpenAIModel, Tool, ToolCallingAgent
 from smolagents.monitoring import LogLevel
-from weather import API_KEY, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, tell, weather_of
+from weather import API_KEY, BASE_URL, MODEL, QUESTION, SECOND_QUESTION, result_print, weather_of
 
 model = OpenAIModel(model_id=MODEL, api_base=BASE_URL, api_key=API_KEY)
 
@@ -29,4 +29,4 @@ manager = ToolCallingAgent(
 )
 answer = manager.run(QUESTION)
 streamed = forecaster(stream_outputs=True).run(SECOND_QUESTION)
-tell(answer=answer, streamed=streamed)
+result_print(answer=answer, streamed=streamed)

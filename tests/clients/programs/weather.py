@@ -16,6 +16,6 @@ def weather_of(city: str) -> str:
     return f"Sunny in {city}, 21 degrees."
 
 
-def tell(**told: object) -> None:
+def result_print(**values: object) -> None:
     """The last line of a program: what it heard, for the test."""
-    print("\n" + json.dumps(told))
+    print("\n" + json.dumps(values))

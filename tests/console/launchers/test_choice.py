@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-import factories
 import pytest
 
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get, model_folders
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
+from support import factories
 
 OPTIONS = LauncherOptions(name="process", resources=Resources(memory_bytes=1 << 30, cpus=1), image="runtime:1")
 

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import kubernetes_validate
 import pytest
-from launching.fake_kubernetes import FakeKubernetes
-from launching.places import WAIT, kubernetes_launcher
+from kubernetes.client import ApiClient, BatchV1Api, Configuration
 
 from console.scheduling.launchers import kubernetes
 from console.scheduling.launchers import kubernetes_manifests as manifests
 from console.scheduling.launchers.kubernetes_manifests import GPU, Wanted
-from console.scheduling.launchers.protocol import LauncherAway, Resources, Sight
+from console.scheduling.launchers.protocol import LauncherUnavailable, Resources, RuntimeStatus
 from console.scheduling.processes import wait_until
+from launching.backends import WAIT, kubernetes_launcher
+from launching.fake_kubernetes import FakeKubernetes
 
 WAIT_S = 20
 OWNER = {"name": "ts-x", "uid": "1"}
@@ -110,12 +111,12 @@ def launcher(cluster: FakeKubernetes):
     return kubernetes_launcher(cluster.url)
 
 
-def plan_of(launcher, tmp_path: Path) -> dict:
-    return launcher.plan(session_id="ses_0123456789abcdef", folder=tmp_path / "session")
+def handle_of(launcher, tmp_path: Path) -> dict:
+    return launcher.new_handle(session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=tmp_path / "session")
 
 
 def start(launcher, tmp_path: Path, program: str = FOREVER) -> dict:
-    return launcher.start(plan_of(launcher, tmp_path), environment={"PROGRAM": program})
+    return launcher.start(handle_of(launcher, tmp_path), environment={"PROGRAM": program})
 
 
 def fresh(cluster: FakeKubernetes):
@@ -141,15 +142,31 @@ def test_a_runtime_is_reached_by_the_name_of_its_service(cluster, launcher, tmp_
     launcher.stop(handle, grace_s=0)
 
 
-def test_a_pod_without_a_node_waits_and_says_why(cluster, launcher, tmp_path: Path) -> None:
-    cluster.unplaceable = True
+def test_each_runtime_asks_for_as_many_devices_as_its_session_has(cluster, launcher, tmp_path: Path) -> None:
+    for number, gpus in enumerate((0, 1, 4)):
+        folder = tmp_path / str(number)
+        names = {"session_id": f"ses_{number}123456789abcde", "instance_id": "0123abcd", "folder": folder}
+        handle = launcher.new_handle(**names, gpus=gpus)
+        launcher.start(handle, environment={"PROGRAM": FOREVER})
+    asked = []
+    for (kind, _), job in cluster.objects.items():
+        if kind == "jobs":
+            (container,) = job["spec"]["template"]["spec"]["containers"]
+            variables = {entry["name"]: entry.get("value") for entry in container["env"]}
+            limits = container["resources"]["limits"]
+            asked.append((limits.get("nvidia.com/gpu", "0"), variables["TINKERSCRIPT_RUNTIME_GPUS"]))
+    assert sorted(asked) == [("0", "0"), ("1", "1"), ("4", "4")]
+
+
+def test_a_pod_without_a_node_waits_and_gives_the_reason(cluster, launcher, tmp_path: Path) -> None:
+    cluster.no_node = True
     handle = start(launcher, tmp_path)
-    sight = launcher.inspect(handle)
-    assert sight.state == "waiting" and "Insufficient nvidia.com/gpu" in sight.reason
+    status = launcher.inspect(handle)
+    assert status.state == "waiting" and "Insufficient nvidia.com/gpu" in status.reason
     assert launcher.logs(handle, lines=5) == []
 
 
-def test_a_node_that_does_not_answer_for_a_log_keeps_nobody_from_ending_its_runtime(
+def test_a_node_that_does_not_answer_for_a_log_keeps_no_one_from_ending_its_runtime(
     cluster, launcher, tmp_path
 ) -> None:
     handle = start(launcher, tmp_path)
@@ -158,28 +175,28 @@ def test_a_node_that_does_not_answer_for_a_log_keeps_nobody_from_ending_its_runt
         "Kubernetes has no log of it: dial tcp 10.0.0.7:10250: connect: no route to host (500)"
     ]
     launcher.stop(handle, grace_s=0)
-    assert launcher.inspect(handle) == Sight("gone")
+    assert launcher.inspect(handle) == RuntimeStatus("gone")
 
 
 def test_an_image_that_cannot_be_had_is_an_end_with_its_reason(cluster, launcher, tmp_path: Path) -> None:
     cluster.image_missing = True
     handle = start(launcher, tmp_path)
-    sight = launcher.inspect(handle)
-    assert sight.state == "exited" and "ErrImagePull" in sight.reason
+    status = launcher.inspect(handle)
+    assert status.state == "exited" and "ErrImagePull" in status.reason
     assert launcher.logs(handle, lines=5) == ["ErrImagePull: stub:1: not found"]
 
 
 def test_a_start_that_was_broken_off_is_gone_and_can_be_done_again(cluster, launcher, tmp_path, monkeypatch) -> None:
-    plan = plan_of(launcher, tmp_path)
-    monkeypatch.setattr(launcher, "_pods_set", lambda *_: (_ for _ in ()).throw(SystemExit))
+    fresh = handle_of(launcher, tmp_path)
+    monkeypatch.setattr(BatchV1Api, "patch_namespaced_job", lambda *_, **__: (_ for _ in ()).throw(SystemExit))
     with pytest.raises(SystemExit):
-        launcher.start(plan, environment={"PROGRAM": FOREVER})
+        launcher.start(fresh, environment={"PROGRAM": FOREVER})
     monkeypatch.undo()
     assert cluster.names("jobs") and not cluster.names("pods")
-    assert kubernetes_launcher(cluster.url).inspect(plan) == Sight("gone")
-    launcher.start(plan, environment={"PROGRAM": FOREVER})
-    assert launcher.inspect(plan) == Sight("running")
-    launcher.stop(plan, grace_s=0)
+    assert kubernetes_launcher(cluster.url).inspect(fresh) == RuntimeStatus("gone")
+    launcher.start(fresh, environment={"PROGRAM": FOREVER})
+    assert launcher.inspect(fresh) == RuntimeStatus("running")
+    launcher.stop(fresh, grace_s=0)
     assert left_in(cluster) == []
 
 
@@ -189,21 +206,24 @@ def test_what_kubernetes_refuses_is_an_os_error_with_its_words(cluster, launcher
         start(launcher, tmp_path)
 
 
-def test_an_api_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_gone(tmp_path: Path) -> None:
-    broken = kubernetes_launcher("http://127.0.0.1:9")
-    broken._core.api_client.configuration.retries = broken._jobs.api_client.configuration.retries = False
-    handle = plan_of(broken, tmp_path)
+def test_an_api_that_does_not_answer_is_away_and_no_runtime_is_reported_as_gone(tmp_path: Path) -> None:
+    unreachable = Configuration(host="http://127.0.0.1:9")
+    unreachable.retries = False
+    broken = kubernetes_launcher(ApiClient(unreachable))
+    handle = handle_of(broken, tmp_path)
     for ask in (
         lambda: broken.inspect(handle),
         lambda: broken.stop(handle, grace_s=0),
         lambda: broken.logs(handle, lines=1),
         lambda: broken.start(handle, environment={}),
     ):
-        with pytest.raises(LauncherAway):
+        with pytest.raises(LauncherUnavailable):
             ask()
 
 
-def test_an_api_that_takes_calls_and_answers_none_is_away_at_its_first_deadline(tmp_path: Path, monkeypatch) -> None:
+def test_an_api_that_takes_calls_and_responds_to_none_is_away_at_its_first_deadline(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(kubernetes, "TIMEOUT_S", (0.5, 0.5))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{silent.getsockname()[1]}"}}
@@ -213,6 +233,6 @@ def test_an_api_that_takes_calls_and_answers_none_is_away_at_its_first_deadline(
         monkeypatch.setenv("KUBECONFIG", str(path))
         launcher = kubernetes_launcher(kubernetes.cluster_connect())
         began = time.monotonic()
-        with pytest.raises(LauncherAway):
-            launcher.inspect(plan_of(launcher, tmp_path))
+        with pytest.raises(LauncherUnavailable):
+            launcher.inspect(handle_of(launcher, tmp_path))
         assert time.monotonic() - began < 1.5, "it was asked again and again"

@@ -1,25 +1,16 @@
-"""The Kubernetes launcher on a cluster with a real node: what a pod may not do, and how its end is told."""
+"""The Kubernetes launcher on a cluster with a real node: what a pod may not do, and how its end is reported."""
 
-from launching.places import WAIT, Place, kubernetes_launcher
-
-from console.scheduling.launchers.kubernetes import KubernetesLauncher
 from console.scheduling.processes import wait_until
+from launching.backends import WAIT, Backend
 
 WAIT_S = 60
 
 
-def launcher_like(place: Place, **changes: object) -> KubernetesLauncher:
-    """One like the place's, but for ``changes``."""
-    like = place.launcher()
-    options = {name: value for name, value in vars(like._options).items() if name != "name"}
-    return kubernetes_launcher(like._core.api_client, data=like._data, **(options | changes))
-
-
-def test_a_pod_has_no_rights_and_none_to_gain(cluster_place: Place) -> None:
+def test_a_pod_has_no_rights_and_none_to_gain(cluster_backend: Backend) -> None:
     program = "id -u; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; touch /x; "
-    program += f"touch {cluster_place.home}/models/x; touch mine /dev/shm/x && (cd /tmp && touch x) && echo written; "
+    program += f"touch {cluster_backend.home}/models/x; touch mine /dev/shm/x && (cd /tmp && touch x) && echo written; "
     program += f"ls /var/run/secrets; echo end; {WAIT}"
-    launcher, handle = cluster_place.start(program)
+    launcher, handle = cluster_backend.start(program)
     assert wait_until(lambda: "end" in launcher.logs(handle, lines=99), timeout_s=WAIT_S)
     said = launcher.logs(handle, lines=99)
     assert "10001" in said and "written" in said
@@ -30,17 +21,19 @@ def test_a_pod_has_no_rights_and_none_to_gain(cluster_place: Place) -> None:
     assert any("/var/run/secrets: No such file" in line for line in said), said
 
 
-def test_a_runtime_that_takes_more_memory_than_it_was_given_is_said_to_have_ended_of_that(cluster_place: Place) -> None:
-    launcher, handle = cluster_place.start("echo up; x=a; while :; do x=$x$x$x$x; done")
+def test_a_runtime_that_takes_more_memory_than_it_was_given_is_reported_to_have_ended_of_that(
+    cluster_backend: Backend,
+) -> None:
+    launcher, handle = cluster_backend.start("echo up; x=a; while :; do x=$x$x$x$x; done")
     assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.2)
-    sight = launcher.inspect(handle)
-    assert (sight.code, sight.reason) == (-9, "OOMKilled")
+    status = launcher.inspect(handle)
+    assert (status.code, status.reason) == (-9, "OOMKilled")
 
 
-def test_an_image_that_cannot_be_had_is_an_end_with_the_kubelets_words(cluster_place: Place) -> None:
-    launcher = launcher_like(cluster_place, image="127.0.0.1:9/no-such-image:1")
-    handle = cluster_place.plan(launcher)
-    cluster_place.started.append((launcher, handle))
+def test_an_image_that_cannot_be_had_is_an_end_with_the_kubelets_words(cluster_backend: Backend) -> None:
+    launcher = cluster_backend.launcher(image="127.0.0.1:9/no-such-image:1")
+    handle = cluster_backend.new_handle(launcher)
+    cluster_backend.started.append((launcher, handle))
     launcher.start(handle, environment={})
     assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=WAIT_S, poll_s=0.1)
     reason = launcher.inspect(handle).reason

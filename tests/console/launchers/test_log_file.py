@@ -3,19 +3,19 @@
 import fcntl
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import factories
 import pytest
 
 from console.management.commands import up
-from console.scheduling import chores, logs
-from console.scheduling.launchers import log_file
+from console.object_store import seaweedfs
+from console.scheduling import logs, periodic_tasks
 from console.scheduling.launchers.log_file import LOG, log_bound, log_tail
-from console.sessions import embedded_s3
+from support import factories
 from tinkerscript.wire.sessions import SessionState
 
 LIMIT = 10_000
@@ -71,7 +71,7 @@ def test_the_last_lines_are_the_same_before_and_after_and_go_on(path) -> None:
     assert numbers(log_tail(path, lines=7)) == list(range(2023, 2030))
 
 
-def test_a_log_that_nobody_looked_at_for_long_leaves_its_end_from_a_whole_line_on(path) -> None:
+def test_a_log_that_no_one_looked_at_for_long_leaves_its_end_from_a_whole_line_on(path) -> None:
     write(path, 0, 50_000)
     assert log_bound(path, limit_bytes=LIMIT)
     older = path.with_name(f"{LOG}.1").read_text().splitlines()
@@ -124,7 +124,7 @@ def test_where_there_is_no_room_for_the_copy_the_log_stays_as_it_was(path, monke
 
     write(path, 0, 2000)
     before = path.read_bytes()
-    monkeypatch.setattr(log_file, "_copy", full)
+    monkeypatch.setattr(shutil, "copyfileobj", full)
     with pytest.raises(OSError, match="No space"):
         log_bound(path, limit_bytes=LIMIT)
     assert path.read_bytes() == before and os.listdir(path.parent) == [LOG]
@@ -133,7 +133,7 @@ def test_where_there_is_no_room_for_the_copy_the_log_stays_as_it_was(path, monke
 # -- Who does it ------------------------------------------------------------------------------------------------------
 
 
-def test_the_reconcilers_chores_do_it_for_the_runtimes_of_this_machine(project, tmp_path, monkeypatch, caplog) -> None:
+def test_the_reconcilers_tasks_do_it_for_the_runtimes_of_this_machine(project, tmp_path, monkeypatch, caplog) -> None:
     folders = {name: tmp_path / name for name in ("gone", "ours", "refused", "slurms")}
     for name, folder in folders.items():
         folder.mkdir()
@@ -149,7 +149,7 @@ def test_the_reconcilers_chores_do_it_for_the_runtimes_of_this_machine(project, 
         return log_bound(path, limit_bytes=LIMIT)
 
     monkeypatch.setattr(logs, "log_bound", bound)
-    assert logs.runtime_logs_bound in chores.CHORES
+    assert logs.runtime_logs_bound in periodic_tasks.PERIODIC_TASKS
     logs.runtime_logs_bound()
     assert (folders["ours"] / LOG).stat().st_size == 0
     assert (folders["slurms"] / LOG).stat().st_size > LIMIT
@@ -158,10 +158,10 @@ def test_the_reconcilers_chores_do_it_for_the_runtimes_of_this_machine(project, 
     ]
 
 
-def test_the_chores_keep_the_log_of_the_store_small_while_it_writes(settings, tmp_path, monkeypatch, caplog) -> None:
+def test_the_log_of_the_store_is_kept_small_while_it_writes(settings, tmp_path, monkeypatch, caplog) -> None:
     settings.DATA = tmp_path
     path = tmp_path / "s3" / "weed.log"
-    assert logs.store_log_bound in chores.CHORES
+    assert logs.store_log_bound in periodic_tasks.PERIODIC_TASKS
     logs.store_log_bound()  # a store of others: there is no log
     monkeypatch.setattr(logs, "log_bound", lambda path: log_bound(path, limit_bytes=LIMIT))
 
@@ -171,8 +171,8 @@ def test_the_chores_keep_the_log_of_the_store_small_while_it_writes(settings, tm
         logs.store_log_bound()
         os.write(log, b"line 2000\n")
 
-    monkeypatch.setattr(embedded_s3, "start", store)
-    up._store()
+    monkeypatch.setattr(seaweedfs, "start", store)
+    up.store_start()
     assert path.read_bytes() == b"line 2000\n" and path.with_name("weed.log.1").read_bytes().endswith(b"line 1999\n")
     monkeypatch.setattr(logs, "log_bound", lambda path: (_ for _ in ()).throw(OSError(13, "Permission denied")))
     logs.store_log_bound()

@@ -48,6 +48,8 @@ def test_amounts_are_read_in_their_units(read) -> None:
         ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": ""}, "needs TINKERSCRIPT_RUNTIME_MEMORY_GIB"),
         ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": "0"}, "TINKERSCRIPT_RUNTIME_MEMORY_GIB='0'"),
         ({"TINKERSCRIPT_RUNTIME_GPUS": "all"}, "TINKERSCRIPT_RUNTIME_GPUS='all'"),
+        ({"TINKERSCRIPT_DEVICES": "0,all"}, "'all' is not an index"),
+        ({"TINKERSCRIPT_DEVICES": "0,1,0"}, "names device 0 twice"),
         ({"TINKERSCRIPT_SLURM_OPTIONS": "--partition=x"}, "TINKERSCRIPT_SLURM_OPTIONS does nothing"),
         ({"TINKERSCRIPT_KUBERNETES_NODES": "a=b"}, "TINKERSCRIPT_KUBERNETES_NODES does nothing"),
     ],

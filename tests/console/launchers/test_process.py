@@ -1,9 +1,10 @@
-"""The process launcher with real, tiny children: they are found again, ended whole, and nobody else is."""
+"""The process launcher with real, tiny children: they are found again, ended whole, and no other process is."""
 
 import os
 import resource
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from console.scheduling import processes
 from console.scheduling.launchers.process import ProcessLauncher
-from console.scheduling.launchers.protocol import Sight
+from console.scheduling.launchers.protocol import RuntimeStatus
 from console.scheduling.processes import wait_until
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
@@ -42,7 +43,9 @@ def launch(tmp_path):
     def start(program: str, *, memory_bytes: int | None = None, **environment: str):
         launcher = ProcessLauncher([sys.executable, "-c", program], memory_bytes=memory_bytes)
         # A session of its own: a start ends whatever other launches of its session it finds on the machine.
-        handle = launcher.plan(session_id=f"ses_{secrets.token_hex(8)}", folder=tmp_path / "ses_1")
+        handle = launcher.new_handle(
+            session_id=f"ses_{secrets.token_hex(8)}", instance_id="0123abcd", folder=tmp_path / "ses_1"
+        )
         handle = launcher.start(handle, environment=environment)
         started.append((launcher, handle))
         assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=20)
@@ -50,6 +53,21 @@ def launch(tmp_path):
 
     yield start
     for launcher, handle in started:
+        launcher.stop(handle, grace_s=0)
+
+
+def test_a_runtime_sees_its_devices_alone_and_gets_its_share_of_the_processors(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")  # the server's own
+    names = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "TINKERSCRIPT_RUNTIME_GPUS", "TINKERSCRIPT_RUNTIME_CPUS")
+    program = f"import os, time; print([os.environ.get(name) for name in {names}], flush=True); time.sleep(60)"
+    launcher = ProcessLauncher([sys.executable, "-c", program], cpus=6)
+    names = {"session_id": "ses_seen", "instance_id": "0123abcd", "folder": tmp_path / "ses_seen"}
+    handle = launcher.new_handle(**names, gpus=2, devices=["3", "1"])
+    handle = launcher.start(handle, environment={})
+    try:
+        assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=20)
+        assert launcher.logs(handle, lines=1) == [str(["3,1", "PCI_BUS_ID", "2", "6"])]
+    finally:
         launcher.stop(handle, grace_s=0)
 
 
@@ -74,19 +92,19 @@ def test_a_runtime_runs_in_its_folder_with_its_environment_and_without_the_serve
 
 def test_a_runtime_that_runs_is_seen_running_also_by_a_launcher_that_did_not_start_it(launch):
     launcher, handle = launch(SLEEP)
-    assert launcher.inspect(handle) == ProcessLauncher().inspect(handle) == Sight("running")
+    assert launcher.inspect(handle) == ProcessLauncher().inspect(handle) == RuntimeStatus("running")
 
 
 @pytest.mark.parametrize(
     ("end", "code"), [("raise SystemExit(3)", 3), ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -9)]
 )
-def test_how_a_child_ended_is_told_by_its_launcher_and_its_absence_by_another(launch, end, code):
+def test_how_a_child_ended_is_known_to_its_launcher_and_its_absence_by_another(launch, end, code):
     launcher, handle = launch(f"print('up', flush=True); {end}")
     assert wait_until(lambda: launcher.inspect(handle).state != "running", timeout_s=10)
-    assert launcher.inspect(handle) == launcher.inspect(handle) == Sight("exited", code)
-    assert ProcessLauncher().inspect(handle) == Sight("gone")
+    assert launcher.inspect(handle) == launcher.inspect(handle) == RuntimeStatus("exited", code)
+    assert ProcessLauncher().inspect(handle) == RuntimeStatus("gone")
     launcher.stop(handle, grace_s=0)
-    assert launcher.inspect(handle) == Sight("gone")
+    assert launcher.inspect(handle) == RuntimeStatus("gone")
 
 
 def test_a_runtime_that_ends_when_asked_is_not_killed(launch):
@@ -118,16 +136,16 @@ def test_a_runtime_dies_with_everything_it_started(launch, then, by_another):
     assert not any(is_alive(pid) for pid in [handle["pid"], *children])
 
 
-def test_a_pid_that_was_given_to_somebody_else_is_never_signalled(launch, tmp_path):
+def test_a_pid_that_was_given_to_someone_else_is_never_signalled(launch, tmp_path):
     launcher, handle = launch(SLEEP)
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
         recycled = handle | {"pid": bystander.pid, "launch": "another"}
-        assert launcher.inspect(recycled) == Sight("gone")
+        assert launcher.inspect(recycled) == RuntimeStatus("gone")
         launcher.stop(recycled, grace_s=0.1)
         assert not processes.signal_send(bystander.pid, handle["start_time"] - 1, signal.SIGKILL)
         assert bystander.poll() is None
-        assert launcher.inspect(handle) == Sight("running")
+        assert launcher.inspect(handle) == RuntimeStatus("running")
     finally:
         bystander.kill()
         bystander.wait()
@@ -135,11 +153,11 @@ def test_a_pid_that_was_given_to_somebody_else_is_never_signalled(launch, tmp_pa
 
 def test_a_runtime_whose_start_was_not_written_down_is_found_by_its_plan(launch):
     launcher, handle = launch(SLEEP)
-    plan = {name: handle[name] for name in ("launch", "folder")}
+    fresh = {name: handle[name] for name in ("launch", "folder")}
     successor = ProcessLauncher()
-    assert successor.inspect(plan) == Sight("running")
-    successor.stop(plan, grace_s=5)
-    assert successor.inspect(plan) == Sight("gone") and not is_alive(handle["pid"])
+    assert successor.inspect(fresh) == RuntimeStatus("running")
+    successor.stop(fresh, grace_s=5)
+    assert successor.inspect(fresh) == RuntimeStatus("gone") and not is_alive(handle["pid"])
 
 
 def test_stopping_what_is_gone_is_no_error(launch):
@@ -160,7 +178,9 @@ def test_the_log_of_a_second_launch_follows_the_first(launch):
 def test_a_program_that_does_not_exist_is_an_os_error(tmp_path):
     launcher = ProcessLauncher(["/no/such/program"])
     with pytest.raises(OSError):
-        launcher.start(launcher.plan(session_id="s", folder=tmp_path / "s"), environment={})
+        launcher.start(
+            launcher.new_handle(session_id="s", instance_id="0123abcd", folder=tmp_path / "s"), environment={}
+        )
 
 
 def test_a_runtime_leaves_no_core_and_goes_before_the_server_when_memory_runs_out(launch):
@@ -180,3 +200,20 @@ def test_a_process_of_a_runtime_gets_no_more_memory_than_it_may_have(launch, tmp
     assert wait_until(lambda: unbounded.inspect(other).state == "exited", timeout_s=20)
     assert (bounded.inspect(handle).code, unbounded.inspect(other).code) == (1, 0)
     assert {"MemoryError", "got it"} <= set(bounded.logs(handle, lines=99))
+
+
+LISTEN = """
+import socket, time
+own = socket.create_server(("127.0.0.1", 0))
+print(own.getsockname()[1], flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_runtime_is_reached_on_a_port_that_it_listens_on_and_on_no_others(launch) -> None:
+    launcher, handle = launch(LISTEN)
+    port = int(launcher.logs(handle, lines=1)[0])
+    assert launcher.address(handle, port=port) == f"127.0.0.1:{port}"
+    assert ProcessLauncher().address(handle, port=port) == f"127.0.0.1:{port}", "a new server finds it too"
+    with socket.create_server(("127.0.0.1", 0)) as database:
+        assert launcher.address(handle, port=database.getsockname()[1]) == ""

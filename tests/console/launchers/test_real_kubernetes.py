@@ -16,13 +16,13 @@ import yaml
 from kubernetes import client, config, utils
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import incluster_config
-from launching.places import kubernetes_launcher
-from launching.real_kubernetes import namespace_make, real_kubernetes
 
 from console.scheduling.launchers.kubernetes import KubernetesLauncher, cluster_connect
 from console.scheduling.launchers.kubernetes_manifests import GPU, object_name
-from console.scheduling.launchers.protocol import Handle, Resources, Sight
+from console.scheduling.launchers.protocol import Handle, RuntimeStatus
 from console.scheduling.processes import wait_until
+from launching.backends import kubernetes_launcher
+from launching.real_kubernetes import namespace_make, real_kubernetes
 
 WAIT_S = 30
 MANIFESTS = Path(__file__).resolve().parents[3] / "docker" / "kubernetes"
@@ -51,13 +51,14 @@ def launcher(admin: client.ApiClient, namespace: str) -> KubernetesLauncher:
     return launcher_of(admin, namespace)
 
 
-def plan_of(launcher: KubernetesLauncher, session_id: str = "") -> Handle:
+def handle_of(launcher: KubernetesLauncher, session_id: str = "", gpus: int = 0) -> Handle:
     session_id = session_id or f"ses_{secrets.token_hex(8)}"
-    return launcher.plan(session_id=session_id, folder=Path("/data/runtimes") / session_id)
+    folder = Path("/data/runtimes") / session_id
+    return launcher.new_handle(session_id=session_id, instance_id="0123abcd", folder=folder, gpus=gpus)
 
 
-def start(launcher: KubernetesLauncher, plan: Handle | None = None) -> Handle:
-    return launcher.start(plan or plan_of(launcher), environment=ENVIRONMENT)
+def start(launcher: KubernetesLauncher, fresh: Handle | None = None) -> Handle:
+    return launcher.start(fresh or handle_of(launcher), environment=ENVIRONMENT)
 
 
 def made_for(api: client.ApiClient, namespace: str, handle: Handle) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def test_a_start_makes_five_objects_and_a_stop_leaves_none_of_them(admin, namesp
         assert [owner.uid for owner in owned.metadata.owner_references] == [job.metadata.uid], kind
     assert handle["uid"] == job.metadata.uid
     launcher.stop(handle, grace_s=1)
-    assert launcher.inspect(handle) == Sight("gone")
+    assert launcher.inspect(handle) == RuntimeStatus("gone")
     assert wait_until(lambda: made_for(admin, namespace, handle) == {}, timeout_s=WAIT_S, poll_s=0.1)
     launcher.stop(handle, grace_s=1)
 
@@ -97,53 +98,53 @@ def test_a_start_makes_five_objects_and_a_stop_leaves_none_of_them(admin, namesp
 def test_a_runtime_without_a_node_waits_with_the_schedulers_words_and_has_no_log(launcher) -> None:
     handle = start(launcher)
     assert is_said(launcher, handle, "nodes")
-    sight = launcher.inspect(handle)
-    assert sight.state == "waiting" and sight.reason.startswith("Kubernetes: "), sight
+    status = launcher.inspect(handle)
+    assert status.state == "waiting" and status.reason.startswith("Kubernetes: "), status
     assert launcher.logs(handle, lines=5) == []
     launcher.stop(handle, grace_s=0)
 
 
-def test_two_starts_of_one_plan_at_the_same_time_make_one_runtime(admin, namespace, launcher) -> None:
-    plan, started = plan_of(launcher), []
+def test_two_starts_of_one_handle_at_the_same_time_make_one_runtime(admin, namespace, launcher) -> None:
+    fresh, started = handle_of(launcher), []
     others = [launcher_of(admin, namespace) for _ in range(4)]
-    threads = [threading.Thread(target=lambda other=other: started.append(start(other, plan))) for other in others]
+    threads = [threading.Thread(target=lambda other=other: started.append(start(other, fresh))) for other in others]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(WAIT_S)
     assert len(started) == 4 and all(handle == started[0] for handle in started)
-    assert wait_until(lambda: len(made_for(admin, namespace, plan)) == 5, timeout_s=WAIT_S)
-    launcher.stop(plan, grace_s=0)
+    assert wait_until(lambda: len(made_for(admin, namespace, fresh)) == 5, timeout_s=WAIT_S)
+    launcher.stop(fresh, grace_s=0)
 
 
 def test_what_a_dead_server_left_of_a_start_never_runs_and_is_finished_by_the_next(
     admin, namespace, launcher, monkeypatch
 ) -> None:
-    plan = plan_of(launcher)
-    monkeypatch.setattr(launcher, "_pods_set", lambda *_: (_ for _ in ()).throw(SystemExit))
+    fresh = handle_of(launcher)
+    monkeypatch.setattr(client.BatchV1Api, "patch_namespaced_job", lambda *_, **__: (_ for _ in ()).throw(SystemExit))
     with pytest.raises(SystemExit):
-        start(launcher, plan)
+        start(launcher, fresh)
 
     monkeypatch.undo()
     later = start(launcher)
     assert wait_until(lambda: "Pod" in made_for(admin, namespace, later), timeout_s=WAIT_S, poll_s=0.1)
-    assert "Pod" not in made_for(admin, namespace, plan), (
+    assert "Pod" not in made_for(admin, namespace, fresh), (
         "the Job controller, which made the later one's, made this too"
     )
     successor = launcher_of(admin, namespace)
-    assert successor.inspect(plan) == Sight("gone")
-    start(successor, plan)
-    assert successor.inspect(plan).state == "waiting"
-    assert wait_until(lambda: "Pod" in made_for(admin, namespace, plan), timeout_s=WAIT_S)
-    for handle in (plan, later):
+    assert successor.inspect(fresh) == RuntimeStatus("gone")
+    start(successor, fresh)
+    assert successor.inspect(fresh).state == "waiting"
+    assert wait_until(lambda: "Pod" in made_for(admin, namespace, fresh), timeout_s=WAIT_S)
+    for handle in (fresh, later):
         successor.stop(handle, grace_s=0)
 
 
 def test_a_start_ends_what_an_older_lease_left_and_nothing_else(admin, namespace, launcher) -> None:
     session_id = f"ses_{secrets.token_hex(8)}"
-    orphan, neighbour = start(launcher, plan_of(launcher, session_id)), start(launcher)
-    handle = start(launcher_of(admin, namespace), plan_of(launcher, session_id))
-    assert launcher_of(admin, namespace).inspect(orphan) == Sight("gone")
+    orphan, neighbour = start(launcher, handle_of(launcher, session_id)), start(launcher)
+    handle = start(launcher_of(admin, namespace), handle_of(launcher, session_id))
+    assert launcher_of(admin, namespace).inspect(orphan) == RuntimeStatus("gone")
     assert wait_until(lambda: made_for(admin, namespace, orphan) == {}, timeout_s=WAIT_S, poll_s=0.1)
     for alive in (handle, neighbour):
         assert launcher.inspect(alive).state == "waiting"
@@ -183,12 +184,13 @@ def node_make(admin: client.ApiClient, capacity: dict[str, str]) -> Iterator[str
         core.delete_node(name)
 
 
-def test_a_runtime_for_which_a_node_is_too_small_waits_and_says_what_there_is_too_little_of(admin, namespace) -> None:
+def test_a_runtime_for_which_a_node_is_too_small_waits_and_reports_what_there_is_too_little_of(
+    admin, namespace
+) -> None:
     with node_make(admin, {"cpu": "8", "memory": "8Gi", "pods": "9", GPU: "1"}) as node:
-        resources = Resources(memory_bytes=256 << 20, cpus=1, gpus=2)
         nodes = {"tests.tinkerscript/node": node}
-        launcher = launcher_of(admin, namespace, resources=resources, kubernetes_nodes=nodes)
-        handle = start(launcher)
+        launcher = launcher_of(admin, namespace, kubernetes_nodes=nodes)
+        handle = start(launcher, handle_of(launcher, gpus=2))
         assert is_said(launcher, handle, f"Insufficient {GPU}")
         assert launcher.inspect(handle).state == "waiting"
         launcher.stop(handle, grace_s=0)
@@ -200,10 +202,14 @@ def test_a_runtime_whose_volume_is_not_there_waits_and_names_it(admin, namespace
         launcher = kubernetes_launcher(
             admin, data=tmp_path, kubernetes_namespace=namespace, kubernetes_nodes=nodes, kubernetes_claim="lost-claim"
         )
-        plan = launcher.plan(session_id="ses_0123456789abcdef", folder=tmp_path / "runtimes" / "ses_0123456789abcdef")
-        start(launcher, plan)
-        assert is_said(launcher, plan, 'persistentvolumeclaim "lost-claim" not found')
-        launcher.stop(plan, grace_s=0)
+        fresh = launcher.new_handle(
+            session_id="ses_0123456789abcdef",
+            instance_id="0123abcd",
+            folder=tmp_path / "runtimes" / "ses_0123456789abcdef",
+        )
+        start(launcher, fresh)
+        assert is_said(launcher, fresh, 'persistentvolumeclaim "lost-claim" not found')
+        launcher.stop(fresh, grace_s=0)
 
 
 def test_a_runtime_on_a_lost_node_can_be_given_up_although_its_log_cannot_be_read(admin, namespace) -> None:
@@ -217,11 +223,11 @@ def test_a_runtime_on_a_lost_node_can_be_given_up_although_its_log_cannot_be_rea
 
         assert wait_until(lambda: pod() is not None and pod().spec.node_name == node, timeout_s=WAIT_S, poll_s=0.1)
         core.patch_namespaced_pod_status(pod().metadata.name, namespace, {"status": {"phase": "Running"}})
-        assert wait_until(lambda: launcher.inspect(handle) == Sight("running"), timeout_s=WAIT_S, poll_s=0.1)
+        assert wait_until(lambda: launcher.inspect(handle) == RuntimeStatus("running"), timeout_s=WAIT_S, poll_s=0.1)
         (said,) = launcher.logs(handle, lines=5)
         assert "no log" in said and "connection refused" in said, said
         launcher.stop(handle, grace_s=0)
-        assert launcher.inspect(handle) == Sight("gone")
+        assert launcher.inspect(handle) == RuntimeStatus("gone")
         assert pod().metadata.deletion_timestamp is not None, "its node would run it for ever once it came back"
         core.delete_namespaced_pod(pod().metadata.name, namespace, grace_period_seconds=0)
         assert wait_until(lambda: made_for(admin, namespace, handle) == {}, timeout_s=WAIT_S, poll_s=0.1)
@@ -261,8 +267,8 @@ def reconciler(admin, namespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_reconcilers_account_may_do_all_that_the_launcher_does(admin, namespace, reconciler) -> None:
     launcher = launcher_of(reconciler, namespace)
     orphan = start(launcher)
-    session_id = orphan["launch"].rpartition("-")[0]
-    handle = start(launcher, plan_of(launcher, session_id))
+    session_id = orphan["launch"].partition("-")[0]
+    handle = start(launcher, handle_of(launcher, session_id))
     assert start(launcher, handle) == handle
     assert is_said(launcher, handle, "nodes")
     assert launcher.logs(handle, lines=5) == []

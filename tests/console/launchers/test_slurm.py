@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from launching.places import SHELL, SMALL, WAIT, Place
 
-from console.scheduling.launchers.protocol import LauncherAway, Resources, Sight
+from console.scheduling.launchers.protocol import LauncherUnavailable, Resources, RuntimeStatus
 from console.scheduling.launchers.slurm import SlurmLauncher
 from console.scheduling.processes import wait_until
+from launching.backends import SHELL, SMALL, WAIT, Backend
 
 WAIT_S = 30
 FOREVER = f"echo up; {WAIT}"
@@ -20,32 +20,34 @@ def slurm(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
 
 
-def test_a_runtime_gets_the_gpus_that_it_asked_for(slurm_place: Place) -> None:
-    launcher = SlurmLauncher(SHELL, resources=Resources(memory_bytes=64 << 20, cpus=1, gpus=2))
-    launcher, handle = slurm_place.start('echo "$CUDA_VISIBLE_DEVICES $TINKERSCRIPT_RUNTIME_GPUS"; sleep 60', launcher)
+def test_a_runtime_gets_the_gpus_that_it_asked_for(slurm_backend: Backend) -> None:
+    launcher = SlurmLauncher(SHELL, resources=Resources(memory_bytes=64 << 20, cpus=1))
+    wanted = slurm_backend.new_handle(launcher, gpus=2)
+    program = 'echo "$CUDA_VISIBLE_DEVICES $TINKERSCRIPT_RUNTIME_GPUS"; sleep 60'
+    launcher, handle = slurm_backend.start(program, launcher, wanted)
     assert launcher.logs(handle, lines=1) == ["0,1 2"]
 
 
-def test_a_runtime_without_a_place_waits_says_why_and_can_be_ended(slurm_place: Place) -> None:
+def test_a_runtime_without_a_slot_waits_gives_the_reason_and_can_be_ended(slurm_backend: Backend) -> None:
     whole = SlurmLauncher(SHELL, resources=Resources(cpus=8), options=["--exclusive"])
     for _ in range(2):
-        slurm_place.start(FOREVER, whole)
-    plan = slurm_place.plan(whole)
-    handle = whole.start(plan, environment={"PROGRAM": FOREVER})
-    slurm_place.started.append((whole, handle))
+        slurm_backend.start(FOREVER, whole)
+    fresh = slurm_backend.new_handle(whole)
+    handle = whole.start(fresh, environment={"PROGRAM": FOREVER})
+    slurm_backend.started.append((whole, handle))
     assert wait_until(lambda: "Resources" in whole.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.2)
-    sight = whole.inspect(plan)
-    assert sight.state == "waiting" and sight.is_alive
+    status = whole.inspect(fresh)
+    assert status.state == "waiting" and status.is_alive
     whole.stop(handle, grace_s=5)
     assert not whole.inspect(handle).is_alive
 
 
-def test_a_job_that_slurm_put_aside_is_over(slurm_place: Place) -> None:
+def test_a_job_that_slurm_held_is_over(slurm_backend: Backend) -> None:
     later = SlurmLauncher(SHELL, resources=SMALL, options=["--begin=now+1hour"])
-    plan = slurm_place.plan(later)
-    handle = later.start(plan, environment={"PROGRAM": FOREVER})
-    slurm_place.started.append((later, handle))
-    assert later.inspect(plan).state == "waiting"
+    fresh = slurm_backend.new_handle(later)
+    handle = later.start(fresh, environment={"PROGRAM": FOREVER})
+    slurm_backend.started.append((later, handle))
+    assert later.inspect(fresh).state == "waiting"
     slurm("scontrol", "hold", handle["job"])
     assert wait_until(lambda: not later.inspect(handle).is_alive, timeout_s=WAIT_S, poll_s=0.2)
     later.stop(handle, grace_s=0)
@@ -54,34 +56,34 @@ def test_a_job_that_slurm_put_aside_is_over(slurm_place: Place) -> None:
     )
 
 
-def test_the_lease_is_not_among_what_everybody_sees_of_a_job(slurm_place: Place) -> None:
-    launcher, handle = slurm_place.start(FOREVER)
+def test_the_lease_is_not_among_what_everyone_sees_of_a_job(slurm_backend: Backend) -> None:
+    launcher, handle = slurm_backend.start(FOREVER)
     seen = slurm("scontrol", "show", "job", "--details", handle["job"]) + slurm("ps", "-eo", "args")
     assert handle["launch"] in seen and "tml-ls-x" not in seen
 
 
-def test_a_job_that_slurm_refuses_is_an_os_error_with_its_words(slurm_place: Place) -> None:
+def test_a_job_that_slurm_refuses_is_an_os_error_with_its_words(slurm_backend: Backend) -> None:
     launcher = SlurmLauncher(SHELL, resources=SMALL, options=["--partition=nowhere"])
     with pytest.raises(OSError, match="partition"):
-        launcher.start(slurm_place.plan(launcher), environment={})
+        launcher.start(slurm_backend.new_handle(launcher), environment={})
 
 
-def test_a_controller_that_does_not_answer_is_away_and_no_runtime_is_said_to_be_gone(
-    slurm_place: Place, tmp_path, monkeypatch
+def test_a_controller_that_does_not_answer_is_away_and_no_runtime_is_reported_as_gone(
+    slurm_backend: Backend, tmp_path, monkeypatch
 ) -> None:
-    launcher, handle = slurm_place.start(FOREVER)
-    nobody = re.sub(
+    launcher, handle = slurm_backend.start(FOREVER)
+    unreachable = re.sub(
         r"SlurmctldPort=\d+", "SlurmctldPort=9\nMessageTimeout=1", Path(os.environ["SLURM_CONF"]).read_text()
     )
-    (tmp_path / "slurm.conf").write_text(nobody)
+    (tmp_path / "slurm.conf").write_text(unreachable)
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
-    broken = slurm_place.launcher()
+    broken = slurm_backend.launcher()
     for ask in (
         lambda: broken.inspect(handle),
         lambda: broken.stop(handle, grace_s=0),
-        lambda: broken.start(slurm_place.plan(broken), environment={}),
+        lambda: broken.start(slurm_backend.new_handle(broken), environment={}),
     ):
-        with pytest.raises(LauncherAway):
+        with pytest.raises(LauncherUnavailable):
             ask()
     monkeypatch.undo()
-    assert launcher.inspect(handle) == Sight("running")
+    assert launcher.inspect(handle) == RuntimeStatus("running")

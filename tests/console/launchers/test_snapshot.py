@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.scheduling.launchers.protocol import LauncherAway
+from console.scheduling.launchers.protocol import LauncherUnavailable
 from console.scheduling.launchers.snapshot import MAX_AGE_S, Snapshot
 
 
@@ -16,7 +16,7 @@ class Listing:
     def take(self) -> dict[str, int]:
         self.asked += 1
         if self.away:
-            raise LauncherAway("nobody there")
+            raise LauncherUnavailable("nothing listens there")
         return {"a": self.asked}
 
 
@@ -34,11 +34,11 @@ def test_what_was_changed_by_us_is_asked_anew() -> None:
     assert listing.seen.find("a") == 2
 
 
-def test_an_engine_that_went_away_is_not_answered_for_from_memory() -> None:
+def test_an_engine_that_went_away_is_not_served_from_memory() -> None:
     listing = Listing()
     listing.seen.find("a")
     listing.away = True
     listing.now += MAX_AGE_S + 0.01
     for _ in range(2):
-        with pytest.raises(LauncherAway):
+        with pytest.raises(LauncherUnavailable):
             listing.seen.find("a")

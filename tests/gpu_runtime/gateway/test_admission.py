@@ -1,10 +1,11 @@
-"""Strict on-policy admission: nobody deadlocks, nothing is sampled in vain."""
+"""Strict on-policy admission: no client waits for ever, nothing is sampled in vain."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_runtime.gateway.admission import batch_is_covered, full_groups, stale_episodes, task_helps
-from gpu_runtime.journal_records import EpisodeRecord
+from gpu_runtime.episodes.grouping import batch_is_covered, full_groups, stale_episodes, task_helps
+from gpu_runtime.journal.records import EpisodeRecord
+from support.generated import any_speed
 from tinkerscript.wire.episodes import EpisodeState
 
 counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 9), max_size=6)
@@ -30,17 +31,20 @@ def record(seq: int, key: str, end_seq: int, version: int = 0) -> EpisodeRecord:
     )
 
 
+@any_speed
 @given(counts, st.integers(1, 8), st.integers(1, 4))
 def test_loop_with_nothing_open_is_never_held(completed, grpo_n, tasks_per_batch) -> None:
     assert not covered(completed, {}, 0, grpo_n, tasks_per_batch)
 
 
+@any_speed
 @given(counts, counts, st.integers(0, 40), st.integers(1, 8), st.integers(1, 4))
 def test_more_open_episodes_never_uncover_a_batch(completed, known, unknown, grpo_n, tasks_per_batch) -> None:
     if covered(completed, known, unknown, grpo_n, tasks_per_batch):
         assert covered(completed, known, unknown + 1, grpo_n, tasks_per_batch)
 
 
+@any_speed
 @given(counts, counts, st.integers(0, 40), st.integers(1, 8), st.integers(1, 4))
 def test_covered_means_that_some_completion_of_the_open_ones_fills_the_batch(
     completed, known, unknown, grpo_n, tasks_per_batch

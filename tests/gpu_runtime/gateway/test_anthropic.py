@@ -5,7 +5,8 @@ from typing import Any
 
 import anthropic
 import pytest
-from gateway_harness import MODEL, Gateway, running_gateway
+
+from support.gateway_harness import MODEL, Gateway, running_gateway
 
 WEATHER = {
     "name": "get_weather",
@@ -35,7 +36,8 @@ async def test_answer_is_what_the_engine_sampled(gateway: Gateway) -> None:
     gateway.engine.say("It is four.")
     sampling = {"temperature": 0.5, "top_p": 0.9}  # the client has no arguments for them any more
     system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    answer = await ask(gateway, await gateway.begin(), system=system, messages=HELLO, extra_body=sampling)
+    begun = await gateway.begin(eval=True)  # top_p is not for training
+    answer = await ask(gateway, begun, system=system, messages=HELLO, extra_body=sampling)
     (seen,) = gateway.engine.requests
     assert [block.text for block in answer.content] == ["It is four."]
     assert (answer.stop_reason, answer.stop_sequence) == ("end_turn", None)
@@ -67,11 +69,11 @@ async def test_tool_loop_continues_the_ids_that_were_sampled(gateway: Gateway, s
     for earlier, later in zip(seen, seen[1:], strict=False):
         so_far = (*earlier.prompt_ids, *earlier.token_ids)
         assert later.prompt_ids[: len(so_far)] == so_far
-    assert [call.drift for call in gateway.journal.calls(begun["episode_id"])] == [None] * 3
+    assert [call.drift for call in gateway.journal.calls.of_episode(begun["episode_id"])] == [None] * 3
 
 
 @pytest.mark.parametrize("text", ["The capital of France is Paris.", CALL_TEXT, CALL_TEXT[11:], "", "a < b <tool"])
-async def test_stream_says_the_same_as_the_whole_answer(gateway: Gateway, text: str) -> None:
+async def test_stream_has_the_same_content_as_the_whole_response(gateway: Gateway, text: str) -> None:
     begun = await gateway.begin()
     gateway.engine.say(text)
     headers = {"X-Request-Id": "req-1"}
@@ -96,7 +98,7 @@ async def test_stream_says_the_same_as_the_whole_answer(gateway: Gateway, text: 
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_stop_reasons_are_told(gateway: Gateway, stream: bool) -> None:
+async def test_stop_reasons_are_reported(gateway: Gateway, stream: bool) -> None:
     begun = await gateway.begin()
     gateway.engine.say("the quick brown fox", "the quick brown fox")
     cut = await ask(gateway, begun, stream, messages=HELLO, max_tokens=2)
@@ -195,7 +197,9 @@ async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway
     assert (await count(gateway, begun, **forced)).input_tokens == (
         await ask(gateway, begun, **forced)
     ).usage.input_tokens
-    assert len(gateway.engine.requests) == len(gateway.journal.calls(begun["episode_id"])) == 3, "counting is no call"
+    assert len(gateway.engine.requests) == len(gateway.journal.calls.of_episode(begun["episode_id"])) == 3, (
+        "counting is no call"
+    )
 
 
 async def test_counting_takes_what_makes_a_prompt_and_nothing_else(gateway: Gateway) -> None:
@@ -208,7 +212,7 @@ async def test_counting_takes_what_makes_a_prompt_and_nothing_else(gateway: Gate
         assert named in answer.json()["error"]["message"]
     long = {"model": MODEL, "messages": [{"role": "user", "content": "x " * 3000}]}
     counted = await gateway.http.post("/v1/messages/count_tokens", json=long, headers=headers)
-    assert counted.json()["input_tokens"] > 2000, "to be told how much too long it is"
+    assert counted.json()["input_tokens"] > 2000, "so that its client learns how much too long it is"
     assert (await gateway.end(begun["episode_id"])).json()["error"]["code"] == "empty_episode"
 
 

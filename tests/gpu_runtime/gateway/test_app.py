@@ -5,24 +5,24 @@ import socket
 
 import httpx
 import pytest
-from gateway_harness import Gateway, running_gateway
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gpu_runtime.gateway.app import _listen, serve
+from gpu_runtime.gateway.app import listen, serve
+from support.gateway_harness import Gateway, running_gateway
 
 
 def test_connections_do_not_wait_for_delayed_acknowledgements() -> None:
     """asyncio turns Nagle's algorithm off only where the socket names its protocol."""
-    with _listen("127.0.0.1", 0) as listener:
+    with listen("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP
 
 
-def test_address_in_use_is_told() -> None:
-    with _listen("127.0.0.1", 0) as listener, pytest.raises(OSError, match="in use"):
-        _listen("127.0.0.1", listener.getsockname()[1])
+def test_address_in_use_is_reported() -> None:
+    with listen("127.0.0.1", 0) as listener, pytest.raises(OSError, match="in use"):
+        listen("127.0.0.1", listener.getsockname()[1])
 
 
 async def test_health_needs_no_key(gateway: Gateway) -> None:
@@ -44,7 +44,7 @@ async def test_who_waits_when_the_gateway_ends_is_cut_off_and_not_refused() -> N
     async def held(_: Request) -> Response:
         waits.set()
         await asyncio.Event().wait()
-        raise AssertionError("nobody sets it")
+        raise AssertionError("no one sets it")
 
     async with httpx.AsyncClient() as client:
         async with serve(Starlette(routes=[Route("/held", held)]), grace_s=0.05) as address:

@@ -1,4 +1,4 @@
-"""What bad input gets at every door: a refusal in the dialect's own words, the right status; the episode lives on."""
+"""What bad input gets on every path: a refusal in the dialect's own words, the right status; the episode lives on."""
 
 import asyncio
 import json
@@ -7,24 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gateway_harness import MODEL, SESSION, Clock, Gateway, running_gateway
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_tokenizers import build_tokenizer
 
 from gpu_runtime.errors import RequestRefused
-from gpu_runtime.gateway.render import Renderer
+from gpu_runtime.rendering.renderer import Renderer
+from support.gateway_harness import MODEL, SESSION, Gateway, running_gateway
+from support.generated import any_speed
+from support.light_tokenizer import LightTokenizer
+from support.tiny_tokenizers import build_tokenizer
+from support.waiting import FakeClock
 from tinkerscript.wire import episode_key
 
 HELLO = [{"role": "user", "content": "hello"}]
-DOORS = {
+BODIES = {
     "/v1/chat/completions": {"model": MODEL, "messages": HELLO},
     "/v1/completions": {"model": MODEL, "prompt": "hello"},
     "/v1/responses": {"model": MODEL, "input": "hello"},
     "/v1/messages": {"model": MODEL, "messages": HELLO, "max_tokens": 8},
     "/v1/messages/count_tokens": {"model": MODEL, "messages": HELLO},
 }
-every_door = pytest.mark.parametrize("path", DOORS)
+every_path = pytest.mark.parametrize("path", BODIES)
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 INPUT_IMAGE = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
 SOURCE = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
@@ -53,29 +56,29 @@ async def refused(gateway: Gateway, path: str, body: Any, status: int = 400) -> 
     found, error = await post(gateway, path, begun["api_key"], body)
     assert found == status, (body if len(str(body)) < 500 else "...", error)
     assert len(gateway.engine.requests) == sampled, "it does not reach the engine"
-    assert (await post(gateway, path, begun["api_key"], DOORS[path]))[0] == 200
+    assert (await post(gateway, path, begun["api_key"], BODIES[path]))[0] == 200
     assert gateway.faults == []
     return error
 
 
-@every_door
+@every_path
 async def test_malformed_json(gateway: Gateway, path: str) -> None:
     for body in (b"", b"{", b"[]", b'"x"', b"null", b"[" * 100_000, b'{"model": NaN}', b'{"a": 1}}'):
         await refused(gateway, path, body)
 
 
-@every_door
+@every_path
 async def test_invalid_utf8_and_half_a_surrogate_pair(gateway: Gateway, path: str) -> None:
     for text in (b"\xff\xfe", b"\xc3", b"\xed\xa0\x80", b"\\ud800"):
-        body = json.dumps(DOORS[path]).encode().replace(b"hello", text)
+        body = json.dumps(BODIES[path]).encode().replace(b"hello", text)
         assert "UTF-8" in (await refused(gateway, path, body))["message"]
 
 
-@every_door
+@every_path
 async def test_wrong_types(gateway: Gateway, path: str) -> None:
-    for name in DOORS[path]:
+    for name in BODIES[path]:
         for value in (None, 7.5, {"a": []}, [7, None], [[]], True):
-            error = await refused(gateway, path, DOORS[path] | {name: value})
+            error = await refused(gateway, path, BODIES[path] | {name: value})
             assert name in error["message"], value
 
 
@@ -83,8 +86,9 @@ async def test_unknown_roles(gateway: Gateway) -> None:
     for role in ("wizard", "", None, 7, "function"):
         turn = [{"role": role, "content": "x"}]
         for path in ("/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens"):
-            assert "messages.0" in (await refused(gateway, path, DOORS[path] | {"messages": turn}))["message"]
-        assert "input" in (await refused(gateway, "/v1/responses", DOORS["/v1/responses"] | {"input": turn}))["message"]
+            assert "messages.0" in (await refused(gateway, path, BODIES[path] | {"messages": turn}))["message"]
+        body = BODIES["/v1/responses"] | {"input": turn}
+        assert "input" in (await refused(gateway, "/v1/responses", body))["message"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ async def test_unknown_roles(gateway: Gateway) -> None:
     ],
 )
 async def test_an_image_for_a_text_model(gateway: Gateway, path: str, name: str, part: dict[str, Any]) -> None:
-    error = await refused(gateway, path, DOORS[path] | {name: [{"role": "user", "content": [part]}]})
+    error = await refused(gateway, path, BODIES[path] | {name: [{"role": "user", "content": [part]}]})
     assert f"{name}.0.content" in error["message"]
 
 
@@ -110,13 +114,13 @@ async def test_an_image_for_a_text_model(gateway: Gateway, path: str, name: str,
 )
 async def test_a_tool_without_parameters_takes_none(gateway: Gateway, path: str, tool: dict[str, Any]) -> None:
     begun = await gateway.begin()
-    assert (await post(gateway, path, begun["api_key"], DOORS[path] | {"tools": [tool]}))[0] == 200
+    assert (await post(gateway, path, begun["api_key"], BODIES[path] | {"tools": [tool]}))[0] == 200
     prompt = gateway.renderer.decode(gateway.engine.requests[-1].prompt_ids, special=True)
     assert '"parameters": {"type": "object", "properties": {}}' in prompt
 
 
 async def test_a_tool_of_the_other_dialect_without_a_schema_is_named(gateway: Gateway) -> None:
-    body = DOORS["/v1/messages"] | {"tools": [{"name": "now"}]}
+    body = BODIES["/v1/messages"] | {"tools": [{"name": "now"}]}
     assert "tools.0.input_schema" in (await refused(gateway, "/v1/messages", body))["message"]
 
 
@@ -131,7 +135,7 @@ async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str, monkeypatc
 
     monkeypatch.setattr(gateway.renderer, "encode", encode_little)
     text = "all work and no play " * (10 * 2**20 // 21)
-    body = json.dumps(DOORS[path]).replace("hello", text).encode()
+    body = json.dumps(BODIES[path]).replace("hello", text).encode()
     error = await refused(gateway, path, body)
     assert "maximum context length is 512" in error["message"]
 
@@ -139,8 +143,9 @@ async def test_a_prompt_of_ten_megabytes(gateway: Gateway, path: str, monkeypatc
 @pytest.mark.parametrize("family", ["chatml", "mistral"])
 def test_the_bound_on_tokens_is_never_above_what_there_are(tmp_path: Path, family: str) -> None:
     build_tokenizer(tmp_path, family)
-    renderer = Renderer(str(tmp_path))
+    renderer = Renderer(LightTokenizer(tmp_path))
 
+    @any_speed
     @given(st.text(max_size=400) | st.text("<|start_header_id|> ", max_size=400))
     def bounded(text: str) -> None:
         assert renderer.least_tokens(text) <= len(renderer.encode(text))
@@ -151,12 +156,12 @@ def test_the_bound_on_tokens_is_never_above_what_there_are(tmp_path: Path, famil
 
 async def test_ten_thousand_messages(gateway: Gateway) -> None:
     turns = [{"role": role, "content": f"{n}"} for n in range(5_000) for role in ("user", "assistant")]
-    body = DOORS["/v1/chat/completions"] | {"messages": [*turns, *HELLO]}
+    body = BODIES["/v1/chat/completions"] | {"messages": [*turns, *HELLO]}
     assert "maximum context length" in (await refused(gateway, "/v1/chat/completions", body))["message"]
 
 
 async def test_a_body_over_sixteen_mebibytes(gateway: Gateway) -> None:
-    for path in DOORS:
+    for path in BODIES:
         await refused(gateway, path, b" " * (17 * 2**20), status=413)
 
 
@@ -175,7 +180,7 @@ async def test_a_body_over_sixteen_mebibytes(gateway: Gateway) -> None:
 )
 async def test_stop_lists_and_lengths_out_of_bounds(gateway: Gateway, path: str, name: str, values: list) -> None:
     for value in values:
-        assert name in (await refused(gateway, path, DOORS[path] | {name: value}))["message"]
+        assert name in (await refused(gateway, path, BODIES[path] | {name: value}))["message"]
 
 
 async def test_more_tokens_than_there_is_room_for_are_as_many_as_there_is_room_for(gateway: Gateway) -> None:
@@ -185,7 +190,7 @@ async def test_more_tokens_than_there_is_room_for_are_as_many_as_there_is_room_f
     assert len(seen.prompt_ids) + seen.options.max_tokens == 512
 
 
-@every_door
+@every_path
 async def test_a_forged_or_foreign_key(gateway: Gateway, path: str) -> None:
     begun = await gateway.begin()
     claim = episode_key.read(begun["api_key"])
@@ -199,18 +204,18 @@ async def test_a_forged_or_foreign_key(gateway: Gateway, path: str) -> None:
         episode_key.sign(b"another session's key", foreign),
     ]
     for key in keys:
-        status, _ = await post(gateway, path, key, DOORS[path])
+        status, _ = await post(gateway, path, key, BODIES[path])
         assert status == 401, key
-    assert (await post(gateway, path, begun["api_key"], DOORS[path]))[0] == 200
+    assert (await post(gateway, path, begun["api_key"], BODIES[path]))[0] == 200
 
 
-@every_door
+@every_path
 async def test_an_expired_key(tmp_path, path: str) -> None:
-    clock = Clock(time.time())
+    clock = FakeClock(time.time())
     async with running_gateway(tmp_path, now=clock) as gateway:
         begun = await gateway.begin(timeout_s=10)
         clock.now += 11
-        status, error = await post(gateway, path, begun["api_key"], DOORS[path])
+        status, error = await post(gateway, path, begun["api_key"], BODIES[path])
         assert (status, "expired" in error["message"]) == (410, True)
 
 
@@ -226,9 +231,9 @@ async def test_a_key_opens_its_own_episode_and_no_other(gateway: Gateway) -> Non
     never = episode_key.sign(own_key, episode_key.EpisodeClaim(SESSION, "epi_never", expires_at))
     assert (await gateway.raw_chat(never)).status_code == 410
     await gateway.end(first["episode_id"])
-    for path, body in DOORS.items():
+    for path, body in BODIES.items():
         assert (await post(gateway, path, first["api_key"], body))[0] == 410
-    assert len(gateway.journal.calls(second["episode_id"])) == 1
+    assert len(gateway.journal.calls.of_episode(second["episode_id"])) == 1
 
 
 @pytest.mark.parametrize("path", ["/episodes/epi_x", "/episodes/epi_x/calls"])
@@ -253,7 +258,34 @@ async def test_options_that_the_engine_refuses_are_the_clients_error(gateway: Ga
     gateway.engine.reach = reach
     assert gateway.faults == []
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200
-    assert len(gateway.journal.calls(begun["episode_id"])) == 1
+    assert len(gateway.journal.calls.of_episode(begun["episode_id"])) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"enum": [str(number) for number in range(60_000)]}, "60000 values in its enums"),
+        ({"enum": ["x" * 1000] * 200}, "200000 characters"),
+        ({"anyOf": [{"enum": [str(number) for number in range(600)]}] * 2}, "1200 values"),
+        ({"type": "object", "properties": {f"p{number}": {} for number in range(6000)}}, "6000 properties"),
+        ({"type": "string", "maxLength": 10**9}, "maxLength"),
+        ({"type": "array", "items": {"type": "array", "minItems": 10**6}}, "minItems"),
+    ],
+)
+async def test_a_schema_whose_grammar_would_stall_the_engine_is_refused(gateway: Gateway, schema, said) -> None:
+    begun = await gateway.begin()
+    response_format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    answer = await gateway.raw_chat(begun["api_key"], response_format=response_format)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "response_format")
+    assert said in answer.json()["error"]["message"]
+    tool = {
+        "type": "function",
+        "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": schema}}},
+    }
+    forced = await gateway.raw_chat(begun["api_key"], tools=[tool], tool_choice="required")
+    assert forced.status_code == 400
+    assert forced.json()["error"]["param"] in ("tools", "messages"), "larger than the context already"
+    assert gateway.engine.requests == []
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from gateway_harness import Gateway, running_gateway
-from tool_answers import TOOLS, accepts, weather
 
-from gpu_runtime.gateway.call_grammars import call_or_answer, forced_call
-from gpu_runtime.gateway.tool_calls import HERMES, LLAMA3, MISTRAL, ToolFormat
+from gpu_runtime.rendering.tool_formats import HERMES, LLAMA3, MISTRAL, SMOLLM2, ToolFormat
+from gpu_runtime.rendering.tool_grammars import call_or_answer, forced_call
+from support.gateway_harness import Gateway, running_gateway
+from support.tool_answers import TOOLS, accepts, weather
 
 YES = json.dumps({"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "required": ["answer"]})
 
@@ -16,9 +16,10 @@ YES = json.dumps({"type": "object", "properties": {"answer": {"enum": ["yes", "n
 @pytest.mark.parametrize(
     ("call_format", "one", "two"),
     [
-        (HERMES, weather("Oslo"), None),
+        (HERMES, f"{weather('Oslo')}\n</tool_call>", None),
         (LLAMA3, weather("Oslo", "parameters"), None),
         (MISTRAL, f"[{weather('Oslo')}]", f"[{weather('Oslo')}, {weather('Rome')}]"),
+        (SMOLLM2, f"[{weather('Oslo')}]</tool_call>", f"[{weather('Oslo')}, {weather('Rome')}]</tool_call>"),
     ],
 )
 def test_a_forced_call_is_a_call_and_nothing_else(call_format: ToolFormat, one: str, two: str | None) -> None:
@@ -34,7 +35,7 @@ def test_a_forced_call_is_a_call_and_nothing_else(call_format: ToolFormat, one: 
         assert not accepts(single, two)
     named = forced_call(call_format, TOOLS[1:], many=False)
     assert not accepts(named, one)
-    written = f"{call_format.prefill}{one}{call_format.closing}"
+    written = f"{call_format.prefill}{one}"
     content, (call,) = call_format.parse(written)
     assert (content, call.name, json.loads(call.arguments)) == ("", "get_weather", {"city": "Oslo"})
 
@@ -42,7 +43,7 @@ def test_a_forced_call_is_a_call_and_nothing_else(call_format: ToolFormat, one: 
 @pytest.mark.parametrize("call_format", [HERMES, LLAMA3])
 def test_an_answer_with_tools_and_a_format_is_either(call_format: ToolFormat) -> None:
     both = call_or_answer(call_format, TOOLS, YES, many=True)
-    call = f"{call_format.prefill}{weather('Rome', call_format.arguments_key)}{call_format.closing}"
+    call = f"{call_format.prefill}{weather('Rome', call_format.arguments_key)}{call_format.list_frame[1]}"
     for right in ('{"answer": "yes"}', call):
         assert accepts(both, right)
     for wrong in ("yes", '{"answer": "maybe"}', call + '{"answer": "yes"}', f"I say {call}", call.replace("Rome", "x")):
@@ -51,7 +52,7 @@ def test_an_answer_with_tools_and_a_format_is_either(call_format: ToolFormat) ->
 
 
 def test_parallel_calls_are_allowed_unless_the_request_forbids_them() -> None:
-    two = "\n".join(f"{HERMES.prefill}{weather(city)}{HERMES.closing}" for city in ("Rome", "Oslo"))
+    two = "\n".join(f"{HERMES.prefill}{weather(city)}{HERMES.list_frame[1]}" for city in ("Rome", "Oslo"))
     assert accepts(call_or_answer(HERMES, TOOLS, YES, many=True), two)
     assert not accepts(call_or_answer(HERMES, TOOLS, YES, many=False), two)
 
@@ -85,7 +86,7 @@ async def test_a_forced_call_is_no_answer_that_has_a_format(gateway: Gateway) ->
         answer = await gateway.chat(begun, tools=TOOLS, response_format=FORMAT, tool_choice=choice, max_tokens=200)
         assert answer.choices[0].message.tool_calls[0].function.name == "get_weather"
         seen = gateway.engine.requests[-1].options
-        assert accepts(seen.structural_tag, weather("Oslo"))
+        assert accepts(seen.structural_tag, f"{weather('Oslo')}\n</tool_call>")
         assert not accepts(seen.structural_tag, '{"answer": "yes"}')
     gateway.engine.say('{"answer": "yes"}')
     await gateway.chat(begun, tools=TOOLS, response_format=FORMAT, tool_choice="none")
@@ -95,7 +96,7 @@ async def test_a_forced_call_is_no_answer_that_has_a_format(gateway: Gateway) ->
 @pytest.mark.parametrize(
     ("family", "said", "start"),
     [
-        ("chatml", weather("Rome"), "<|im_start|>assistant\n<tool_call>\n"),
+        ("chatml", f"{weather('Rome')}\n</tool_call>", "<|im_start|>assistant\n<tool_call>\n"),
         ("llama3", weather("Rome", "parameters"), "<|start_header_id|>assistant<|end_header_id|>\n\n"),
         ("mistral", f" [{weather('Rome')}, {weather('Oslo')}]", "[/INST][TOOL_CALLS]"),
     ],
@@ -122,7 +123,7 @@ async def test_every_family_can_be_made_to_call(tmp_path, family: str, said: str
         assert answer.choices[0].finish_reason == "tool_calls"
 
 
-async def test_a_format_that_marks_calls_with_a_special_token_says_why_it_cannot(tmp_path) -> None:
+async def test_a_format_that_marks_calls_with_a_special_token_names_the_obstacle(tmp_path) -> None:
     async with running_gateway(tmp_path, family="mistral", max_context_length=2048) as gateway:
         begun = await gateway.begin()
         answer = await gateway.raw_chat(begun["api_key"], tools=TOOLS, response_format=FORMAT)
@@ -131,7 +132,7 @@ async def test_a_format_that_marks_calls_with_a_special_token_says_why_it_cannot
         assert (await gateway.raw_chat(begun["api_key"], tools=TOOLS)).status_code == 200
 
 
-async def test_a_template_that_writes_calls_in_an_unknown_way_says_so(tmp_path) -> None:
+async def test_a_template_that_writes_calls_in_an_unknown_way_reports_it(tmp_path) -> None:
     async with running_gateway(tmp_path, family="chatml_odd_calls") as gateway:
         begun = await gateway.begin()
         answer = await gateway.raw_chat(begun["api_key"], tools=TOOLS)
@@ -170,11 +171,47 @@ async def test_n_answers_each_with_its_own_parallel_calls(gateway: Gateway, stre
 CHOICES = [["Rome"], ["Oslo", "Rome"], ["Rome", "Oslo", "Oslo"]]
 
 
-async def test_one_call_at_most_where_parallel_calls_are_off(gateway: Gateway) -> None:
-    begun = await gateway.begin()
-    gateway.engine.say("\n".join(f"<tool_call>\n{weather(city)}\n</tool_call>" for city in ("Rome", "Oslo")))
-    answer = await gateway.chat(begun, tools=TOOLS, parallel_tool_calls=False, max_tokens=200)
-    assert len(answer.choices[0].message.tool_calls) == 1
+@pytest.mark.parametrize("family", ["chatml", "llama3"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_sampling_ends_at_the_first_call_where_parallel_calls_are_off(
+    tmp_path, family: str, stream: bool
+) -> None:
+    """Nothing of a second call is hidden from the client and trained, and the conversation goes on on its ids."""
+    one = {"chatml": f"<tool_call>\n{weather('Rome')}\n</tool_call>", "llama3": weather("Rome", "parameters")}[family]
+    more = {"chatml": f"\n<tool_call>\n{weather('Oslo')}\n</tool_call>", "llama3": "; " + weather("Oslo", "parameters")}
+    async with running_gateway(tmp_path, family=family, max_tokens=200, max_context_length=2048) as gateway:
+        begun = await gateway.begin()
+        gateway.engine.say(one + more[family], "It is sunny.")
+        messages: list = [{"role": "user", "content": "weather?"}]
+        options = {"messages": messages, "tools": TOOLS, "parallel_tool_calls": False}
+        if stream:
+            async with gateway.openai(begun).chat.completions.stream(model="tiny-model", **options) as events:
+                answer = await events.get_final_completion()
+        else:
+            answer = await gateway.chat(begun, **options)
+        (call,) = answer.choices[0].message.tool_calls
+        (recorded,) = gateway.journal.calls.of_episode(begun["episode_id"])
+        assert recorded.completions[0].text == one
+        assert gateway.renderer.decode(recorded.completions[0].token_ids_T) == one
+        assert gateway.engine.requests[0].cancelled
+        assert answer.choices[0].finish_reason == "tool_calls"
+        echo = {"role": "assistant", "tool_calls": [call.model_dump(exclude={"parsed_arguments"}, exclude_none=True)]}
+        messages += [echo, {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
+        await gateway.chat(begun, messages=messages, tools=TOOLS)
+        first, second = gateway.journal.calls.of_episode(begun["episode_id"])
+        assert second.drift is None
+        seen = first.prompt_ids_P + first.completions[0].token_ids_T
+        assert second.prompt_ids_P[: len(seen)] == seen
+
+
+async def test_a_list_of_calls_is_held_to_one_by_a_grammar(tmp_path) -> None:
+    """Half a list cannot be closed: Mistral's format is constrained where the others are cut."""
+    async with running_gateway(tmp_path, family="mistral", max_tokens=200, max_context_length=2048) as gateway:
+        begun = await gateway.begin()
+        gateway.engine.say(f"[TOOL_CALLS] [{weather('Rome')}]")
+        await gateway.chat(begun, tools=TOOLS, parallel_tool_calls=False)
+        tag = gateway.engine.requests[0].options.structural_tag
+        assert tag is not None and '"star"' not in tag
 
 
 def test_llama_calls_are_read_whatever_their_arguments_hold() -> None:

@@ -2,9 +2,9 @@
 
 import openai
 import pytest
-from gateway_harness import MODEL, Gateway
 
-from gpu_runtime.gateway.timelines import agents_of, merge
+from gpu_runtime.journal.timelines import agents_of, merge
+from support.gateway_harness import MODEL, Gateway
 
 
 async def complete(gateway: Gateway, begun: dict, prompt, **options):
@@ -32,7 +32,7 @@ async def test_text_that_continues_an_answer_reuses_its_ids(gateway: Gateway) ->
     one, two = gateway.engine.requests
     kept = one.prompt_ids + tuple(odd)
     assert two.prompt_ids == (*kept, *gateway.engine.encode(" fox"))
-    pieces = agents_of(gateway.journal.calls(begun["episode_id"]))[None]
+    pieces = agents_of(gateway.journal.calls.of_episode(begun["episode_id"]))[None]
     assert sum(sum(t.mask_T) for t in merge(pieces)) == len(one.token_ids) + len(two.token_ids)
 
 
@@ -48,11 +48,12 @@ async def test_stream_is_the_same_text(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("options", "param"),
     [
-        ({"prompt": ["a", "b"]}, "prompt"),
+        ({"prompt": ["a"] * 129}, "prompt"),
+        ({"prompt": ["a", ""]}, "prompt"),
         ({"prompt": ""}, "prompt"),
         ({"prompt": [10**9]}, "prompt"),
         ({"prompt": [-1]}, "prompt"),
-        ({"prompt": "x", "echo": True}, "echo"),
+        ({"prompt": "x", "extra_body": {"prompt_logprobs": 21}}, "prompt_logprobs"),
         ({"prompt": "x", "best_of": 3}, "best_of"),
         ({"prompt": "x", "suffix": "y"}, "suffix"),
         ({"prompt": "x", "logprobs": 21}, "logprobs"),

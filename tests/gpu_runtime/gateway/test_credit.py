@@ -4,9 +4,11 @@ from typing import Any
 
 import anthropic
 import pytest
-from gateway_harness import MODEL, Gateway, until
 
 from gpu_runtime.training.batching import batch_samples
+from support.gateway_harness import MODEL, Gateway
+from support.waiting import eventually
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
 
 NOWHERE = "chatcmpl-" + "0" * 24
@@ -85,7 +87,7 @@ async def test_a_cancelled_call_cannot_be_rewarded(gateway: Gateway) -> None:
     stream = await gateway.chat(begun, stream=True)
     cancelled = (await anext(stream)).id
     await stream.close()
-    await until(lambda: len(gateway.journal.calls(begun["episode_id"])) == 2)
+    await eventually(lambda: len(gateway.journal.calls.of_episode(begun["episode_id"])) == 2)
     refused = await gateway.end(begun["episode_id"], rewards_by_call={cancelled: 1.0})
     assert refused.status_code == 400
     assert cancelled in refused.json()["error"]["message"]
@@ -115,12 +117,12 @@ async def test_each_call_is_trained_with_what_it_earned(gateway: Gateway) -> Non
         await gateway.end(begun["episode_id"], 0.5, rewards_by_call=dict(zip(names, rewards, strict=True)))
     batch = await gateway.episodes.batches.flush_batch()
     assert batch is not None
-    samples = batch_samples(batch, normalize=False)
+    samples = batch_samples(batch, SessionConfig(normalize_advantage=False))
     turns = [request.token_ids for request in gateway.engine.requests]
     assert len(samples) == 2
     for sample, (first, second), sign in zip(samples, (turns[:2], turns[2:]), (1.0, -1.0), strict=True):
         trained = [advantage for advantage, mask in zip(sample.advantages_T, sample.mask_T, strict=True) if mask]
-        assert trained == [0.5 * sign] * len(first) + [-0.5 * sign] * len(second)
+        assert trained == [1.0 * sign] * len(first) + [-1.0 * sign] * len(second)
     await gateway.episodes.batches.step_done(batch.step, {})
 
 
@@ -145,7 +147,7 @@ async def test_calls_are_paged_with_the_report_of_them_all(gateway: Gateway) -> 
         seen += [call["id"] for call in page["items"]]
         cursor, pages = page["next_cursor"], pages + 1
         assert (page["report"]["calls"], page["report"]["timelines"], page["report"]["agents"]) == (5, 5, ["a"])
-    assert seen == [call.id for call in gateway.journal.calls(begun["episode_id"])]
+    assert seen == [call.id for call in gateway.journal.calls.of_episode(begun["episode_id"])]
     assert pages == 3
 
 

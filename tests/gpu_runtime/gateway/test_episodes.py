@@ -1,4 +1,4 @@
-"""The ledger of episodes through its internal door, and what the training loop takes from it."""
+"""The ledger of episodes through the internal routes, and what the training loop takes from it."""
 
 import asyncio
 import time
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from gateway_harness import RELAY_KEY, Clock, Gateway, running_gateway
 
-from gpu_runtime.errors import JournalFull
-from gpu_runtime.gateway.errors import NotAdmitted
+from gpu_runtime.errors import DiskFull
+from gpu_runtime.refusals import NotAdmitted
+from support.gateway_harness import RELAY_KEY, Gateway, running_gateway
+from support.waiting import FakeClock, calls_watch, eventually
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.episodes import EpisodeBegin
 
@@ -33,7 +34,7 @@ async def step(gateway: Gateway) -> int:
     return batch.step
 
 
-async def test_begin_answers_all_that_an_agent_needs(gateway: Gateway) -> None:
+async def test_begin_returns_all_that_an_agent_needs(gateway: Gateway) -> None:
     begun = await gateway.begin(task="t", timeout_s=60)
     assert begun["base_url"] == "http://server.test/openai/v1"
     assert begun["model"] == "tiny-model"
@@ -42,7 +43,7 @@ async def test_begin_answers_all_that_an_agent_needs(gateway: Gateway) -> None:
     assert claim.episode_id == begun["episode_id"]
 
 
-async def test_end_says_what_became_of_the_episode_and_repeats_it(gateway: Gateway) -> None:
+async def test_end_returns_what_became_of_the_episode_and_repeats_it(gateway: Gateway) -> None:
     begun = await gateway.begin(task="t")
     await gateway.chat(begun)
     first = await gateway.end(begun["episode_id"], 0.5, is_success=True, metrics={"turns": 3}, metadata={"a": [1]})
@@ -100,7 +101,7 @@ async def test_closed_key_is_410_for_ever_everywhere(gateway: Gateway) -> None:
     assert (await gateway.http.get("/v1/models", headers=headers)).status_code == 410
     beat = await gateway.internal("POST", f"/episodes/{begun['episode_id']}/heartbeat")
     assert (beat.status_code, beat.json()["error"]["code"]) == (410, "episode_closed")
-    assert len(gateway.journal.calls(begun["episode_id"])) == 1
+    assert len(gateway.journal.calls.of_episode(begun["episode_id"])) == 1
 
 
 async def test_forged_foreign_and_missing_keys_are_401(gateway: Gateway) -> None:
@@ -169,7 +170,7 @@ async def test_list_is_paged_newest_first(gateway: Gateway) -> None:
 
 
 async def test_idle_episode_expires_and_a_heartbeat_keeps_it(tmp_path: Path) -> None:
-    clock = Clock(time.time())
+    clock = FakeClock(time.time())
     async with running_gateway(tmp_path, now=clock, episode_idle_timeout_s=100) as gateway:
         kept, lost = await gateway.begin(), await gateway.begin()
         clock.now += 60
@@ -177,22 +178,22 @@ async def test_idle_episode_expires_and_a_heartbeat_keeps_it(tmp_path: Path) -> 
         clock.now += 60
         assert (await gateway.raw_chat(lost["api_key"])).status_code == 410
         assert (await gateway.raw_chat(kept["api_key"])).status_code == 200
-        await until(lambda: gateway.journal.episode(lost["episode_id"]).state.value == "expired")
-        assert gateway.journal.episode(lost["episode_id"]).reason == "idle"
+        await eventually(lambda: gateway.journal.episodes.get(lost["episode_id"]).state.value == "expired")
+        assert gateway.journal.episodes.get(lost["episode_id"]).reason == "idle"
         assert (await gateway.accounting())["expired"] == 1
 
 
 async def test_deadline_ends_an_episode_whatever_it_does(tmp_path: Path) -> None:
-    clock = Clock(time.time())
+    clock = FakeClock(time.time())
     async with running_gateway(tmp_path, now=clock) as gateway:
         begun = await gateway.begin(timeout_s=50)
         gateway.engine.hang = True
         call = asyncio.ensure_future(gateway.raw_chat(begun["api_key"]))
-        await until(lambda: gateway.engine.requests)
+        await eventually(lambda: gateway.engine.requests)
         clock.now += 51
         assert (await call).status_code == 503
-        await until(lambda: gateway.journal.episode(begun["episode_id"]).state.value == "expired")
-        assert gateway.journal.episode(begun["episode_id"]).reason == "deadline"
+        await eventually(lambda: gateway.journal.episodes.get(begun["episode_id"]).state.value == "expired")
+        assert gateway.journal.episodes.get(begun["episode_id"]).reason == "deadline"
         assert (await gateway.raw_chat(begun["api_key"])).status_code == 410
 
 
@@ -212,10 +213,10 @@ async def test_full_disk_is_507_and_nothing_is_half_done(gateway: Gateway, monke
     begun = await gateway.begin()
 
     def full() -> None:
-        raise JournalFull("the test took all the room")
+        raise DiskFull("the test took all the room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(gateway.journal, "check_room", full)
+        patch.setattr(gateway.journal.database, "check_room", full)
         answer = await gateway.internal("POST", "/episodes", json={})
         assert (answer.status_code, answer.json()["error"]["code"]) == (507, "disk_full")
         call = await gateway.raw_chat(begun["api_key"])
@@ -233,13 +234,13 @@ async def test_group_without_a_task_is_the_first_prompt(gateway: Gateway) -> Non
     assert (await gateway.end(other["episode_id"])).json()["group_key"] != same[0]["group_key"]
 
 
-async def test_batch_is_exact_journaled_and_told(gateway: Gateway) -> None:
+async def test_batch_is_exact_journaled_and_reported(gateway: Gateway) -> None:
     for task in ("a", "b"):
         for reward in (0.0, 1.0):
             await play(gateway, task, reward)
     batch = await gateway.episodes.batches.next_batch()
     assert [[episode.reward for episode in group.episodes] for group in batch.groups] == [[0.0, 1.0]] * 2
-    assert gateway.journal.batch_get(1).groups == tuple(
+    assert gateway.journal.batches.get(1).groups == tuple(
         tuple(episode.record.id for episode in group.episodes) for group in batch.groups
     )
     assert [len(episode.calls) for episode in batch.episodes] == [1] * 4
@@ -249,7 +250,7 @@ async def test_batch_is_exact_journaled_and_told(gateway: Gateway) -> None:
     assert (await gateway.accounting())["trained"] == 4
 
 
-async def test_undone_batch_is_answered_again_after_a_restart(tmp_path: Path) -> None:
+async def test_undone_batch_is_returned_again_after_a_restart(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
         for task in ("a", "a", "b", "b"):
             await play(gateway, task)
@@ -280,7 +281,7 @@ async def test_flush_trains_full_groups_only(gateway: Gateway) -> None:
     assert await gateway.episodes.batches.flush_batch() is None
 
 
-async def test_flushed_batch_is_not_answered_to_one_who_waits_for_a_full_one(gateway: Gateway) -> None:
+async def test_flushed_batch_is_not_returned_to_one_who_waits_for_a_full_one(gateway: Gateway) -> None:
     batches = gateway.episodes.batches
     waiting = asyncio.ensure_future(batches.next_batch())
     for task in ("a", "a", "b"):
@@ -316,7 +317,7 @@ async def test_eval_is_counted_and_never_trained(gateway: Gateway) -> None:
     assert (await gateway.accounting())["eval"] == 4
 
 
-async def test_surplus_that_became_too_old_is_stale_and_told(tmp_path: Path) -> None:
+async def test_surplus_that_became_too_old_is_stale_and_reported(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, max_staleness=0, tasks_per_batch=1) as gateway:
         late = await gateway.begin(task="c")
         await gateway.chat(late)
@@ -342,21 +343,24 @@ async def test_surplus_within_the_staleness_window_is_trained(tmp_path: Path) ->
         assert (await gateway.accounting())["trained"] == 4
 
 
-async def test_begin_waits_while_a_step_runs_and_is_then_told_to_ask_again(gateway: Gateway) -> None:
+async def test_begin_waits_while_a_step_runs_and_is_then_refused_with_retry_after(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)
     with pytest.raises(Exception, match="step") as refused:
         await gateway.episodes.begin(EpisodeBegin(), hold_s=0.05)
     assert (refused.value.status, refused.value.retry_after_s) == (503, 0)
+    begins = calls_watch(monkeypatch, gateway.episodes, "begin")
     held = asyncio.ensure_future(gateway.begin())
-    await asyncio.sleep(0.05)
+    await eventually(lambda: begins.begun)
     assert not held.done()
     await step(gateway)
     assert (await held)["policy_version"] == 1
 
 
 async def test_both_clocks_are_shown(tmp_path: Path) -> None:
-    clock = Clock(time.time())
+    clock = FakeClock(time.time())
     async with running_gateway(tmp_path, now=clock, episode_idle_timeout_s=50) as gateway:
         began = clock.now
         begun = await gateway.begin(timeout_s=200)
@@ -371,29 +375,33 @@ async def test_both_clocks_are_shown(tmp_path: Path) -> None:
         assert await clocks("POST", path + "/heartbeat") == (200, 80)
         gateway.engine.hang = True
         call = asyncio.ensure_future(gateway.raw_chat(begun["api_key"]))
-        await until(lambda: gateway.engine.requests)
+        await eventually(lambda: gateway.engine.requests)
         assert await clocks() == (200, None), "a call in flight is not idleness"
         call.cancel()
-        await until(lambda: gateway.engine.requests[0].cancelled)
+        await eventually(lambda: gateway.engine.requests[0].cancelled)
         await gateway.internal("POST", path + "/abandon", json={})
         assert await clocks() == (200, None)
 
 
-async def test_client_that_goes_away_while_held_leaves_no_episode(gateway: Gateway) -> None:
+async def test_client_that_goes_away_while_held_leaves_no_episode(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)
+    begins = calls_watch(monkeypatch, gateway.episodes, "begin")
     with pytest.raises(httpx.ReadTimeout):
         await gateway.http.post("/episodes", json={}, headers={"X-Relay-Key": RELAY_KEY}, timeout=0.2)
+    await eventually(lambda: begins.over == 1)
     await step(gateway)
-    await asyncio.sleep(0.1)
     assert (await gateway.accounting())["begun"] == 4
 
 
-async def test_calls_wait_while_a_strict_step_runs(gateway: Gateway) -> None:
+async def test_calls_wait_while_a_strict_step_runs(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = await gateway.begin()
+    waits = calls_watch(monkeypatch, gateway.episodes.batches, "wait_for_calls")
     with gateway.episodes.batches.stepping():
         call = asyncio.ensure_future(gateway.raw_chat(begun["api_key"]))
-        await asyncio.sleep(0.1)
+        await eventually(lambda: waits.begun)
         assert gateway.engine.requests == []
         gateway.engine.version = 1
     assert (await call).json()["policy_version"] == 1
@@ -427,15 +435,13 @@ async def test_strict_loop_never_deadlocks_and_wastes_no_episode(tmp_path: Path,
             return begun.model_dump()
 
         await _run_loop(gateway, workers, begin)
-        async with asyncio.timeout(20):
-            while gateway.journal.latest_step() < 3:
-                await asyncio.sleep(0.01)
+        await eventually(lambda: gateway.journal.batches.latest_step() == 3, timeout_s=20)
         found = await gateway.accounting()
         assert (found["trained"], found["stale"]) == (24, 0)
 
 
 async def test_strict_loop_out_of_order_ends_well_and_balances(tmp_path: Path) -> None:
-    """Without tasks nobody knows an episode's group before its first call: some may be left over, none is lost."""
+    """Without tasks no one knows an episode's group before its first call: some may be left over, none is lost."""
     async with running_gateway(tmp_path, grpo_n=4, tasks_per_batch=2, max_staleness=0) as gateway:
         await _run_loop(gateway, 16, lambda task: gateway.begin())
         found = await gateway.accounting()
@@ -462,14 +468,13 @@ async def _run_loop(gateway: Gateway, workers: int, begin) -> None:
     try:
         async with asyncio.timeout(60):
             await asyncio.gather(*[worker() for _ in range(workers)])
-        while gateway.episodes.batches.pending():
-            await asyncio.sleep(0.01)
+        await eventually(lambda: not gateway.episodes.batches.pending())
     finally:
         trainer.cancel()
 
 
 async def test_silent_episodes_of_a_dead_client_do_not_hold_others_for_long(tmp_path: Path) -> None:
-    clock = Clock(time.time())
+    clock = FakeClock(time.time())
     async with running_gateway(tmp_path, now=clock) as gateway:
         for _ in range(4):
             await gateway.begin()
@@ -484,12 +489,6 @@ async def _train_forever(gateway: Gateway) -> None:
         await step(gateway)
 
 
-async def until(condition, deadline_s: float = 10.0) -> None:
-    async with asyncio.timeout(deadline_s):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-async def test_call_that_waits_too_long_for_a_step_is_told_to_ask_again(gateway: Gateway) -> None:
+async def test_call_that_waits_too_long_for_a_step_is_refused_with_retry_after(gateway: Gateway) -> None:
     with gateway.episodes.batches.stepping(), pytest.raises(NotAdmitted):
         await gateway.episodes.batches.wait_for_calls(gate_s=0.02)

@@ -5,7 +5,8 @@ from typing import Any
 
 import httpx
 import pytest
-from gateway_harness import Gateway, running_gateway
+
+from support.gateway_harness import Gateway, running_gateway
 
 
 async def play(gateway: Gateway, task: str, reward: float = 1.0, **begin: Any) -> dict[str, Any]:
@@ -36,7 +37,7 @@ def said(view: dict[str, Any], kind: str, step: int | None = None, reason: str |
     return {name: view[name] for name in expected} == expected
 
 
-async def test_an_end_says_accepted_and_later_at_which_step_it_was_trained(gateway: Gateway) -> None:
+async def test_an_end_returns_accepted_and_later_at_which_step_it_was_trained(gateway: Gateway) -> None:
     for step in (1, 2):
         views = [await play(gateway, f"t{step}", float(number)) for number in range(2)]
         assert all(said(view, "accepted") for view in views)
@@ -46,13 +47,13 @@ async def test_an_end_says_accepted_and_later_at_which_step_it_was_trained(gatew
             assert said(again, "trained", step)
 
 
-async def test_an_end_says_eval(gateway: Gateway) -> None:
+async def test_an_end_returns_eval(gateway: Gateway) -> None:
     view = await play(gateway, "t", eval=True)
     assert said(view, "eval")
     assert said(fate(await gateway.end(view["episode_id"])), "eval")
 
 
-async def test_an_end_that_comes_too_late_says_stale_and_one_that_became_so_says_it_too(tmp_path: Path) -> None:
+async def test_an_end_that_comes_too_late_returns_stale_and_so_does_one_that_became_so(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, max_staleness=0) as gateway:
         late = await gateway.begin(task="late")
         await gateway.chat(late)
@@ -66,7 +67,7 @@ async def test_an_end_that_comes_too_late_says_stale_and_one_that_became_so_says
         assert said(fate(await gateway.end(left_over["episode_id"])), "stale", reason=why)
 
 
-async def test_an_end_of_a_refused_step_says_why(gateway: Gateway) -> None:
+async def test_an_end_of_a_refused_step_gives_the_reason(gateway: Gateway) -> None:
     views = [await play(gateway, "t", float(number)) for number in range(2)]
     batch = await gateway.episodes.batches.flush_batch()
     assert said(fate(await gateway.end(views[0]["episode_id"], 0.0)), "accepted"), "in a batch is not trained yet"
@@ -92,10 +93,10 @@ async def test_the_check_of_the_balance_sees_an_episode_that_is_counted_nowhere(
     """The check that every test of the gateway ends with."""
     view = await play(gateway, "t")
     gateway.check_balance()
-    honest = gateway.journal.accounting
+    honest = gateway.journal.episodes.accounting
     for lie in ({"begun": 2}, {"waiting": 0}, {"waiting": 0, "trained": 1}):
         with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError):
-            patch.setattr(gateway.journal, "accounting", lambda lie=lie: honest().model_copy(update=lie))
+            patch.setattr(gateway.journal.episodes, "accounting", lambda lie=lie: honest().model_copy(update=lie))
             gateway.check_balance()
     waiting = gateway.episodes.batches.waiting
     record = waiting.pop(view["episode_id"])

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from gateway_harness import MODEL, running_gateway
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from support.gateway_harness import MODEL, running_gateway
 
 junk = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -33,7 +34,7 @@ chat = st.fixed_dictionaries(
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bodies=st.lists(chat, min_size=8, max_size=8))
-async def test_chat_bodies_are_answered_or_refused_by_name(tmp_path_factory, bodies: list) -> None:
+async def test_chat_bodies_are_served_or_refused_by_name(tmp_path_factory, bodies: list) -> None:
     async with running_gateway(_folder(tmp_path_factory), max_staleness=1) as gateway:
         begun = await gateway.begin()
         headers = {"Authorization": f"Bearer {begun['api_key']}"}

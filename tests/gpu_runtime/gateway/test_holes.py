@@ -4,17 +4,17 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from gateway_harness import Gateway, running_gateway
 
-from gpu_runtime.errors import JournalFull
-from gpu_runtime.gateway.timelines import agents_of, merge
+from gpu_runtime.errors import DiskFull
+from gpu_runtime.journal.timelines import agents_of, merge
+from support.gateway_harness import Gateway, running_gateway
 from tinkerscript.wire import episode_key
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 
 
 def merged(gateway: Gateway, begun: dict):
-    return [t for p in agents_of(gateway.journal.calls(begun["episode_id"])).values() for t in merge(p)]
+    return [t for p in agents_of(gateway.journal.calls.of_episode(begun["episode_id"])).values() for t in merge(p)]
 
 
 async def test_zombie_agent_writes_into_no_other_episode(gateway: Gateway) -> None:
@@ -25,7 +25,7 @@ async def test_zombie_agent_writes_into_no_other_episode(gateway: Gateway) -> No
     assert fresh["episode_id"] != zombie["episode_id"]
     assert fresh["api_key"] != zombie["api_key"]
     assert (await gateway.raw_chat(zombie["api_key"])).status_code == 410
-    assert gateway.journal.calls(fresh["episode_id"]) == []
+    assert gateway.journal.calls.of_episode(fresh["episode_id"]) == []
 
 
 async def test_zombie_reward_closes_no_other_episode(gateway: Gateway) -> None:
@@ -36,7 +36,7 @@ async def test_zombie_reward_closes_no_other_episode(gateway: Gateway) -> None:
     assert (await gateway.internal("GET", f"/episodes/{fresh['episode_id']}")).json()["state"] == "open"
 
 
-async def test_nobody_without_the_relay_key_aborts_or_ends_an_episode(gateway: Gateway) -> None:
+async def test_no_one_without_the_relay_key_aborts_or_ends_an_episode(gateway: Gateway) -> None:
     """Ownership is the control plane's to check; its gateway takes orders from it alone, never from an episode key."""
     victim, other = await gateway.begin(), await gateway.begin()
     headers = {"Authorization": f"Bearer {other['api_key']}"}
@@ -47,7 +47,7 @@ async def test_nobody_without_the_relay_key_aborts_or_ends_an_episode(gateway: G
     assert (await gateway.http.get(path, headers=headers)).status_code == 404
 
 
-async def test_success_is_never_said_before_it_is_true(tmp_path: Path) -> None:
+async def test_success_is_never_reported_before_it_is_true(tmp_path: Path) -> None:
     """Every acknowledged end is found again by a runtime that starts on the same disk, as are all its tokens."""
     acknowledged = {}
     async with running_gateway(tmp_path) as gateway:
@@ -59,10 +59,10 @@ async def test_success_is_never_said_before_it_is_true(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as gateway:
         for episode_id, (view, token_ids) in acknowledged.items():
             assert (await gateway.internal("GET", f"/episodes/{episode_id}")).json() == view
-            assert list(gateway.journal.calls(episode_id)[0].completions[0].token_ids_T) == token_ids
+            assert list(gateway.journal.calls.of_episode(episode_id)[0].completions[0].token_ids_T) == token_ids
 
 
-async def test_no_call_is_answered_but_unrecorded_across_a_weight_update(tmp_path: Path) -> None:
+async def test_no_call_is_returned_but_unrecorded_across_a_weight_update(tmp_path: Path) -> None:
     """An episode that is in flight while weights change keeps every turn, each with its version."""
     async with running_gateway(tmp_path, max_staleness=4) as gateway:
         begun = await gateway.begin(task="t")
@@ -71,7 +71,7 @@ async def test_no_call_is_answered_but_unrecorded_across_a_weight_update(tmp_pat
             with gateway.episodes.batches.stepping():
                 answered.append((await gateway.raw_chat(begun["api_key"])).json()["choices"][0]["token_ids"])
                 gateway.engine.version = version + 1
-        calls = gateway.journal.calls(begun["episode_id"])
+        calls = gateway.journal.calls.of_episode(begun["episode_id"])
         assert [list(call.completions[0].token_ids_T) for call in calls] == answered
         assert [set(call.completions[0].versions_T) for call in calls] == [{0}, {1}, {2}, {3}]
 
@@ -101,10 +101,10 @@ async def test_failed_transition_leaves_no_state_without_a_way_out(
     await gateway.chat(begun)
 
     def full(*_: object) -> None:
-        raise JournalFull("the test took all the room")
+        raise DiskFull("the test took all the room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(gateway.journal, "end", full)
+        patch.setattr(gateway.journal.episodes, "end", full)
         assert (await gateway.end(begun["episode_id"])).status_code == 507
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200
     assert (await gateway.end(begun["episode_id"])).status_code == 200

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from gateway_harness import make_assignment
 
-from gpu_runtime.gateway.errors import BadKey
-from gpu_runtime.gateway.keys import EpisodeKeys
+from gpu_runtime.episodes.keys import EpisodeKeys
+from gpu_runtime.refusals import BadKey
+from support.gateway_harness import make_assignment
 from tinkerscript.wire.episode_key import EpisodeClaim, sign
 
 PRESENT, PREVIOUS, STRANGE = "ab" * 32, "cd" * 32, "ef" * 32

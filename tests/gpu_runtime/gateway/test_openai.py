@@ -1,4 +1,4 @@
-"""The OpenAI door, through the real client and through plain HTTP."""
+"""The routes of OpenAI's chat dialect, through the real client and through plain HTTP."""
 
 import asyncio
 import json
@@ -6,7 +6,9 @@ from typing import Any
 
 import openai
 import pytest
-from gateway_harness import MODEL, SESSION, Gateway, running_gateway
+
+from support.gateway_harness import MODEL, SESSION, Gateway, running_gateway
+from support.waiting import eventually
 
 WEATHER = {
     "type": "function",
@@ -57,7 +59,7 @@ async def test_call_is_on_disk_before_its_last_byte(gateway: Gateway) -> None:
     begun = await gateway.begin(task="t")
     async for chunk in await gateway.chat(begun, stream=True):
         if chunk.choices[0].finish_reason:
-            assert [call.status for call in gateway.journal.calls(begun["episode_id"])] == ["completed"]
+            assert [call.status for call in gateway.journal.calls.of_episode(begun["episode_id"])] == ["completed"]
             break
     else:
         pytest.fail("no chunk had a finish reason")
@@ -71,7 +73,7 @@ async def test_ids_and_logprobs_are_left_out_when_refused(gateway: Gateway) -> N
     assert answer["choices"][0]["logprobs"] is None
 
 
-async def test_top_logprobs_are_answered_as_many_as_asked(gateway: Gateway) -> None:
+async def test_top_logprobs_are_returned_as_many_as_asked(gateway: Gateway) -> None:
     answer = await gateway.chat(await gateway.begin(), logprobs=True, top_logprobs=2)
     assert all(len(entry.top_logprobs) == 2 for entry in answer.choices[0].logprobs.content)
 
@@ -81,12 +83,12 @@ async def test_n_answers_are_all_kept(gateway: Gateway) -> None:
     gateway.engine.say("one", "two", "three")
     answer = await gateway.chat(begun, n=3)
     assert sorted(choice.message.content for choice in answer.choices) == ["one", "three", "two"]
-    (call,) = gateway.journal.calls(begun["episode_id"])
+    (call,) = gateway.journal.calls.of_episode(begun["episode_id"])
     assert len(call.completions) == 3
     assert answer.usage.completion_tokens == sum(len(c.token_ids_T) for c in call.completions)
 
 
-async def test_length_is_told_when_max_tokens_cuts(gateway: Gateway) -> None:
+async def test_length_is_reported_when_max_tokens_cuts(gateway: Gateway) -> None:
     gateway.engine.say("the quick brown fox jumps over the lazy dog")
     answer = await gateway.chat(await gateway.begin(), max_completion_tokens=3)
     assert answer.choices[0].finish_reason == "length"
@@ -134,9 +136,7 @@ async def test_calls_of_one_episode_run_concurrently(gateway: Gateway) -> None:
     begun = await gateway.begin()
     gateway.engine.hang = True
     calls = [asyncio.ensure_future(gateway.raw_chat(begun["api_key"])) for _ in range(3)]
-    async with asyncio.timeout(10):
-        while len(gateway.engine.requests) < 3:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: len(gateway.engine.requests) == 3)
     await gateway.internal("POST", f"/episodes/{begun['episode_id']}/abandon", json={"reason": "done"})
     assert {answer.status_code for answer in await asyncio.gather(*calls)} == {503}
     assert all(request.cancelled for request in gateway.engine.requests)
@@ -147,16 +147,14 @@ async def test_client_that_goes_away_cancels_its_call(gateway: Gateway, stream: 
     begun = await gateway.begin()
     gateway.engine.hang = True
     call = asyncio.ensure_future(gateway.raw_chat(begun["api_key"], stream=stream))
-    async with asyncio.timeout(10):
-        while not gateway.engine.requests:
-            await asyncio.sleep(0.01)
-        call.cancel()
-        while not gateway.engine.requests[0].cancelled or not gateway.journal.calls(begun["episode_id"]):
-            await asyncio.sleep(0.01)
-    assert [c.status for c in gateway.journal.calls(begun["episode_id"])] == ["cancelled"]
+    await eventually(lambda: gateway.engine.requests)
+    call.cancel()
+    await eventually(lambda: gateway.engine.requests[0].cancelled)
+    await eventually(lambda: gateway.journal.calls.of_episode(begun["episode_id"]))
+    assert [c.status for c in gateway.journal.calls.of_episode(begun["episode_id"])] == ["cancelled"]
     gateway.engine.hang = False
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200, "the episode lives on"
-    assert gateway.journal.episode(begun["episode_id"]).calls == 1, "a cancelled call is not trained"
+    assert gateway.journal.episodes.get(begun["episode_id"]).calls == 1, "a cancelled call is not trained"
 
 
 async def test_prompt_over_the_context_is_refused_before_the_engine(gateway: Gateway) -> None:
@@ -263,9 +261,9 @@ async def test_response_format_reaches_the_engine(gateway: Gateway) -> None:
 @pytest.mark.parametrize(
     ("option", "param"),
     [
-        ({"frequency_penalty": 0.5}, "frequency_penalty"),
-        ({"logit_bias": {"5": 1}}, "logit_bias"),
-        ({"top_k": 5}, "top_k"),
+        ({"frequency_penalty": 2.5}, "frequency_penalty"),
+        ({"logit_bias": {"x": 1}}, "logit_bias"),
+        ({"top_k": -2}, "top_k"),
         ({"made_up": True}, "made_up"),
         ({"functions": []}, "functions"),
         ({"service_tier": "made_up"}, "service_tier"),
@@ -298,7 +296,7 @@ async def test_bad_or_unsupported_option_is_named_and_the_episode_lives_on(gatew
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 200
 
 
-async def test_what_clients_add_to_an_echoed_answer_says_nothing(gateway: Gateway) -> None:
+async def test_what_clients_add_to_an_echoed_answer_changes_nothing(gateway: Gateway) -> None:
     begun = await gateway.begin()
     gateway.engine.say('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>')
     asked = {"tools": [WEATHER], "max_tokens": 100}
@@ -359,13 +357,13 @@ async def test_text_parts_are_accepted(gateway: Gateway) -> None:
     assert "hello\nworld" in gateway.renderer.decode(gateway.engine.requests[0].prompt_ids)
 
 
-async def test_dead_engine_is_told_and_answered_with_503(gateway: Gateway) -> None:
+async def test_dead_engine_is_reported_and_calls_get_503(gateway: Gateway) -> None:
     begun = await gateway.begin()
     gateway.engine.dead = True
     answer = await gateway.raw_chat(begun["api_key"])
     assert answer.status_code == 503
     assert [fault.code for fault in gateway.faults] == ["engine_dead"]
-    assert gateway.journal.calls(begun["episode_id"]) == []
+    assert gateway.journal.calls.of_episode(begun["episode_id"]) == []
 
 
 async def test_silent_engine_is_dead_after_its_deadline(tmp_path) -> None:

@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 
 import pytest
-from gateway_harness import Gateway, running_gateway
 
-from gpu_runtime.gateway.timelines import agents_of, merge
-from gpu_runtime.journal_records import CallRecord
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.timelines import agents_of, merge
+from support.gateway_harness import Gateway, running_gateway
 
 FAMILIES = ["chatml", "chatml_strips_thinking", "smollm2", "llama3", "mistral"]
 WITH_TOOLS = ["chatml", "llama3"]
@@ -23,7 +23,7 @@ def odd(gateway: Gateway, text: str) -> list[int]:
 
 
 def calls(gateway: Gateway, begun: dict) -> list[CallRecord]:
-    return gateway.journal.calls(begun["episode_id"])
+    return gateway.journal.calls.of_episode(begun["episode_id"])
 
 
 def timelines(gateway: Gateway, begun: dict):
@@ -172,18 +172,17 @@ async def test_arguments_that_a_framework_wrote_anew_are_the_same_call(gateway: 
     assert len(timelines(gateway, begun)) == 1
 
 
-async def test_forced_call_is_reused_between_its_unsampled_frame(gateway: Gateway) -> None:
+async def test_a_forced_call_is_continued_on_its_own_tokens(gateway: Gateway) -> None:
     begun = await gateway.begin()
     messages: list = [{"role": "user", "content": "weather?"}]
-    said = '{"name": "get_weather", "arguments": {"a": 2}}'
+    said = '{"name": "get_weather", "arguments": {"a": 2}}\n</tool_call>'
     await turn(gateway, begun, messages, said, tools=[TOOL], tool_choice="required", max_tokens=200)
     messages.append({"role": "tool", "tool_call_id": messages[-1]["tool_calls"][0]["id"], "content": "sunny"})
     await turn(gateway, begun, messages, "fine", tools=[TOOL])
     first, second = gateway.engine.requests
-    kept = first.prompt_ids + tuple(first.token_ids[:-1])
+    kept = first.prompt_ids + tuple(first.token_ids)  # with the end of the turn, which comes after the frame
     assert second.prompt_ids[: len(kept)] == kept
-    frame = gateway.renderer.decode(second.prompt_ids[len(kept) :], special=True)
-    assert frame.startswith("\n</tool_call><|im_end|>\n")
+    assert len(timelines(gateway, begun)) == 1
 
 
 async def test_mistral_moves_its_tools_and_that_is_seen(tmp_path: Path) -> None:
@@ -262,7 +261,7 @@ async def test_restart_in_the_middle_of_a_conversation_still_reuses_its_ids(tmp_
         assert len(timelines(gateway, begun)) == 1
 
 
-async def test_very_long_conversation_is_answered_in_seconds(tmp_path: Path) -> None:
+async def test_very_long_conversation_is_served_in_seconds(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, max_context_length=1_000_000) as gateway:
         begun = await gateway.begin()
         messages: list = []

@@ -3,11 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_runtime.gateway.timelines import Piece, merge
+from gpu_runtime.journal.timelines import Segment, merge
+from support.generated import any_speed
 
 
-def piece(prompt, sampled, base: float = 0.0) -> Piece:
-    return Piece(tuple(prompt), tuple(sampled), tuple(-1.0 - base - i for i in range(len(sampled))))
+def piece(prompt, sampled, base: float = 0.0) -> Segment:
+    return Segment(tuple(prompt), tuple(sampled), tuple(-1.0 - base - i for i in range(len(sampled))))
 
 
 def sampled_of(timeline) -> list[int]:
@@ -49,10 +50,10 @@ def test_answer_without_tokens_adds_nothing() -> None:
 
 
 @st.composite
-def episodes(draw) -> list[Piece]:
+def episodes(draw) -> list[Segment]:
     """A random tree of calls: each starts afresh or continues (all, or part of) what an earlier one ended with."""
     token = st.integers(0, 2)
-    pieces: list[Piece] = []
+    pieces: list[Segment] = []
     for index in range(draw(st.integers(1, 12))):
         prompt: tuple[int, ...] = tuple(draw(st.lists(token, min_size=1, max_size=3)))
         if pieces and draw(st.booleans()):
@@ -64,8 +65,9 @@ def episodes(draw) -> list[Piece]:
     return pieces
 
 
+@any_speed
 @given(episodes())
-def test_every_sampled_token_is_trained_exactly_once(pieces: list[Piece]) -> None:
+def test_every_sampled_token_is_trained_exactly_once(pieces: list[Segment]) -> None:
     trained: list[tuple[int, float]] = []
     for timeline in merge(pieces):
         for position, is_trained in enumerate(timeline.mask_T):
@@ -77,20 +79,22 @@ def test_every_sampled_token_is_trained_exactly_once(pieces: list[Piece]) -> Non
     assert sorted(trained) == sorted((t, lp) for p in pieces for t, lp in zip(p.token_ids, p.logprobs, strict=True))
 
 
+@any_speed
 @given(episodes())
-def test_every_timeline_is_a_sequence_that_the_engine_saw(pieces: list[Piece]) -> None:
+def test_every_timeline_is_a_sequence_that_the_engine_saw(pieces: list[Segment]) -> None:
     seen = {piece.prompt_ids + piece.token_ids for piece in pieces}
     for timeline in merge(pieces):
         assert timeline.token_ids_T in seen
-        for index in timeline.pieces:
+        for index in timeline.segments:
             whole = pieces[index].prompt_ids + pieces[index].token_ids
             assert timeline.token_ids_T[: len(whole)] == whole
             start = len(pieces[index].prompt_ids)
             assert timeline.logprobs_T[start : len(whole)] == pieces[index].logprobs
 
 
+@any_speed
 @given(episodes())
-def test_timelines_are_the_maximal_sequences_when_nothing_was_sampled_twice(pieces: list[Piece]) -> None:
+def test_timelines_are_the_maximal_sequences_when_nothing_was_sampled_twice(pieces: list[Segment]) -> None:
     sampled = [piece for piece in pieces if piece.token_ids]
     whole = [piece.prompt_ids + piece.token_ids for piece in sampled]
     # Brute force: the sequences that no other one extends.
@@ -104,6 +108,7 @@ def test_timelines_are_the_maximal_sequences_when_nothing_was_sampled_twice(piec
         assert sorted(found) == sorted(leaves)
 
 
+@any_speed
 @given(episodes())
-def test_merging_does_not_depend_on_chance(pieces: list[Piece]) -> None:
+def test_merging_does_not_depend_on_chance(pieces: list[Segment]) -> None:
     assert merge(pieces) == merge(list(pieces))

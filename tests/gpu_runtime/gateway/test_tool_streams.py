@@ -5,15 +5,15 @@ from typing import Any
 
 import anthropic
 import pytest
-import xgrammar
-from gateway_harness import Gateway, running_gateway
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tool_answers import CITIES, LISTED, TOOLS, accepts, weather
 
-from gpu_runtime.gateway.answer_reader import CallScanner
-from gpu_runtime.gateway.call_grammars import text_then_calls
-from gpu_runtime.gateway.tool_calls import HERMES, LLAMA3, MISTRAL, ToolFormat
+from gpu_runtime.rendering.answer_parser import CallScanner
+from gpu_runtime.rendering.tool_formats import HERMES, LLAMA3, MISTRAL, ToolFormat
+from gpu_runtime.rendering.tool_grammars import text_then_calls
+from support.gateway_harness import Gateway, running_gateway
+from support.generated import any_speed
+from support.tool_answers import CITIES, LISTED, TOOLS, accepts, weather, xgrammar
 
 STRICT = [{"type": "function", "function": tool["function"] | {"strict": True}} for tool in TOOLS]
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
@@ -25,9 +25,9 @@ def hermes(*cities: str) -> str:
 
 
 @pytest.mark.parametrize("call_format", [HERMES, LLAMA3])
-def test_a_strict_tool_is_called_as_its_schema_says_or_not_at_all(call_format: ToolFormat) -> None:
+def test_a_strict_tool_is_called_as_its_schema_requires_or_not_at_all(call_format: ToolFormat) -> None:
     several, single = (text_then_calls(call_format, TOOLS, many=many) for many in (True, False))
-    call = f"{call_format.prefill}{weather('Rome', call_format.arguments_key)}{call_format.closing}"
+    call = f"{call_format.prefill}{weather('Rome', call_format.arguments_key)}{call_format.list_frame[1]}"
     for right in ("", "It is sunny.", "a < b { c }", call):
         assert accepts(several, right)
         assert accepts(single, right)
@@ -60,11 +60,13 @@ def test_a_strict_tool_is_held_to_its_schema_after_a_special_token_too() -> None
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(), v, max_size=4),
+    max_leaves=12,
 )
 
 
-@settings(max_examples=40)
+@settings(any_speed, max_examples=40)
 @given(
     calls=st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.text(), VALUES)), min_size=1, max_size=3),
     cuts=st.lists(st.integers(0, 400), max_size=20),
@@ -175,7 +177,7 @@ async def test_a_call_that_is_cut_short_keeps_what_it_has(gateway: Gateway, stre
     call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
     turns = [*ASK, {"role": "assistant", "tool_calls": [call]}, {"role": "user", "content": "go on"}]
     await gateway.chat(begun, messages=turns, tools=STRICT, max_tokens=20)
-    drift = gateway.journal.calls(begun["episode_id"])[1].drift
+    drift = gateway.journal.calls.of_episode(begun["episode_id"])[1].drift
     assert (drift["reason"], drift["message"]) == ("the template rewrites the answer", 1)
 
 

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from tiny_model import tiny_model_make
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.packing import entry_advantages, pack_row
+from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 TOKENS, MASK = (7, 1, 2, 7, 3, 4), (0, 1, 1, 0, 1, 1)
@@ -35,11 +35,11 @@ def test_equal_advantages_by_token_are_the_samples_own() -> None:
     assert by_target([sample(2.0, (0.0, 2.0, 2.0, 0.0, 2.0, 2.0))]) == by_target([sample(2.0)])
 
 
-def test_a_sample_says_something_unless_every_advantage_is_zero() -> None:
-    assert sample(0.0, (0.0, 1.0, 1.0, 0.0, -1.0, -1.0)).says_something, "their mean is no measure"
-    assert not sample(0.0, (0.0,) * 6).says_something
-    assert sample(0.1).says_something
-    assert not sample(0.0).says_something
+def test_a_sample_has_signal_unless_every_advantage_is_zero() -> None:
+    assert sample(0.0, (0.0, 1.0, 1.0, 0.0, -1.0, -1.0)).has_signal, "their mean is no measure"
+    assert not sample(0.0, (0.0,) * 6).has_signal
+    assert sample(0.1).has_signal
+    assert not sample(0.0).has_signal
 
 
 @pytest.mark.engine

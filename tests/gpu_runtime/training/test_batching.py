@@ -1,48 +1,20 @@
 """Samples of a batch: masks, advantages and weights, per episode and not per timeline."""
 
+from dataclasses import replace
+
 import pytest
 
-from gpu_runtime.journal_records import CallRecord, Completion, EpisodeRecord
-from gpu_runtime.learner import trainable
-from gpu_runtime.training.batching import Batch, Group, TrainedEpisode, batch_samples, batch_statistics
+from gpu_runtime.training.batching import TrainedEpisode, batch_samples, batch_statistics, samples_with_signal
+from support.trained_batches import batch, call, episode
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 
 
-def call(
-    name: str, prompt, sampled, agent: str | None = None, status: str = "completed", begun_at: float = 0.0
-) -> CallRecord:
-    message = {"role": "assistant", "content": "x"}
-    logprobs = tuple(-0.5 - i for i in range(len(sampled)))
-    answer = Completion(0, tuple(sampled), logprobs, (0,) * len(sampled), "x", "stop", message)
-    return CallRecord(name, "e", tuple(prompt), (answer,), begun_at, 1.0, agent=agent, status=status)
-
-
-def episode(
-    number: int, reward: float, *calls: CallRecord, by_agent=None, by_call=None, version: int = 3
-) -> TrainedEpisode:
-    output = WorkflowOutput(reward=reward, rewards_by_agent=by_agent, rewards_by_call=by_call)
-    nothing = dict.fromkeys(["task", "fate", "reason", "report", "trained_step"])
-    record = EpisodeRecord(
-        **{"seq": number, "id": f"e{number}", "group_key": "g", "eval": False, "state": EpisodeState.COMPLETED},
-        **{"output": output, "calls": len(calls)},
-        **{"sampled_tokens": 0, "version_first": version, "version_last": version, "begun_at": 0.0, "deadline_at": 1.0},
-        **{"ended_at": 1.0, "end_seq": number},
-        **nothing,
-    )
-    return TrainedEpisode(record, calls)
-
-
-def batch(*groups: list[TrainedEpisode]) -> Batch:
-    return Batch(4, 3, tuple(Group(f"g{n}", tuple(members)) for n, members in enumerate(groups)))
-
-
-def test_advantage_is_the_episodes_and_its_timelines_share_one_weight() -> None:
-    many = episode(1, 1.0, call("a", [1], [2]), call("b", [5], [6]), call("c", [7], [8]))
+def test_advantage_is_the_episodes_and_its_timelines_weigh_by_their_tokens() -> None:
+    many = episode(1, 1.0, call("a", [1], [2]), call("b", [5], [6]), call("c", [7], [8, 9]))
     one = episode(2, 0.0, call("d", [1], [3, 4]))
-    samples = batch_samples(batch([many, one]), normalize=False)
+    samples = batch_samples(batch([many, one]), SessionConfig(normalize_advantage=False))
     assert [sample.advantage for sample in samples] == [0.5, 0.5, 0.5, -0.5]
-    assert [sample.weight for sample in samples] == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1.0])
+    assert [sample.weight for sample in samples] == [0.25, 0.25, 0.5, 1.0]
     assert samples[3].mask_T == (0, 1, 1)
     assert samples[3].logprobs_T == (0.0, -0.5, -1.5)
 
@@ -53,7 +25,7 @@ def test_groups_do_not_mix() -> None:
             [episode(1, 1.0, call("a", [1], [2])), episode(2, 0.0, call("b", [1], [2]))],
             [episode(3, 9.0, call("c", [1], [2])), episode(4, 9.0, call("d", [1], [2]))],
         ),
-        normalize=True,
+        SessionConfig(),
     )
     assert [sample.group for sample in samples] == [0, 0, 1, 1]
     assert [round(sample.advantage, 3) for sample in samples] == [1.0, -1.0, 0.0, 0.0]
@@ -61,7 +33,7 @@ def test_groups_do_not_mix() -> None:
 
 def test_cancelled_calls_are_not_trained() -> None:
     samples = batch_samples(
-        batch([episode(1, 1.0, call("a", [1], [2]), call("b", [1], [9], status="cancelled"))]), normalize=True
+        batch([episode(1, 1.0, call("a", [1], [2]), call("b", [1], [9], status="cancelled"))]), SessionConfig()
     )
     assert [sample.token_ids_T for sample in samples] == [(1, 2)]
 
@@ -71,7 +43,7 @@ def test_named_agents_have_their_own_rewards_and_timelines() -> None:
         episode(1, 0.0, call("a", [1], [2], "x"), call("b", [1, 2], [3], "y"), by_agent={"x": 1.0, "y": 0.0}),
         episode(2, 0.0, call("c", [1], [2], "x"), call("d", [1, 2], [3], "y"), by_agent={"x": 0.0, "y": 1.0}),
     ]
-    samples = batch_samples(batch(members), normalize=False)
+    samples = batch_samples(batch(members), SessionConfig(normalize_advantage=False))
     assert [(sample.mask_T, sample.advantage) for sample in samples] == [
         ((0, 1), 0.5),
         ((0, 0, 1), -0.5),
@@ -91,27 +63,31 @@ def test_calls_that_merged_keep_their_own_advantages_token_by_token() -> None:
         conversation(1, 0.0, "a", by_call={"chatcmpl-a1": 1.0, "call_a2": -1.0}),
         conversation(2, 0.0, "b", by_call={"msg_b1": 0.0, "resp_b2": 2.0}),
     ]
-    first, second = batch_samples(batch(rewarded), normalize=False)
-    assert first.advantages_T == (0.0, 0.5, 0.5, 0.0, -1.5)
-    assert second.advantages_T == (0.0, -0.5, -0.5, 0.0, 1.5)
-    assert first.advantage == pytest.approx(-0.5 / 3)
+    first, second = batch_samples(batch(rewarded), SessionConfig(normalize_advantage=False))
+    assert first.advantages_T == (0.0, 1.0, 1.0, 0.0, -3.0)
+    assert second.advantages_T == (0.0, -1.0, -1.0, 0.0, 3.0)
+    assert first.advantage == pytest.approx(-1.0 / 3)
     assert (first.mask_T, first.weight) == ((0, 1, 1, 0, 1), 1.0)
 
 
 def test_an_unnamed_call_is_credited_with_its_episode() -> None:
-    rewarded = [conversation(1, 1.0, "a", by_call={"chatcmpl-a1": 3.0}), conversation(2, 0.0, "b")]
-    samples = batch_samples(batch(rewarded), normalize=False)
-    assert [sample.advantages_T for sample in samples] == [(0.0, 1.5, 1.5, 0.0, 0.5), (0.0, -1.5, -1.5, 0.0, -0.5)]
+    rewarded = [
+        conversation(1, 1.0, "a", by_call={"chatcmpl-a1": 3.0}),
+        conversation(2, 0.0, "b", by_call={"chatcmpl-b1": 1.0}),
+    ]
+    samples = batch_samples(batch(rewarded), SessionConfig(normalize_advantage=False))
+    assert [sample.advantages_T for sample in samples] == [(0.0, 2.0, 2.0, 0.0, 0.5), (0.0, -2.0, -2.0, 0.0, -0.5)]
 
 
-def test_rewards_by_call_that_say_what_the_episode_says_change_no_sample() -> None:
+def test_rewards_by_call_equal_to_the_episodes_change_no_sample_beside_a_baseline_of_the_others() -> None:
     plain = [conversation(1, 1.0, "a"), conversation(2, 0.25, "b")]
     named = [
         conversation(1, 1.0, "a", by_call={"chatcmpl-a1": 1.0, "chatcmpl-a2": 1.0}),
-        conversation(2, 0.25, "b", by_call={"chatcmpl-b2": 0.25}),
+        conversation(2, 0.25, "b", by_call={"chatcmpl-b1": 0.25, "chatcmpl-b2": 0.25}),
     ]
-    samples = batch_samples(batch(plain), normalize=True)
-    assert samples == batch_samples(batch(named), normalize=True)
+    config = SessionConfig(advantage_baseline="leave_one_out")
+    samples = batch_samples(batch(plain), config)
+    assert samples == batch_samples(batch(named), config)
     assert [sample.advantages_T for sample in samples] == [None, None]
 
 
@@ -120,12 +96,18 @@ def test_parallel_calls_are_compared_in_the_order_in_which_they_began() -> None:
     late, early = call("call_y", [9], [2], begun_at=2.0), call("call_x", [1], [2], begun_at=1.0)
     members = [
         episode(1, 0.0, late, early, by_call={"call_x": 1.0, "call_y": 5.0}),
-        episode(2, 0.0, call("call_u", [1], [3], begun_at=1.0), call("call_v", [9], [3], begun_at=2.0)),
+        episode(
+            2,
+            0.0,
+            call("call_u", [1], [3], begun_at=1.0),
+            call("call_v", [9], [3], begun_at=2.0),
+            by_call={"call_u": 0.0, "call_v": 0.0},
+        ),
     ]
-    samples = batch_samples(batch(members), normalize=False)
+    samples = batch_samples(batch(members), SessionConfig(normalize_advantage=False))
     assert [(sample.token_ids_T, sample.advantage) for sample in samples] == [
-        *(((9, 2), 2.5), ((1, 2), 0.5)),
-        *(((1, 3), -0.5), ((9, 3), -2.5)),
+        *(((9, 2), 5.0), ((1, 2), 1.0)),
+        *(((1, 3), -1.0), ((9, 3), -5.0)),
     ]
 
 
@@ -141,19 +123,19 @@ def test_a_call_is_compared_with_its_own_agents_calls() -> None:
         )
         for number in (0, 1)
     ]
-    samples = batch_samples(batch(members), normalize=False)
-    assert [sample.advantage for sample in samples] == [-0.5, -5.0, 0.5, 5.0]
+    samples = batch_samples(batch(members), SessionConfig(normalize_advantage=False))
+    assert [sample.advantage for sample in samples] == [-0.5, -10.0, 0.5, 10.0]
 
 
 @pytest.mark.parametrize(
     ("rewards", "by_call", "skipped"),
-    [((1.0, 1.0), None, 1), ((1.0, 1.0), {"call_a2": 0.5}, 0), ((1.0, 0.0), {"call_a1": 0.0, "call_a2": 0.0}, 1)],
+    [((1.0, 1.0), None, 1), ((1.0, 1.0), {"call_a1": 0.0, "call_a2": 0.5}, 0), ((1.0, 0.0), {"call_a1": 0.0}, 0)],
 )
 def test_a_group_is_skipped_iff_no_token_of_it_has_an_advantage(rewards, by_call, skipped) -> None:
     group = [conversation(1, rewards[0], "a", by_call=by_call), conversation(2, rewards[1], "b")]
-    samples = batch_samples(batch(group), normalize=True)
-    assert batch_statistics(batch(group))["groups_skipped"] == skipped
-    assert any(sample.says_something for sample in samples) == (not skipped)
+    samples = batch_samples(batch(group), SessionConfig())
+    assert batch_statistics(batch(group), SessionConfig())["groups_skipped"] == skipped
+    assert any(sample.has_signal for sample in samples) == (not skipped)
 
 
 def test_statistics_are_measured() -> None:
@@ -161,20 +143,86 @@ def test_statistics_are_measured() -> None:
         batch(
             [episode(1, 1.0, call("a", [1], [2, 3])), episode(2, 0.0, call("b", [1], [2]), version=1)],
             [episode(3, 0.5, call("c", [1], [2])), episode(4, 0.5, call("d", [1], [2]))],
-        )
+        ),
+        SessionConfig(),
     )
     assert found == pytest.approx(
         {
             **{"reward_mean": 0.5, "reward_std": 0.3535533, "episodes": 4, "groups": 2, "groups_skipped": 1},
-            **{"staleness_max": 2, "completion_length_mean": 1.25},
+            **{"reward_p10": 0.15, "reward_p50": 0.5, "reward_p90": 0.85},
+            **{"staleness_max": 2, "completion_length_mean": 1.25, "answers_distinct": 0.5},
         }
     )
 
 
 def test_equal_episodes_are_trained_where_their_calls_earned_differently() -> None:
     """And left out where nothing did, whatever their rewards."""
-    differ = [conversation(1, 1.0, "a", by_call={"call_a2": 0.5}), conversation(2, 1.0, "b")]
+    differ = [conversation(1, 1.0, "a", by_call={"call_a1": 0.0, "call_a2": 0.5}), conversation(2, 1.0, "b")]
     level = {name: 0.0 for name in ("call_c1", "call_c2", "call_d1", "call_d2")}
     equal = [conversation(3, 1.0, "c", by_call=level), conversation(4, 0.0, "d", by_call=level)]
-    found = trainable(batch(differ, equal), SessionConfig())
+    found = samples_with_signal(batch(differ, equal), SessionConfig())
     assert [sample.group for sample in found] == [0, 0]
+
+
+def test_a_discount_credits_a_call_with_what_came_after_it() -> None:
+    """Only the last call is named: with the discount each call before it has its part, without it none has."""
+    group = [
+        conversation(1, 0.0, "a", by_call={"call_a2": 1.0}),
+        conversation(2, 0.0, "b", by_call={"call_b2": 0.0}),
+    ]
+    plain, half = (
+        batch_samples(batch(group), SessionConfig(normalize_advantage=False, call_discount=discount))[0].advantages_T
+        for discount in (0.0, 0.5)
+    )
+    assert plain == (0.0, 0.0, 0.0, 0.0, 1.0)
+    assert half == (0.0, 0.5, 0.5, 0.0, 1.0)
+
+
+def test_each_baseline_compares_with_its_own_pool() -> None:
+    """Rewards 3 1 | 1 1: the second group learns from the batch's mean alone."""
+    rewards = ((3.0, 1.0), (1.0, 1.0))
+    groups = [[episode(n, r, call(f"c{g}{n}", [g], [2])) for n, r in enumerate(of)] for g, of in enumerate(rewards)]
+    found = {
+        baseline: [
+            sample.advantage
+            for sample in batch_samples(
+                batch(*groups), SessionConfig(normalize_advantage=False, advantage_baseline=baseline)
+            )
+        ]
+        for baseline in ("group", "leave_one_out", "batch")
+    }
+    assert found == {
+        "group": [1.0, -1.0, 0.0, 0.0],
+        "leave_one_out": [2.0, -2.0, 0.0, 0.0],
+        "batch": [1.5, -0.5, -0.5, -0.5],
+    }
+
+
+def test_answers_that_were_cut_off_are_context_alone() -> None:
+    """An episode with one whole and one truncated answer trains the whole one; a truncated one trains nothing."""
+    cut = replace(call("cut", [1, 2, 3, 4], [5], begun_at=1.0))
+    cut = replace(cut, completions=(replace(cut.completions[0], finish_reason="length"),))
+    alone = replace(cut, id="alone")
+    group = [episode(1, 1.0, call("whole", [1], [2, 3]), cut), episode(2, 0.0, alone)]
+    (kept,) = batch_samples(batch(group), SessionConfig(mask_truncated=True))
+    assert (kept.token_ids_T, kept.mask_T, kept.logprobs_T) == ((1, 2, 3, 4, 5), (0, 1, 1, 0, 0), (0, -0.5, -1.5, 0, 0))
+    assert kept.advantage == pytest.approx(1.0, abs=1e-5) and kept.weight == 1.0, "its reward stays in the baseline"
+    assert sum(map(sum, (sample.mask_T for sample in batch_samples(batch(group), SessionConfig())))) == 4
+
+
+def test_long_answers_cost_a_part_of_the_reward() -> None:
+    """max_tokens 8, buffer 4: six tokens cost a half, and each call its own length."""
+    group = [episode(1, 1.0, call("a", [1], [2] * 6)), episode(2, 1.0, call("b", [1], [3]))]
+    shaped = SessionConfig(max_tokens=8, overlong_buffer=4, normalize_advantage=False)
+    assert [sample.advantage for sample in batch_samples(batch(group), shaped)] == [-0.25, 0.25]
+    named = [
+        episode(1, 0.0, call("call_a", [1], [2] * 6), by_call={"call_a": 1.0}),
+        episode(2, 0.0, call("call_b", [1], [3]), by_call={"call_b": 1.0}),
+    ]
+    assert [sample.advantage for sample in batch_samples(batch(named), shaped)] == [-0.5, 0.5]
+
+
+def test_the_spread_of_answers_is_measured() -> None:
+    alike = [episode(n, 1.0 * n, call(f"a{n}", [1], [2])) for n in range(3)]
+    apart = [episode(n, 1.0 * n, call(f"b{n}", [1], [n])) for n in range(3)]
+    assert batch_statistics(batch(alike, apart), SessionConfig())["answers_distinct"] == 0.5

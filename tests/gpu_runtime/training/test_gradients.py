@@ -3,15 +3,17 @@
 Nothing of the trainer is used on the other side: no packing, no chunked log-probabilities, no DeepSpeed.
 """
 
+import dataclasses
+import math
 import random
 
 import pytest
 import torch
-from rank_probe import gradients, in_a_rank
-from tiny_model import tiny_model_make
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.interfaces import Sample
+from support.rank_probe import gradients, in_a_rank
+from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
@@ -19,11 +21,19 @@ NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
 CONFIGS = {
     "grpo": {},
     "grpo with KL": {"kl_coef": 0.3},
+    "tempered": {"kl_coef": 0.3},
     "dr_grpo": {"loss": "dr_grpo", "max_tokens": 32},
     "dapo": {"loss": "dapo", "clip_high": 0.28},
     "gspo": {"loss": "gspo", "clip_low": 0.05, "clip_high": 0.06},
-    "cispo": {"loss": "cispo"},
+    "cispo": {"loss": "cispo", "clip_low": 0.2, "clip_high": 0.2},
+    "dual clip": {"clip_low": 0.1, "clip_high": 0.1, "dual_clip": 1.05},
     "truncated": {"tis_cap": 1.1},
+    "truncated sequences": {"tis_cap": 1.1, "tis_level": "sequence"},
+    "masked": {"tis_cap": 1.1, "tis_mode": "mask"},
+    "later update": {"epochs": 2, "clip_low": 0.05, "clip_high": 0.05},
+    "k2": {"kl_coef": 0.3, "kl_estimator": "k2"},
+    "entropy": {"entropy_coef": 0.2},
+    "tempered entropy": {"entropy_coef": 0.2},
     "dro": {"loss": "dro", "dro_beta": 0.5},
     "cross_entropy": {"loss": "cross_entropy"},
     "LoRA": {"lora_rank": 4, "lora_alpha": 8},
@@ -52,7 +62,38 @@ def drawn_samples() -> list[Sample]:
     return samples
 
 
+def tempered(samples: list[Sample]) -> list[Sample]:
+    """The same tokens, sampled at 0.3 to 2: the two answers of a timeline at different temperatures."""
+    rng = random.Random(6)
+    drawn = []
+    for sample in samples:
+        first, second = (0.3 + 1.7 * rng.random() for _ in range(2))
+        half = len(sample.mask_T) // 2 + 10
+        by_token = tuple((first if t < half else second) if m else 1.0 for t, m in enumerate(sample.mask_T))
+        drawn.append(dataclasses.replace(sample, temperatures_T=by_token))
+    return drawn
+
+
 SAMPLES = drawn_samples()
+TEMPERED = tempered(SAMPLES)
+
+
+def later(samples: list[Sample]) -> list[Sample]:
+    """As a second update has them: the policy before the step is not the engine's."""
+    rng = random.Random(7)
+    return [
+        dataclasses.replace(s, before_T=tuple(v + rng.uniform(-0.1, 0.1) if v else 0.0 for v in s.logprobs_T))
+        for s in samples
+    ]
+
+
+LATER = later(SAMPLES)
+
+
+def samples_of(name: str) -> list[Sample]:
+    if name == "later update":
+        return LATER
+    return TEMPERED if name.startswith("tempered") else SAMPLES
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +104,7 @@ def model(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def trained(model):
     """What ``rank_probe.gradients`` answers under each of CONFIGS."""
-    runs = [(SessionConfig(**NO_CLIP, **options), SAMPLES) for options in CONFIGS.values()]
+    runs = [(SessionConfig(**NO_CLIP, **options), samples_of(name)) for name, options in CONFIGS.items()]
     return dict(zip(CONFIGS, in_a_rank(gradients, model, runs), strict=True))
 
 
@@ -71,18 +112,22 @@ def plain_model(path: str):
     return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager")
 
 
-def token_logprobs(model, sample: Sample) -> list[torch.Tensor]:
-    """Scalars, one per trained token."""
+def token_logprobs(model, sample: Sample, entropies: list | None = None) -> list[torch.Tensor]:
+    """Scalars, one per trained token; ``entropies`` takes those of their positions."""
     logits_TV = model(torch.tensor([sample.token_ids_T])).logits[0]
-    logprobs_TV = torch.log_softmax(logits_TV.float(), dim=-1)
     positions = [t for t, trained in enumerate(sample.mask_T) if trained]
-    return [logprobs_TV[t - 1, sample.token_ids_T[t]] for t in positions]
+    temperatures_T = sample.temperatures_T or (1.0,) * len(sample.mask_T)
+    tempered = {t: torch.log_softmax(logits_TV[t - 1].float() / temperatures_T[t], dim=-1) for t in positions}
+    if entropies is not None:
+        entropies.extend(-(tempered[t].exp() * tempered[t]).sum() for t in positions)
+    return [tempered[t][sample.token_ids_T[t]] for t in positions]
 
 
 def token_loss(config: SessionConfig, now, all_now, engine: float, all_engine, advantage: float):
     """The formula of one token, written out once more."""
     ratio = torch.exp(now - engine)
-    low, high = 1 - config.clip_low, 1 + config.clip_high
+    low = 1 - (0.2 if config.clip_low is None else config.clip_low)
+    high = 1 + (0.2 if config.clip_high is None else config.clip_high)
     if config.loss == "dro":
         return -(now * advantage - config.dro_beta / 2 * (now - engine) ** 2)
     if config.loss == "cross_entropy":
@@ -90,33 +135,45 @@ def token_loss(config: SessionConfig, now, all_now, engine: float, all_engine, a
     if config.loss == "cispo":
         return -min(max(ratio.item(), low), high) * advantage * now
     if config.tis_cap is not None:
-        return -min(ratio.item(), config.tis_cap) * advantage * torch.exp(now - now.item())
+        weight = ratio.item()
+        if config.tis_level == "sequence":
+            weight = math.exp(sum(a.item() - b for a, b in zip(all_now, all_engine, strict=True)))
+        kept = min(weight, config.tis_cap) if config.tis_mode == "truncate" else weight * (weight <= config.tis_cap)
+        return -kept * advantage * torch.exp(now - now.item())
     if config.loss == "gspo":
         gaps = [a.item() - b for a, b in zip(all_now, all_engine, strict=True)]
         ratio = torch.exp(sum(gaps) / len(gaps) + now - now.item())
     clipped = torch.tensor(low) if ratio < low else torch.tensor(high) if ratio > high else ratio
-    return -min(ratio * advantage, clipped * advantage)
+    kept = min(ratio * advantage, clipped * advantage)
+    if config.dual_clip is not None and advantage < 0 and kept < config.dual_clip * advantage:
+        kept = torch.tensor(config.dual_clip * advantage)
+    return -kept
 
 
-def plain_loss(config: SessionConfig, path: str):
+def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES):
     """(loss, model with its gradient)."""
     model, base = plain_model(path), plain_model(path)
-    episodes = sum(sample.weight for sample in SAMPLES)
-    tokens = sum(sum(sample.mask_T) for sample in SAMPLES)
+    episodes = sum(sample.weight for sample in samples)
+    tokens = sum(sum(sample.mask_T) for sample in samples)
     total = torch.tensor(0.0)
-    for sample in SAMPLES:
-        now = token_logprobs(model, sample)
-        engine = [value for value, trained in zip(sample.logprobs_T, sample.mask_T, strict=True) if trained]
+    for sample in samples:
+        entropies: list[torch.Tensor] = []
+        now = token_logprobs(model, sample, entropies)
+        old_T = sample.before_T or sample.logprobs_T
+        engine = [value for value, trained in zip(old_T, sample.mask_T, strict=True) if trained]
         with torch.no_grad():
             reference = token_logprobs(base, sample)
         if config.loss in ("dapo", "cispo", "cross_entropy"):
             scale = 1 / tokens
         else:
-            scale = sample.weight / episodes / (config.max_tokens if config.loss == "dr_grpo" else len(now))
+            scale = (
+                1 / config.max_tokens / episodes if config.loss == "dr_grpo" else sample.weight / episodes / len(now)
+            )
         for k in range(len(now)):
             loss = token_loss(config, now[k], now, engine[k], engine, sample.advantage)
             gap = reference[k] - now[k]
-            total = total + scale * (loss + config.kl_coef * (torch.exp(gap) - gap - 1))
+            kl = 0.5 * gap**2 if config.kl_estimator == "k2" else torch.exp(gap) - gap - 1
+            total = total + scale * (loss + config.kl_coef * kl - config.entropy_coef * entropies[k])
     total.backward()
     return total.item(), model
 
@@ -134,7 +191,7 @@ def gradient_of(model) -> dict:
 @pytest.mark.parametrize("name", [name for name in CONFIGS if not name.startswith(("LoRA", "bfloat16"))])
 def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
     metrics, gradient, _ = trained[name]
-    loss, plain = plain_loss(SessionConfig(**CONFIGS[name]), model)
+    loss, plain = plain_loss(SessionConfig(**CONFIGS[name]), model, samples_of(name))
     assert metrics["loss"] == pytest.approx(loss, rel=1e-5, abs=1e-7)
     assert relative_error(gradient, gradient_of(plain)) < 1e-5
     norm = sum(tensor.square().sum() for tensor in gradient.values()).sqrt().item()
@@ -143,7 +200,7 @@ def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
 
 
 def test_the_bounds_cut_some_tokens_of_this_batch_and_spare_others(trained):
-    for name in ("grpo", "dapo", "gspo", "cispo", "truncated"):
+    for name in ("grpo", "dapo", "gspo", "cispo", "truncated", "dual clip", "masked", "truncated sequences"):
         assert 0 < trained[name][0]["clip_fraction"] < 1, name
 
 

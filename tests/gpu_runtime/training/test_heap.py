@@ -8,7 +8,7 @@ import pytest
 
 PROGRAM = """
 import resource
-from gpu_runtime.training.heap import heap_keep
+from gpu_runtime.training.cpu.malloc import heap_keep
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     pieces = [bytearray(48 << 20) for _ in range(4)]

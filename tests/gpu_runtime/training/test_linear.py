@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from gpu_runtime.training.linear import linear_layers_use_onednn, products
+from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn, products
 
 
 def outcome(layer: nn.Linear, inputs: torch.Tensor) -> list[torch.Tensor]:

@@ -4,13 +4,13 @@ import random
 
 import pytest
 import torch
-from published_weights import published_weights
 from safetensors.torch import load_file
-from tiny_model import tiny_model_make
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
+from support.published_weights import published_weights
+from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine

@@ -6,14 +6,21 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.training.losses import bounded_tokens, kl_k3, policy_loss, token_scales, truncated_weight
-from tinkerscript.wire.config import CLIPPED_LOSSES, TRUNCATABLE_LOSSES, SessionConfig
+from gpu_runtime.training.losses import clipped_tokens, policy_loss, token_scales
+from gpu_runtime.training.objective.importance import importance_weight
+from gpu_runtime.training.objective.regularizers import kl_k3
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import CLIPPED_LOSSES, SURROGATE_LOSSES, TRUNCATABLE_LOSSES
 
 LOW, HIGH, CAP = 0.2, 0.28, 1.2
-CLIPPED = [SessionConfig(loss=name, clip_high=HIGH) for name in CLIPPED_LOSSES]
+CLIPPED = [SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH) for name in CLIPPED_LOSSES]
+DUAL = [SessionConfig(loss=name, clip_low=LOW, clip_high=HIGH, dual_clip=1.4) for name in SURROGATE_LOSSES]
+OWN = [SessionConfig(loss=name) for name in ("gspo", "dapo", "cispo")]
 TRUNCATED = [SessionConfig(loss=name, tis_cap=CAP) for name in TRUNCATABLE_LOSSES]
 CONFIGS = [
     *CLIPPED,
+    *DUAL,
+    *OWN,
     *TRUNCATED,
     SessionConfig(loss="importance_sampling"),
     SessionConfig(loss="dro", dro_beta=0.3),
@@ -22,7 +29,7 @@ CONFIGS = [
 
 
 def name_of(config):
-    return config.loss + ("-truncated" if config.tis_cap else "")
+    return config.loss + "-truncated" * bool(config.tis_cap) + "-dual" * bool(config.dual_clip) + f"-{config.clip_low}"
 
 
 every_loss = pytest.mark.parametrize("config", CONFIGS, ids=name_of)
@@ -37,6 +44,13 @@ def draw(seed: int):
     return logprobs_K, engine_K, [1.1, 1.1, -0.2, -0.7, -0.7, 0.4], sample_K
 
 
+def bounds(config):
+    """Written out once more: what each loss was published with."""
+    own = {"gspo": (3e-4, 4e-4), "dapo": (0.2, 0.28), "cispo": (1.0, 4.0)}.get(config.loss, (0.2, 0.2))
+    low = own[0] if config.clip_low is None else config.clip_low
+    return 1 - low, 1 + (own[1] if config.clip_high is None else config.clip_high)
+
+
 def reference(config, logprobs, engine, advantages, samples, stopped=None):
     """The formulas, one token at a time. What carries no gradient is computed from ``stopped``."""
     stopped = logprobs if stopped is None else stopped
@@ -49,9 +63,10 @@ def reference(config, logprobs, engine, advantages, samples, stopped=None):
         if config.loss == "gspo":
             own = [stopped[j] - engine[j] for j, sample in enumerate(samples) if sample == samples[k]]
             ratio = math.exp(sum(own) / len(own) + x - stopped[k])
-        clipped = min(max(ratio, 1 - config.clip_low), 1 + config.clip_high)
+        low, high = bounds(config)
+        clipped = min(max(ratio, low), high)
         if config.loss == "cispo":
-            loss = -min(max(math.exp(stopped[k] - q), 1 - LOW), 1 + HIGH) * advantage * x
+            loss = -min(max(math.exp(stopped[k] - q), low), high) * advantage * x
         elif config.loss == "importance_sampling":
             loss = -ratio * advantage
         elif config.loss == "dro":
@@ -59,7 +74,10 @@ def reference(config, logprobs, engine, advantages, samples, stopped=None):
         elif config.loss == "cross_entropy":
             loss = -(x * advantage)
         else:
-            loss = -min(ratio * advantage, clipped * advantage)
+            kept = min(ratio * advantage, clipped * advantage)
+            if config.dual_clip and advantage < 0:
+                kept = max(kept, config.dual_clip * advantage)
+            loss = -kept
         losses.append(weight * loss)
     return losses
 
@@ -92,12 +110,10 @@ def test_gradient_equals_finite_differences(config, seed):
 
 def test_the_draws_reach_both_sides_of_every_bound():
     """Without this the tests above could pass on a loss that has lost its clip."""
-    for config in (*CLIPPED, *TRUNCATED):
+    for config in (*CLIPPED, *DUAL, *TRUNCATED):
         found = set()
         for seed in range(5):
-            logprobs, engine, _, samples = draw(seed)
-            tensors = (torch.tensor(values) for values in (logprobs, engine, samples))
-            found |= set(bounded_tokens(config, *tensors).tolist())
+            found |= set(clipped_tokens(config, *map(torch.tensor, draw(seed))).tolist())
         assert found == {True, False}, name_of(config)
 
 
@@ -118,7 +134,8 @@ def test_a_truncated_token_keeps_its_gradient_at_the_cap():
     config = SessionConfig(tis_cap=2.0)
     policy_loss(config, x, engine, advantage, torch.tensor([0, 0])).sum().backward()
     assert x.grad.tolist() == pytest.approx([-2.0, -math.exp(-0.5)])
-    assert truncated_weight(x, engine, 2.0).requires_grad is False
+    weight = importance_weight(x, engine, torch.zeros_like(x, dtype=torch.long), 2.0, level="token", mode="truncate")
+    assert weight.requires_grad is False
 
 
 @every_loss
@@ -159,3 +176,24 @@ def test_scales_of_token_level_losses_weigh_every_token_alike():
     for name in ("dapo", "ppo", "cispo", "cross_entropy"):
         assert token_scales(name, [1, 9], [1.0, 1.0], 100) == [0.1, 0.1]
     assert token_scales("dr_grpo", [1, 9], [1.0, 1.0], 10) == [0.05, 0.05]
+
+
+@pytest.mark.parametrize("name", [*CLIPPED_LOSSES, "importance_sampling", "dro", "cross_entropy"])
+def test_under_every_loss_two_timelines_of_an_episode_weigh_as_one_sequence_of_their_tokens(name):
+    apart = token_scales(name, [3, 9, 4], [0.25, 0.75, 1.0], 100)
+    one, other = token_scales(name, [12, 4], [1.0, 1.0], 100)
+    assert apart == pytest.approx([one, one, other])
+
+
+@pytest.mark.parametrize("config", [*CLIPPED, *DUAL], ids=name_of)
+def test_a_token_counts_as_clipped_iff_its_bound_changes_its_loss(config):
+    """Seen from the loss itself: it differs from the unclipped one. cispo has a weight of its own to compare."""
+    free = config.model_copy(update={"clip_low": 0.999999, "clip_high": 1e9, "dual_clip": None})
+    for seed in range(5):
+        logprobs, engine, advantages, samples = draw(seed)
+        advantages[2] = 0.0
+        drawn = logprobs, engine, advantages, samples
+        changed = [
+            a != pytest.approx(b) for a, b in zip(reference(config, *drawn), reference(free, *drawn), strict=True)
+        ]
+        assert clipped_tokens(config, *map(torch.tensor, drawn)).tolist() == changed

@@ -4,12 +4,12 @@ import random
 
 import pytest
 import torch
-from rank_probe import in_a_rank, weights_after
-from tiny_model import tiny_model_make
 
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
+from support.rank_probe import in_a_rank, weights_after
+from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 every_stage = pytest.mark.parametrize("stage", [1, 2, 3])

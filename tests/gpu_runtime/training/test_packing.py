@@ -4,12 +4,14 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tiny_model import tiny_model_make
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.losses import clipped_ratio
 from gpu_runtime.training.packing import pack, pack_row
-from gpu_runtime.training.policy import Policy, RowTensors, block_mask
+from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.tree_flex import block_mask
+from support.generated import any_speed
+from support.tiny_model import tiny_model_make
 
 # Few token ids and short lists, so that shared prefixes, forks and equal samples are common.
 token_lists = st.lists(st.integers(2, 5), min_size=2, max_size=9)
@@ -32,6 +34,7 @@ def policy(tmp_path_factory):
     return Policy.load(str(tiny_model_make(tmp_path_factory.mktemp("tiny"))), torch.float32)
 
 
+@any_speed
 @given(sample_lists(), st.integers(4, 40))
 def test_every_trained_token_is_packed_exactly_once(samples, budget):
     rows = pack(samples, budget)
@@ -46,6 +49,7 @@ def test_every_trained_token_is_packed_exactly_once(samples, budget):
     assert sorted((i, t) for row in packed for i, t in zip(row.sample_K, row.target_K, strict=True)) == expected
 
 
+@any_speed
 @given(sample_lists())
 def test_a_node_sees_exactly_its_own_prefix(samples):
     row = pack_row(samples, range(len(samples)))
@@ -102,7 +106,7 @@ def _loss_and_gradient(policy, samples, rows):
             continue
         tensors = RowTensors.of(row, torch.device("cpu"))
         advantages = torch.tensor([s.advantage for s in samples])[tensors.sample_K]
-        loss = clipped_ratio(policy(tensors), tensors.old_K, advantages, 0.2, 0.2).sum()
+        loss = clipped_ratio(torch.exp(policy(tensors) - tensors.old_K), advantages, 0.8, 1.2).sum()
         loss.backward()
         total += loss.item()
     gradients = [p.grad.flatten() for p in policy.parameters() if p.grad is not None]

@@ -7,13 +7,13 @@ import random
 import psutil
 import pytest
 import torch
-from published_weights import published_weights
 from safetensors.torch import load_file
-from tiny_model import tiny_model_make
 
 from gpu_runtime.errors import StepRefused, TrainerFailed
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
+from support.published_weights import published_weights
+from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
@@ -147,19 +147,19 @@ async def test_a_killed_rank_is_a_named_failure_not_a_hang(model):
     trainer = TrainerRanks(model, config(), "cpu")
     try:
         await trainer.ready()
-        trainer._processes[0].kill()
+        trainer.processes[0].kill()
         with pytest.raises(TrainerFailed, match="was killed"):
             await trainer.forward_backward(batch(1))
     finally:
         await trainer.close()
 
 
-async def test_ranks_are_heard_on_this_machine_alone(model) -> None:
-    """They are on the network of other runtimes, or of a laptop; what they tell one another is nobody else's."""
+async def test_ranks_listen_on_this_machine_alone(model) -> None:
+    """They are on the network of other runtimes, or of a laptop; what they send one another is no one else's."""
     trainer = TrainerRanks(model, config(trainer_ranks=2), "cpu")
     try:
         await trainer.ready()
-        open_there = [found for it in trainer._processes for found in psutil.Process(it.pid).net_connections("tcp")]
+        open_there = [found for it in trainer.processes for found in psutil.Process(it.pid).net_connections("tcp")]
     finally:
         await trainer.close()
     listening = [found.laddr.ip for found in open_there if found.status == psutil.CONN_LISTEN]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from published_weights import published_weights
-from tiny_model import tiny_model_make
 from torch import Tensor
 
 from gpu_runtime.errors import OutOfMemory, StepRefused, TrainerKilled
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
+from support.published_weights import published_weights
+from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
@@ -87,7 +87,7 @@ async def test_refused_steps_leave_no_trace_in_any_bit(model: Path, tmp_path: Pa
 async def test_a_gradient_below_the_limit_is_clipped_and_applied(model: Path, tmp_path: Path) -> None:
     async with ranks(model, grad_clip=0.01) as trainer:
         metrics = await step(trainer, 1)
-        assert metrics["grad_norm"] > 0.01, "the norm is told as it was before the clip"
+        assert metrics["grad_norm"] > 0.01, "the norm is reported as it was before the clip"
         before = await weights(trainer, tmp_path / "1")
         await step(trainer, 2)
         assert not equal(before, await weights(trainer, tmp_path / "2"))
@@ -100,7 +100,7 @@ async def test_an_allocation_that_fails_is_out_of_memory_and_the_trainer_starts_
     async with ranks(model, trainer_ranks=count) as trainer:
         await step(trainer, 1)
         expected = await weights(trainer, tmp_path / "1")
-        limit_memory(trainer._processes[-1].pid, more_bytes=64 << 20)
+        limit_memory(trainer.processes[-1].pid, more_bytes=64 << 20)
         with pytest.raises(OutOfMemory, match=f"rank {count - 1} ran out of memory in forward_backward"):
             await trainer.forward_backward(batch(2, answer=60_000))
         await trainer.restart()
@@ -124,7 +124,7 @@ async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(model: Path
         trainer.on_progress = lambda: loop.call_soon_threadsafe(advanced.set)
         work = asyncio.create_task(trainer.forward_backward([it for seed in range(400) for it in batch(seed)]))
         await asyncio.wait_for(advanced.wait(), 60)
-        trainer._processes[1].kill()
+        trainer.processes[1].kill()
         with pytest.raises(TrainerKilled, match="rank 1 was killed during forward_backward"):
             await work
         assert trainer.dead
@@ -134,7 +134,7 @@ async def test_a_rank_that_is_killed_in_a_step_is_named_and_replaced(model: Path
         assert equal(expected, await weights(trainer, tmp_path / "again"))
 
 
-async def test_a_batch_says_that_it_advances_row_by_row(model: Path) -> None:
+async def test_a_batch_reports_that_it_advances_row_by_row(model: Path) -> None:
     async with ranks(model) as trainer:
         rows = []
         trainer.on_progress = lambda: rows.append(1)

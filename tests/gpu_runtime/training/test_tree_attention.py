@@ -1,18 +1,21 @@
 """Attention in blocks over a tree is attention under the tree's dense mask, whatever the tree and the block size."""
 
+import dataclasses
 import random
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_model import tiny_model_make
 from transformers import AutoModelForCausalLM
 
+from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.cpu.tree_attention import Tree, TreeAttention, node_depths, tree_of
 from gpu_runtime.training.packing import pack_row
 from gpu_runtime.training.policy import Policy, RowTensors
-from gpu_runtime.training.tree_attention import Tree, TreeAttention, tree_of
+from gpu_runtime.training.tree_flex import block_mask
+from support.tiny_model import tiny_model_make
 
 HEADS, KEY_HEADS, SIZE = 6, 2, 8
 
@@ -74,6 +77,42 @@ def test_values_and_gradients_are_those_of_dense_attention(end_N, size):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@given(ends(), st.integers(1, 9), st.integers(1, 6))
+@settings(deadline=None)
+def test_a_window_hides_ancestors_by_their_distance_on_the_way_and_not_in_the_row(end_N, size, window):
+    depth_N = node_depths(end_N)
+    assert depth_N.tolist() == [sum(seen) - 1 for seen in dense(end_N).tolist()]
+    windowed = dense(end_N) & (depth_N[:, None] - depth_N[None, :] < window)
+    tree = tree_of(end_N, size)
+    assert torch.equal(seen(dataclasses.replace(tree, blocks=tree.within(window)), len(end_N)), windowed)
+    gpu = block_mask(end_N, window)
+    every = torch.arange(len(end_N))
+    assert torch.equal(gpu.mask_mod(0, 0, every[:, None], every[None, :]), windowed)
+
+
+@given(ends(), st.integers(1, 9), st.sampled_from([None, 1, 2, 3]), st.sampled_from([None, 2.0, 30.0]))
+@settings(deadline=None)
+def test_windows_and_capped_scores_have_the_values_and_gradients_of_their_formula(end_N, size, window, softcap):
+    torch.manual_seed(len(end_N))
+    count, depth_N = len(end_N), node_depths(end_N)
+    shapes = ((count, HEADS, SIZE), (KEY_HEADS, count, SIZE), (KEY_HEADS, count, SIZE))
+    inputs = [torch.randn(shape).requires_grad_() for shape in shapes]
+    query_NHD, key_GND, value_GND = inputs
+    blocked_NHD = TreeAttention.apply(query_NHD, key_GND, value_GND, tree_of(end_N, size), 0.3, window, softcap)
+    visible = dense(end_N) & (depth_N[:, None] - depth_N[None, :] < (window or count))
+    key_HND, value_HND = (tensor.repeat_interleave(HEADS // KEY_HEADS, 0) for tensor in (key_GND, value_GND))
+    scores_HNN = 0.3 * query_NHD.transpose(0, 1) @ key_HND.mT
+    if softcap:
+        scores_HNN = softcap * torch.tanh(scores_HNN / softcap)
+    dense_NHD = (scores_HNN.masked_fill(~visible, -torch.inf).softmax(-1) @ value_HND).transpose(0, 1)
+    torch.testing.assert_close(blocked_NHD, dense_NHD, rtol=1e-4, atol=1e-5)
+    upstream_NHD = torch.randn_like(blocked_NHD)
+    ours = torch.autograd.grad(blocked_NHD, inputs, upstream_NHD)
+    theirs = torch.autograd.grad(dense_NHD, inputs, upstream_NHD)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
 def test_a_group_of_eight_computes_a_fraction_of_the_square():
     """Prompt 1024, completion 128: what a dense mask would compute, and what the blocks do."""
     prompt = tuple(range(2, 1026))
@@ -87,7 +126,7 @@ def test_a_group_of_eight_computes_a_fraction_of_the_square():
 def test_a_model_that_needs_more_than_this_attention_is_refused():
     from transformers import AttentionInterface
 
-    from gpu_runtime.training.tree_attention import ATTENTION
+    from gpu_runtime.training.cpu.tree_attention import ATTENTION
 
     attend = AttentionInterface()[ATTENTION]
     heads = torch.randn(1, 2, 4, SIZE)
@@ -98,9 +137,9 @@ def test_a_model_that_needs_more_than_this_attention_is_refused():
         2,
         SIZE,
     )
-    for options in ({"sliding_window": 3}, {"softcap": 30.0}):
-        with pytest.raises(NotImplementedError):
-            attend(None, heads, heads, heads, None, scaling=1.0, tree=chain, **options)
+    for name in ("s_aux", "position_bias"):
+        with pytest.raises(ModelUnsupported, match=name):
+            attend(None, heads, heads, heads, None, scaling=1.0, tree=chain, **{name: heads})
 
 
 def test_log_probabilities_and_gradients_are_those_of_transformers_own_attention(tmp_path):

@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.parametrize(("kind", "way"), [("qwen2", "repacked"), ("qwen3", "repacked"), ("mistral", "reloaded")])
 def test_every_hand_over_changes_every_weight_and_no_log_probability_is_off(tmp_path, kind, way):
     done = subprocess.run(
-        [sys.executable, ROOT / "tests" / "handover_probe.py", kind, str(tmp_path)],
-        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}"}, capture_output=True, text=True, timeout=280,
+        [sys.executable, ROOT / "tests" / "support" / "handover_probe.py", kind, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}"},
+        capture_output=True, text=True, timeout=280,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])

@@ -1,8 +1,10 @@
-// The page of somebody who is not signed in: one box in the middle.
+// The page of someone who is not signed in: one box in the middle.
 import type { ReactNode } from "react";
+import { useTitle } from "../../ui/use-title";
 import { Wordmark } from "../../ui/wordmark";
 
 export function AccountFrame({ title, children, below }: { title: string; children: ReactNode; below?: ReactNode }) {
+  useTitle(title);
   return (
     <main className="mx-auto flex min-h-screen w-full max-w-sm flex-col justify-center px-6 py-12">
       <div className="mb-6 text-base">

@@ -68,6 +68,7 @@ function InvitationsPanel() {
 }
 
 function AddressPanel() {
+  const { data: account } = useQuery(accountQuery);
   const { data: addresses, error } = useQuery(addressesQuery);
   const resend = useMutation({ mutationFn: resendConfirmation });
   return (
@@ -75,6 +76,7 @@ function AddressPanel() {
       <div className="space-y-3 p-4">
         <ErrorNotice error={error ?? resend.error} />
         {resend.isSuccess && <Notice title="Look into your mail." />}
+        {addresses?.length === 0 && <p className="text-muted">{account?.email} was set by the operator of this server; there is nothing to confirm.</p>}
         {addresses?.map((address) => (
           <p key={address.email} className="flex flex-wrap items-center gap-3">
             <span className="min-w-0 flex-1 basis-40 truncate">{address.email}</span>

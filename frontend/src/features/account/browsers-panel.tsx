@@ -5,6 +5,7 @@ import { browsersQuery, endBrowsers } from "../../api/security";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
+import { browserName } from "../../ui/browser-name";
 import { ago } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Panel } from "../../ui/panel";
@@ -36,13 +37,13 @@ export function BrowsersPanel() {
     />
   );
   return (
-    <Panel title="Signed-in browsers" aside={everywhere}>
+    <Panel title="Signed-in browsers" actions={everywhere}>
       <ErrorNotice error={error ?? endOne.error ?? endAll.error} />
       <ul className="divide-y divide-line">
         {browsers.map((browser) => (
           <li key={browser.id} className="flex items-center gap-3 px-4 py-2">
             <span className="min-w-0 flex-1 truncate" title={browser.user_agent}>
-              {browser.user_agent || "unknown browser"}
+              {browserName(browser.user_agent)}
             </span>
             <span className="text-xs whitespace-nowrap text-muted">
               {browser.ip}, {ago(new Date(browser.created_at * 1000).toISOString())}

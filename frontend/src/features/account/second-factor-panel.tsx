@@ -21,7 +21,7 @@ export function SecondFactorPanel() {
   const isOn = authenticators?.some((entry) => entry.type === "totp");
   const left = authenticators?.find((entry) => entry.type === "recovery_codes")?.unused_code_count;
   return (
-    <Panel title="Second factor" aside={authenticators && <Badge tone={isOn ? "good" : "neutral"}>{isOn ? "on" : "off"}</Badge>}>
+    <Panel title="Second factor" actions={authenticators && <Badge tone={isOn ? "good" : "neutral"}>{isOn ? "on" : "off"}</Badge>}>
       <div className="space-y-4 p-4">
         <ErrorNotice error={error ?? begin.error} />
         {finish.data && (
@@ -44,7 +44,7 @@ export function SecondFactorPanel() {
         )}
         {authenticators && !isOn && !begin.data && (
           <>
-            <p className="text-muted">A password that somebody learned is then not enough to sign in as you.</p>
+            <p className="text-muted">A password that someone learned is then not enough to sign in as you.</p>
             <Button
               disabled={begin.isPending}
               onClick={() => {

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { signInsQuery } from "../../api/account";
 import type { SignIn } from "../../api/types";
+import { browserName } from "../../ui/browser-name";
 import { ago, dateTime } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Panel } from "../../ui/panel";
@@ -12,11 +13,11 @@ export function SignInsPanel() {
     <Panel title="Recent sign-ins and changes">
       <ErrorNotice error={error} />
       <ul className="divide-y divide-line">
-        {data?.items.map((entry, place) => (
-          <li key={`${entry.at}-${String(place)}`} className="flex items-center gap-3 px-4 py-2">
+        {data?.items.map((entry, index) => (
+          <li key={`${entry.at}-${String(index)}`} className="flex items-center gap-3 px-4 py-2">
             <span className={`shrink-0 ${isRefused(entry) ? "text-bad" : ""}`}>{entry.action.replaceAll("_", " ")}</span>
             <span className="min-w-0 flex-1 truncate text-xs text-muted" title={entry.agent}>
-              {entry.agent || "unknown browser"}
+              {browserName(entry.agent)}
             </span>
             <span className="text-xs whitespace-nowrap text-muted" title={dateTime(entry.at)}>
               {entry.address}, {ago(entry.at)}

@@ -16,14 +16,14 @@ export function AuditPage() {
     <>
       <PageHeader title="Audit log" />
       <p className="mb-4 max-w-prose text-muted">
-        Each entry carries a hash over itself and the one before it, so that nothing can be changed unseen. Whoever runs the server checks the whole of it
+        Each entry carries a hash over itself and the one before it, so that nothing can be changed unseen. The operator of the server checks the whole of it
         with <code className="font-mono text-xs">manage.py verify_audit</code>.
       </p>
       <ErrorNotice error={error} />
       <div className="rounded-lg border border-line bg-surface">
         {isPending && <p className="p-4 text-muted">Loading…</p>}
         {data && (
-          <Table head={HEAD}>
+          <Table label="Entries of the audit log" head={HEAD}>
             {data.pages
               .flatMap((page) => page.items)
               .map((entry) => (

@@ -37,7 +37,7 @@ export function CreateKey({ readOnly }: { readOnly: boolean }) {
         open={open}
         onOpenChange={onOpenChange}
         title={create.data ? "Your new key" : "New API key"}
-        description={create.data ? "Copy it now: it is stored only as a hash and cannot be shown again." : "A name helps you to tell keys apart when you revoke one."}
+        description={create.data ? "Copy it now: it is stored only as a hash and cannot be shown again." : "A name helps you to distinguish keys when you revoke one."}
         wide={Boolean(create.data)}
         sticky={Boolean(create.data)}
       >

@@ -45,7 +45,7 @@ function KeyTable({ keys }: { keys: Key[] }) {
   return (
     <>
       <ErrorNotice error={revoke.error} />
-      <Table head={["Name", "Key", "May", "Spent", "Created", "Last used", "State"].map((name) => ({ name })).concat({ name: "" })}>
+      <Table label="API keys" head={["Name", "Key", "May", "Spent", "Created", "Last used", "State"].map((name) => ({ name })).concat({ name: "" })}>
         {keys.map((key) => (
           <tr key={key.id} className={key.revoked_at ? "text-muted" : ""}>
             <th scope="row" className={`${headCell} text-ink`}>

@@ -1,5 +1,6 @@
 // Who works in the project: roles, invitations, and the project's name.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 import { accountQuery } from "../../api/account";
 import { changeRole, membersQuery, removeMember } from "../../api/members";
 import { currentProject } from "../../api/project";
@@ -13,6 +14,7 @@ import { ErrorNotice } from "../../ui/notice";
 import { PageHeader } from "../../ui/panel";
 import { cell, headCell, Table } from "../../ui/table";
 import { InviteMember } from "./invite-member";
+import { membersMatching, SEARCHED_FROM } from "./member-filter";
 import { RenameProject } from "./rename-project";
 import { ROLES } from "./roles";
 
@@ -38,14 +40,29 @@ export function MembersPage() {
 
 function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner: boolean; myEmail: string }) {
   const client = useQueryClient();
+  const [text, setText] = useState("");
   const onSettled = () => client.invalidateQueries();
   const change = useMutation({ mutationFn: changeRole, onSettled });
   const remove = useMutation({ mutationFn: removeMember, onSettled });
   return (
     <>
       <ErrorNotice error={change.error ?? remove.error} />
-      <Table head={[{ name: "E-mail" }, { name: "Role" }, { name: "Since" }, { name: "State" }, { name: "" }]}>
-        {members.map((member) => {
+      {members.length >= SEARCHED_FROM && (
+        <search className="block border-b border-line p-3">
+          <input
+            type="search"
+            aria-label="Address or role contains"
+            placeholder="Address or role contains…"
+            className={`${inputClass} max-w-64`}
+            value={text}
+            onChange={(event) => {
+              setText(event.target.value);
+            }}
+          />
+        </search>
+      )}
+      <Table label="Members" head={[{ name: "E-mail" }, { name: "Role" }, { name: "Since" }, { name: "State" }, { name: "" }]}>
+        {membersMatching(members, text).map((member) => {
           const isMe = member.email === myEmail;
           return (
             <tr key={member.id}>
@@ -56,7 +73,7 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
                 {isOwner ? (
                   <select
                     aria-label={`Role of ${member.email}`}
-                    className={`${inputClass} max-w-32`}
+                    className={`${inputClass} max-w-32 min-w-28`}
                     value={member.role}
                     onChange={(event) => {
                       change.mutate({ id: member.id, role: event.target.value as Role });

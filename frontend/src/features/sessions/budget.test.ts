@@ -15,7 +15,7 @@ test("what the server would refuse is refused at its field", () => {
   expect(Object.keys(readTurn(wrong).errors)).toEqual(TURN_FIELDS.map((field) => field.name));
 });
 
-test("the record of a budget says which limit it was and how much was used", () => {
+test("the record of a budget names the limit and how much was used", () => {
   expect(budgetEndText({ limit: "steps", allowed: 2, used: 3 })).toBe("Limit on steps: 3 steps used of 2 steps.");
   expect(budgetEndText({ limit: "wall_s", allowed: 5400, used: 5412.5 })).toBe("Limit on wall time: 1 h 30 min used of 1 h 30 min.");
 });

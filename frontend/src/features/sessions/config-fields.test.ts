@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import schema from "../../api/session-config.json";
 import { boundsText, configFields, defaultText, parseField, readForm, type ConfigField, type OptionSchema } from "./config-fields";
-import { advancedGroups, MAIN_GROUPS } from "./config-layout";
+import { advancedGroups, MAIN_GROUPS } from "./new/config-layout";
 
 const fields = configFields(schema as unknown as OptionSchema);
 

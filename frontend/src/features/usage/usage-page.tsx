@@ -40,7 +40,7 @@ export function UsagePage() {
             {sessions.length === 0 ? (
               <Empty title="No session yet">A session is counted from the moment at which a runtime holds it. Waiting in the queue costs nothing.</Empty>
             ) : (
-              <Table head={HEAD}>
+              <Table label="Usage by session" head={HEAD}>
                 {sessions.map((session) => (
                   <SessionRow key={session.session_id} session={session} />
                 ))}
@@ -85,11 +85,11 @@ function SessionRow({ session }: { session: SessionUsage }) {
   const right = `${cell} text-right whitespace-nowrap`;
   return (
     <tr className="hover:bg-sunken">
-      <th scope="row" className={headCell}>
-        <Link to={`/sessions/${session.session_id}`} className="rounded text-ink hover:text-accent hover:underline">
-          {session.name}
+      <th scope="row" className={`${headCell} max-w-64`}>
+        <Link to={`/sessions/${session.session_id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
+          <bdi>{session.name}</bdi>
         </Link>
-        {session.name !== session.session_id && <span className="block font-mono text-xs font-normal text-muted">{session.session_id}</span>}
+        {session.name !== session.session_id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.session_id}</span>}
       </th>
       <td className={cell}>{session.base_model}</td>
       <td className={right} title={`${number(session.runtime_s)} seconds`}>

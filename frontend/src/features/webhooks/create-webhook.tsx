@@ -44,7 +44,7 @@ export function CreateWebhook() {
         description={
           create.data
             ? "Copy its secret now: it cannot be shown again. It signs every request, so that you know who is speaking."
-            : "An address of yours that is told what happens in this project."
+            : "An address of yours that receives the events of this project."
         }
         wide={Boolean(create.data)}
         sticky={Boolean(create.data)}
@@ -95,7 +95,7 @@ function WebhookForm({ error, busy, onSubmit }: WebhookFormProps) {
         description="It gets a POST, and any answer from 200 to 299 within ten seconds counts. Others are tried again for two days."
         error={fields.url}
       />
-      <Choices legend="Told when" options={TOPICS} chosen={topics} onChange={setTopics} stacked error={fields.topics} />
+      <Choices legend="Events" options={TOPICS} chosen={topics} onChange={setTopics} stacked error={fields.topics} />
       <div className="flex justify-end">
         <Button type="submit" look="primary" disabled={busy}>
           Create webhook

@@ -8,7 +8,7 @@ export const TONES: Record<Delivery["state"], Tone> = { pending: "busy", deliver
 /** What came of the last try, and when the next one is. */
 export function outcome(delivery: Delivery, now = Date.now()): string {
   const { state, status, error, next_at: nextAt } = delivery;
-  if (state === "delivered") return `answered ${String(status ?? "")}`.trim();
+  if (state === "delivered") return `returned ${String(status ?? "")}`.trim();
   if (state === "failed") return `${error}, given up`;
   if (!error || nextAt === null) return "on its way";
   const leftS = (Date.parse(nextAt) - now) / 1000;

@@ -4,7 +4,7 @@ export function secretSnippet(secret: string): string {
   return `export WEBHOOK_SECRET=${secret}`;
 }
 
-export const RECEIVER_SNIPPET = `# pip install tinkerscript
+export const RECEIVER_SNIPPET = `# Needs the client of this server: the page of a new API key says how to install it.
 import os
 from http.server import BaseHTTPRequestHandler, HTTPServer
 

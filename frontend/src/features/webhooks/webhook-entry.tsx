@@ -1,4 +1,4 @@
-// One webhook: where it leads, what it is told of, and how the latest deliveries went.
+// One webhook: its address, the events that it gets, and how the latest deliveries went.
 import { useQuery } from "@tanstack/react-query";
 import { Collapsible } from "radix-ui";
 import type { Delivery, Webhook } from "../../api/types";
@@ -40,7 +40,7 @@ export function WebhookEntry({ webhook, isOpen, onDelete }: WebhookEntryProps) {
           <Confirm
             trigger={<IconButton icon="bin" label={`Delete the webhook to ${webhook.url}`} />}
             title="Delete this webhook?"
-            description={`${webhook.url} is told nothing more, and what is on its way there is dropped.`}
+            description={`${webhook.url} receives no more events, and deliveries that are still due are dropped.`}
             action="Delete webhook"
             onConfirm={onDelete}
           />
@@ -64,7 +64,7 @@ function Deliveries({ webhook }: { webhook: Webhook }) {
       {data?.items.length === 0 && <p className="px-9 py-3 text-muted">Nothing was sent yet. What is sent stays listed here for thirty days.</p>}
       {data && data.items.length > 0 && (
         <div className="max-h-96 overflow-y-auto pl-5">
-          <Table head={HEAD}>
+          <Table label="Deliveries" head={HEAD}>
             {data.items.map((delivery) => (
               <DeliveryRow key={delivery.id} delivery={delivery} />
             ))}

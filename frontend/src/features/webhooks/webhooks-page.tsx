@@ -22,7 +22,7 @@ export function WebhooksPage() {
     <>
       <PageHeader title="Webhooks">{isOwner && <CreateWebhook />}</PageHeader>
       <p className="mb-4 max-w-prose text-muted">
-        A webhook tells a server of yours what happens in the project, in signed requests that <code className="font-mono text-xs">tinkerscript.webhooks.verify</code>{" "}
+        A webhook sends the project's events to a server of yours, in signed requests that <code className="font-mono text-xs">tinkerscript.webhooks.verify</code>{" "}
         checks.
       </p>
       <ErrorNotice error={error ?? remove.error} />
@@ -30,7 +30,7 @@ export function WebhooksPage() {
         <div className="rounded-lg border border-line bg-surface">
           {isPending && <p className="p-4 text-muted">Loading…</p>}
           {webhooks?.length === 0 && (
-            <Empty title="No webhook yet">Create one to be told when a session is ready, stops or fails, and when a checkpoint can be downloaded.</Empty>
+            <Empty title="No webhook yet">Create one to be notified when a session is ready, stops or fails, and when a checkpoint can be downloaded.</Empty>
           )}
           <ul className="divide-y divide-line">
             {webhooks?.map((webhook) => (

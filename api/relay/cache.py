@@ -1,0 +1,70 @@
+"""A cache of what the database said less than a second ago, so that a call of the relay does not wait for a query.
+
+An entry in use is looked up again before it expires: calls of a busy session never wait.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
+
+FRESH_S = 0.9  # from before the look-up: a change takes effect within a second, in every server process on its own
+MAX_ENTRIES = 10_000
+
+T = TypeVar("T")
+
+
+class TtlCache(Generic[T]):
+    """The results of ``look_up`` in this process. Many calls that miss at once make one look-up."""
+
+    def __init__(
+        self, look_up: Callable[[str], Coroutine[Any, Any, T]], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._look_up, self._clock = look_up, clock
+        self._entries: dict[str, tuple[T, float]] = {}  # the value, and when its look-up began
+        self._pending: dict[str, asyncio.Task[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def get(self, key: str) -> T:
+        """The value as it was at most FRESH_S ago. Raises what the look-up raises; errors are not cached."""
+        entry = self._entries.get(key)
+        age_s = self._clock() - entry[1] if entry else FRESH_S
+        if entry is None or age_s >= FRESH_S:
+            # A caller that is cancelled must not cancel the look-up of the others.
+            return await asyncio.shield(self._refresh(key))
+        if age_s >= FRESH_S / 2:
+            self._refresh(key)
+        return entry[0]
+
+    def drop(self, key: str) -> None:
+        """Forget a value that turned out to be of no use."""
+        self._entries.pop(key, None)
+
+    def _refresh(self, key: str) -> asyncio.Task[T]:
+        task = self._pending.get(key)
+        if task is None:
+            task = self._pending[key] = asyncio.create_task(self._store(key))
+            task.add_done_callback(_error_retrieve)
+        return task
+
+    async def _store(self, key: str) -> T:
+        began_at = self._clock()
+        try:
+            value = await self._look_up(key)
+        except BaseException:
+            self.drop(key)
+            raise
+        finally:
+            del self._pending[key]
+        if len(self._entries) >= MAX_ENTRIES:
+            self._entries.clear()
+        self._entries[key] = value, began_at
+        return value
+
+
+def _error_retrieve(task: asyncio.Task[Any]) -> None:
+    """Read the error of a look-up that no caller waited for, or asyncio logs it; the next call meets it anew."""
+    if not task.cancelled():
+        task.exception()

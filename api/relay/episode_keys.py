@@ -1,0 +1,44 @@
+"""Verify an episode key without a database: it names its session, whose signing key the server's secret gives."""
+
+import time
+from functools import lru_cache
+
+from django.conf import settings
+
+from api.relay.errors import RelayError
+from console.sessions.runtime.leases import episode_signing_keys
+from tinkerscript.wire.episode_key import BadEpisodeKey, EpisodeClaim, read, verify
+
+MAX_KEY_LENGTH = 1024
+
+
+def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
+    """The claim of the request's episode key, with signature and expiry checked. Raises RelayError: 401 or 410."""
+    kind, _, bearer = _value(headers, b"authorization").partition(" ")
+    token = bearer.strip() if kind.lower() == "bearer" else ""
+    token = token or _value(headers, b"x-api-key").strip()  # where Anthropic's clients put theirs
+    if not token:
+        raise _invalid_key("No API key was sent.")
+    try:
+        if len(token) > MAX_KEY_LENGTH or not token.isascii():
+            raise BadEpisodeKey("not an episode key")
+        return verify(token, *signing_keys(read(token).session_id), now=time.time())
+    except BadEpisodeKey as error:
+        if error.expired:
+            raise RelayError(410, "episode_closed", "This episode is over: begin another one.") from None
+        raise _invalid_key(f"The API key is not an episode's: {error}.") from None
+
+
+def _value(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
+    return next((value for name, value in headers if name == wanted), b"").decode("latin-1")
+
+
+@lru_cache(maxsize=4096)
+def signing_keys(session_id: str) -> list[bytes]:
+    """The keys that episodes of this session may be signed with, cached for the life of the process."""
+    return episode_signing_keys(session_id=session_id)
+
+
+def _invalid_key(message: str) -> RelayError:
+    hint = f"Use the api_key that begin_episode() gave; to begin one you need a key from {settings.PUBLIC_URL}/keys"
+    return RelayError(401, "invalid_api_key", f"{message} {hint}.")

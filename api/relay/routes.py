@@ -1,0 +1,19 @@
+"""The address of each session's gateway, and the state of the session."""
+
+from channels.db import database_sync_to_async
+
+from api.relay.cache import TtlCache
+from api.relay.errors import RelayError
+from console.errors import NotFound
+from console.sessions.routing import route_get
+from console.sessions.selectors import Route
+
+
+async def _look_up(session_id: str) -> Route:
+    try:
+        return await database_sync_to_async(route_get)(session_id=session_id)
+    except NotFound:
+        raise RelayError(410, "session_ended", "The session of this key is gone. Start a new one.") from None
+
+
+routes: TtlCache[Route] = TtlCache(_look_up)

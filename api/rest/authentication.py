@@ -1,0 +1,106 @@
+"""Authentication classes: an API key in ``Authorization: Bearer``, the console's cookie with CSRF, a runtime's lease.
+
+Each returns ``(user, auth)``; ``auth`` is a Caller, or the session of the lease.
+"""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from rest_framework.authentication import BaseAuthentication, CSRFCheck
+from rest_framework.request import Request
+
+from console.errors import Forbidden, Unauthenticated
+from console.server.logs import logs_bind
+from console.sessions.models import Session
+from console.sessions.runtime.leases import lease_check
+from console.users.keys import key_authenticate
+from console.users.models import ApiKey, Project, User
+from console.users.selectors import project_get, role_get
+from tinkerscript.wire.account import Role, Scope
+
+READ_SCOPES = frozenset({Scope.SESSIONS_READ, Scope.CHECKPOINTS_READ})
+ROLE_SCOPES = {
+    Role.VIEWER: READ_SCOPES,
+    Role.MEMBER: READ_SCOPES | {Scope.SESSIONS_WRITE, Scope.EPISODES},
+    Role.OWNER: frozenset(Scope),
+}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A user acting in one project. ``key`` is None for a person in the console."""
+
+    user: User
+    project: Project
+    scopes: frozenset[Scope]
+    key: ApiKey | None = None
+
+
+class KeyAuthentication(BaseAuthentication):
+    """An API key. It acts in its own project, and can do no more than its maker may by now."""
+
+    def authenticate(self, request: Request) -> tuple[User, Caller] | None:
+        """None without an Authorization header. Raises Unauthenticated."""
+        if "Authorization" not in request.headers:
+            return None
+        key = key_authenticate(secret=bearer(request))
+        granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
+        allowed = granted & ROLE_SCOPES[role_get(user=key.user, project=key.project)]
+        return key.user, Caller(user=key.user, project=key.project, scopes=allowed, key=key)
+
+
+class CookieAuthentication(BaseAuthentication):
+    """A person signed in to the console. The path, else X-Project-Id, chooses one of their projects."""
+
+    def authenticate(self, request: Request) -> tuple[User, Caller] | None:
+        """None for one who is not signed in. Raises Forbidden without a CSRF token, NotFound for a foreign project."""
+        http = request._request  # noqa: SLF001 - DRF's only name for Django's request
+        user = http.user
+        if not isinstance(user, User) or not user.is_active:
+            return None
+        _csrf_check(http)
+        match = request.resolver_match
+        named = (match.kwargs.get("project_id") if match else None) or request.headers.get("X-Project-Id")
+        project = project_get(user=user, project_id=named)
+        return user, Caller(user=user, project=project, scopes=ROLE_SCOPES[role_get(user=user, project=project)])
+
+
+class LeaseAuthentication(BaseAuthentication):
+    """The lease of a session, which its runtime holds. There is no user."""
+
+    def authenticate(self, request: Request) -> tuple[None, Session]:
+        """Raises Unauthenticated, StaleLease."""
+        session = lease_check(token=bearer(request))
+        logs_bind(session_id=session.id)
+        return None, session
+
+
+def bearer(request: HttpRequest | Request) -> str:
+    """The token of ``Authorization: Bearer``. Raises Unauthenticated for any other form of that header."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token or not token.isascii() or not token.isprintable():
+        raise key_missing("The Authorization header does not read `Bearer <API key>`.")
+    return token
+
+
+def key_missing(message: str) -> Unauthenticated:
+    """The error whose hint tells where to make a key."""
+    return Unauthenticated(
+        message,
+        hint=f"Make a key at {settings.PUBLIC_URL}/keys and send it as `Authorization: Bearer <key>`.",
+    )
+
+
+def _csrf_check(request: HttpRequest) -> None:
+    """Raises Forbidden for a request that writes and does not carry the token of the cookie."""
+    _ = request.body  # kept, because the check reads a form from the connection
+    check = CSRFCheck(_no_view)
+    check.process_request(request)
+    if check.process_view(request, _no_view, (), {}):
+        raise Forbidden("The CSRF token is missing or wrong.", hint="Send the csrftoken cookie's value in X-CSRFToken.")
+
+
+def _no_view(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()

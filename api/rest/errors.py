@@ -1,0 +1,129 @@
+"""The one error body, for errors before a view, inside it, or where there is none.
+
+DomainError
+  MethodNotAllowed   405  the path exists, this method on it does not
+  NotReady           503  this server cannot serve yet
+"""
+
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from rest_framework.response import Response
+
+from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, SessionNotReady
+from console.server.logs import refusal_expect
+from console.server.request_id import request_id_of
+from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
+
+RETRY_AFTER_S = {429: 1, 503: 1}
+UNKNOWN = "unknown field"
+MAX_FIELDS = 20
+
+logger = logging.getLogger(__name__)
+
+
+class MethodNotAllowed(DomainError):
+    code = ErrorCode.METHOD_NOT_ALLOWED
+    status = 405
+
+    def __init__(self, method: str | None, allowed: Iterable[str]) -> None:
+        self.allowed = sorted(allowed)
+        hint = f"This path takes {', '.join(self.allowed)}."
+        super().__init__(f"{method} is not allowed here.", hint=hint)
+
+
+class NotReady(DomainError):
+    status = 503
+
+
+def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
+    """The error as the response where there is no view: JSON, whatever the client accepts."""
+    body = error_body(request, error)
+    response = HttpResponse(body.model_dump_json(), status=error.status, content_type="application/json")
+    _headers_add(response, error, body)
+    return response
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
+    """What Django REST framework calls for whatever a view raises."""
+    request: HttpRequest = context["request"]._request  # noqa: SLF001 - DRF's only name for Django's request
+    return error_result(request, error if isinstance(error, DomainError) else _internal(request, error))
+
+
+def error_result(request: HttpRequest, error: DomainError) -> Response:
+    """The error as the response of a view: the renderer that the client accepts writes it."""
+    body = error_body(request, error)
+    response = Response(body, status=error.status)
+    _headers_add(response, error, body)
+    return response
+
+
+def error_body(request: HttpRequest, error: DomainError) -> ErrorBody:
+    """The body of an error. It also sets the level at which Django logs the request's status."""
+    if error.status > 500:
+        refusal_expect(request, level=logging.INFO if isinstance(error, SessionNotReady) else logging.WARNING)
+    detail = ErrorDetail(code=error.code, message=error.message, hint=error.hint, details=error.details)
+    return ErrorBody(error=detail, request_id=request_id_of(request))
+
+
+def _headers_add(response: HttpResponse, error: DomainError, body: ErrorBody) -> None:
+    response["X-Request-Id"] = body.request_id
+    if error.status in RETRY_AFTER_S:
+        response["Retry-After"] = str(error.details.get("retry_after_s", RETRY_AFTER_S[error.status]))
+    if isinstance(error, MethodNotAllowed):
+        response["Allow"] = ", ".join(error.allowed)
+
+
+def _internal(request: HttpRequest, error: BaseException | None) -> DomainError:
+    """Our bug: the log has the traceback under the request's id, the client has the id."""
+    request_id = request_id_of(request)
+    logger.error("%s %s failed", request.method, request.path, exc_info=error, extra={"request_id": request_id})
+    return DomainError(
+        "Something went wrong on the server.",
+        hint=f"Try again; if it happens again, look for {request_id} in the server's log.",
+    )
+
+
+def fields_error(fields: list[dict[str, str]]) -> InvalidRequest:
+    """A refusal that names fields: ``[{"field", "problem"}]``. A reward has a code of its own.
+
+    It lists the first twenty; ``details.more`` is how many more there are.
+    """
+    unknown = [entry["field"] for entry in fields if entry["problem"] == UNKNOWN]
+    error = InvalidRequest(
+        "; ".join(f"{entry['field'] or 'the body'}: {entry['problem']}" for entry in fields[:5]),
+        hint="Remove what is unknown; /openapi.json lists every field." if unknown else "Correct the fields named.",
+        details={"fields": fields[:MAX_FIELDS]} | ({"more": len(fields) - MAX_FIELDS} if fields[MAX_FIELDS:] else {}),
+    )
+    if fields and all(entry["field"].startswith("output.reward") for entry in fields):
+        error.code = ErrorCode.INVALID_REWARD
+        error.hint = "A reward is a finite number."
+    return error
+
+
+# -- Where no view was reached ------------------------------------------------------------------------------------
+
+
+def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """Django's handler404: the body of an error for a path that no route has."""
+    return error_response(
+        request, NotFound(f"There is nothing at {request.path}.", hint="See /openapi.json for every path.")
+    )
+
+
+def bad_request(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """What Django refuses before a view sees it."""
+    return error_response(request, InvalidRequest(f"{HTTPStatus.BAD_REQUEST.phrase}: {type(exception).__name__}"))
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None, reason: str = "") -> HttpResponse:
+    """What Django does not permit."""
+    return error_response(request, Forbidden(reason or "This is not permitted.", hint="Sign in again and retry."))
+
+
+def internal(request: HttpRequest) -> HttpResponse:
+    """What was raised outside of the API's own views."""
+    return error_response(request, _internal(request, None))

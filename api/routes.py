@@ -1,0 +1,178 @@
+"""The table of routes of the REST API: method, path, view, who may call it, what it returns."""
+
+from api.rest.permissions import RequireLease, RequireScope
+from api.rest.routing import RouteTable
+from api.views.account import account_get, key_create, key_list, key_revoke, sign_in_list
+from api.views.audit import audit_list
+from api.views.batches import batch_get
+from api.views.checkpoints import (
+    checkpoint_create,
+    checkpoint_delete,
+    checkpoint_download,
+    checkpoint_get,
+    checkpoint_list,
+    checkpoint_update,
+)
+from api.views.episodes import (
+    accounting_get,
+    episode_abandon,
+    episode_begin,
+    episode_end,
+    episode_export,
+    episode_heartbeat,
+)
+from api.views.projects import (
+    invitation_accept,
+    invitation_decline,
+    member_invite,
+    member_list,
+    member_remove,
+    member_update,
+    project_create,
+    project_list,
+    project_rename,
+    usage_list,
+)
+from api.views.runtime import (
+    named_checkpoint_open,
+    runtime_episodes,
+    runtime_fail,
+    runtime_heartbeat,
+    runtime_register,
+    runtime_report,
+    upload_commit,
+    upload_open,
+)
+from api.views.server import server_get
+from api.views.sessions import (
+    base_model_list,
+    event_list,
+    session_create,
+    session_delete,
+    session_dry_run,
+    session_get,
+    session_list,
+    session_logs,
+    session_resume,
+    session_stop,
+    session_suspend,
+)
+from api.views.trajectories import (
+    episode_calls,
+    episode_get,
+    episode_list,
+    episode_timelines,
+    group_list,
+    step_get,
+)
+from api.views.webhooks import delivery_list, webhook_create, webhook_delete, webhook_list
+from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope, SignInList
+from tinkerscript.wire.calls import EpisodeCalls
+from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
+from tinkerscript.wire.episodes import EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
+from tinkerscript.wire.events import EventPage
+from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
+from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
+from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
+from tinkerscript.wire.server import ServerView
+from tinkerscript.wire.sessions import (
+    Accounting,
+    BaseModelList,
+    SessionList,
+    SessionLogs,
+    SessionPlan,
+    SessionView,
+)
+from tinkerscript.wire.tinker.messages import NamedCheckpoint
+from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList
+
+any_caller = RequireScope(None)
+signed_in = RequireScope(None, people_only=True)
+sessions_read = RequireScope(Scope.SESSIONS_READ)
+sessions_write = RequireScope(Scope.SESSIONS_WRITE)
+episodes = RequireScope(Scope.EPISODES)
+checkpoints_read = RequireScope(Scope.CHECKPOINTS_READ)
+admin = RequireScope(Scope.ADMIN)
+# A key needs the admin scope; a signed-in person may do it as far as their role allows (console.users).
+admin_key_or_person = RequireScope(Scope.ADMIN, person_scope=Scope.SESSIONS_READ)
+lease = RequireLease()
+
+SESSION = "/sessions/{session_id}"
+CHECKPOINT = SESSION + "/checkpoints/{checkpoint_id}"
+EPISODE = SESSION + "/episodes/{episode_id}"
+INVITATION = "/invitations/{member_id}"
+
+api = RouteTable()
+route = api.route
+
+route("GET", "/server", server_get, any_caller, ServerView)
+route("GET", "/account", account_get, any_caller, AccountView)
+route("GET", "/account/sign-ins", sign_in_list, signed_in, SignInList)
+route("GET", "/keys", key_list, admin_key_or_person, KeyList)
+route("POST", "/keys", key_create, admin_key_or_person, KeyCreated, status=201, once=True, secret=True)
+route("DELETE", "/keys/{key_id}", key_revoke, admin_key_or_person, None, status=204)
+
+route("GET", "/projects", project_list, any_caller, ProjectList)
+route("POST", "/projects", project_create, admin_key_or_person, ProjectView, status=201, once=True)
+route("PATCH", "/projects/{project_id}", project_rename, admin, ProjectView)
+route("GET", "/members", member_list, admin_key_or_person, MemberList)
+route("POST", "/members", member_invite, admin, MemberView, status=201, once=True)
+route("PATCH", "/members/{member_id}", member_update, admin, MemberView)
+route("DELETE", "/members/{member_id}", member_remove, admin_key_or_person, None, status=204)
+# These concern another project than the caller's: the services write them to the audit log of that one.
+route("POST", INVITATION + "/accept", invitation_accept, signed_in, ProjectView, once=True, audit=False)
+route("DELETE", INVITATION, invitation_decline, signed_in, None, status=204, audit=False)
+route("GET", "/usage", usage_list, sessions_read, UsageList)
+route("GET", "/audit", audit_list, admin, AuditPage)
+route("GET", "/webhooks", webhook_list, admin, WebhookList)
+route("POST", "/webhooks", webhook_create, admin, WebhookCreated, status=201, once=True, secret=True)
+route("DELETE", "/webhooks/{webhook_id}", webhook_delete, admin, None, status=204)
+route("GET", "/webhooks/{webhook_id}/deliveries", delivery_list, admin, DeliveryList)
+
+route("GET", "/base-models", base_model_list, sessions_read, BaseModelList)
+route("GET", "/sessions", session_list, sessions_read, SessionList)
+route("POST", "/sessions", session_create, sessions_write, SessionView, status=201, once=True)
+route("POST", "/sessions/dry-run", session_dry_run, sessions_write, SessionPlan, audit=False)
+route("GET", SESSION, session_get, sessions_read, SessionView)
+route("DELETE", SESSION, session_delete, sessions_write, None, status=204)
+route("POST", SESSION + "/stop", session_stop, sessions_write, SessionView, once=True)
+route("POST", SESSION + "/suspend", session_suspend, sessions_write, SessionView, once=True)
+route("POST", SESSION + "/resume", session_resume, sessions_write, SessionView, once=True)
+route("GET", SESSION + "/logs", session_logs, sessions_read, SessionLogs)
+route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
+
+route("POST", SESSION + "/checkpoints", checkpoint_create, sessions_write, CheckpointView, status=202, once=True)
+route("GET", SESSION + "/checkpoints", checkpoint_list, checkpoints_read, CheckpointList)
+route("GET", CHECKPOINT, checkpoint_get, checkpoints_read, CheckpointView)
+route("PATCH", CHECKPOINT, checkpoint_update, sessions_write, CheckpointView)
+route("DELETE", CHECKPOINT, checkpoint_delete, sessions_write, None, status=204)
+route("GET", CHECKPOINT + "/download", checkpoint_download, checkpoints_read, CheckpointDownload, audit=True)
+
+# Checked here, then forwarded to the session's gateway, which also makes a repeated request harmless.
+route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, status=201)
+route("GET", SESSION + "/episodes", episode_list, sessions_read, EpisodeList)
+route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
+route("GET", EPISODE, episode_get, sessions_read, EpisodeView)
+route("GET", EPISODE + "/calls", episode_calls, sessions_read, EpisodeCalls)
+route("GET", EPISODE + "/timelines", episode_timelines, sessions_read, EpisodeTimelines)
+route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, large=True)
+route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
+route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
+route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
+
+# What runtimes reported: there in every state of the session.
+route("GET", SESSION + "/groups", group_list, sessions_read, GroupList)
+route("GET", SESSION + "/steps/{step}", step_get, sessions_read, StepView)
+
+# Tokens, so from the gateway too: a file of JSON lines (tinkerscript.wire.batches).
+route("GET", SESSION + "/batches/{batch}", batch_get, sessions_read, None)
+
+# For runtimes, under a lease: not in the OpenAPI document.
+route("POST", "/runtime/register", runtime_register, lease, Assignment)
+route("POST", "/runtime/heartbeat", runtime_heartbeat, lease, Orders)
+route("POST", "/runtime/report", runtime_report, lease, None, status=204, large=True)
+route("POST", "/runtime/episodes", runtime_episodes, lease, None, status=204, large=True)
+route("POST", "/runtime/fail", runtime_fail, lease, None, status=204)
+route("POST", "/runtime/named-checkpoints", named_checkpoint_open, lease, NamedCheckpoint)
+route("POST", "/runtime/uploads", upload_open, lease, UploadTargets, large=True)
+route("POST", "/runtime/uploads/{upload_id}/commit", upload_commit, lease, UploadCommitted, large=True)

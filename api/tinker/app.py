@@ -1,0 +1,164 @@
+"""The Tinker wire, ``/api/v1``: an ASGI application of its own, because most of its requests are held or passed on.
+
+A path that the client knows and this server does not have gets 501 with its name; docs/reference/tinker.md lists them.
+"""
+
+import inspect
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from channels.db import database_sync_to_async
+from pydantic import BaseModel, ValidationError
+
+from api.relay.errors import RelayError
+from api.relay.limits import limits
+from api.tinker import bookkeeping, records
+from api.tinker.callers import TinkerCaller, caller_get
+from api.tinker.relaying import RELAYED, Answer, relay
+from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
+
+PREFIX = "/api/v1/"
+MAX_BODY_BYTES, MAX_SMALL_BODY_BYTES = 16 << 20, 1 << 20
+RUN = r"training_runs/(?P<model_id>[^/]+)"
+CHECKPOINT = RUN + r"/checkpoints/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]+)"
+ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
+    ("POST", "client/config", bookkeeping.client_config),
+    ("POST", "client/dynamic_config", bookkeeping.client_dynamic_config),
+    ("POST", "create_session", bookkeeping.session_create),
+    ("POST", "session_heartbeat", bookkeeping.session_heartbeat),
+    ("POST", r"sessions/(?P<session_id>[^/]+)/finish", bookkeeping.session_finish),
+    ("POST", "telemetry", bookkeeping.telemetry),
+    ("GET", "get_server_capabilities", bookkeeping.capabilities),
+    ("GET", "healthz", bookkeeping.healthz),
+    ("POST", "create_model", bookkeeping.model_create),
+    ("POST", "get_info", bookkeeping.model_info),
+    ("POST", "create_sampling_session", bookkeeping.sampler_create),
+    ("GET", r"samplers/(?P<sampler_id>[^/]+)", bookkeeping.sampler_get),
+    ("GET", "training_runs", records.runs),
+    ("GET", RUN, records.run),
+    ("GET", RUN + "/checkpoints", records.run_checkpoints),
+    ("DELETE", CHECKPOINT, records.checkpoint_delete),
+    ("POST", CHECKPOINT + "/publish", records.checkpoint_publish),
+    ("DELETE", CHECKPOINT + "/publish", records.checkpoint_unpublish),
+    ("PUT", CHECKPOINT + "/ttl", records.checkpoint_ttl),
+    ("GET", RUN + r"/checkpoints/external_weights/(?P<name>[^/]+)/external_weights_urls", records.external_urls),
+    ("GET", "checkpoints", records.all_checkpoints),
+    ("POST", "weights_info", records.weights_info),
+    ("GET", "sessions", records.sessions),
+    ("GET", r"sessions/(?P<session_id>[^/]+)", records.session),
+    ("GET", "auth/apikey/me", records.key_get),
+]
+NOT_THERE = (
+    "auth/token", "copy_weights", "join_sampling_session", "retrieve_futures", "create_custom_loss", "sessions/search",
+    "sessions/[^/]+/project", "sessions/[^/]+/trace_export", "audit", "billing/.*", "auth/apikey/me",
+    "external_weights/.*", "search_checkpoints",
+)  # fmt: skip
+
+logger = logging.getLogger(__name__)
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class ClientGone(Exception):
+    """The client has closed its connection."""
+
+
+async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Serve one request."""
+    try:
+        answer = await _answer(scope, receive)
+    except ClientGone:
+        return
+    except DomainError as error:
+        answer = _refusal(error)
+    except RelayError as error:  # too many at once
+        answer = Answer.of({"detail": error.message}, error.status, error.retry_after_s)
+    except Exception:  # the top of a request
+        logger.exception("A request of a Tinker client failed")
+        answer = Answer.of({"detail": "Something went wrong on the server. Try again."}, 500)
+    headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
+    if answer.retry_after_s is not None:
+        headers.append((b"retry-after", str(answer.retry_after_s).encode()))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
+    path, method = scope["path"].removeprefix(PREFIX), scope["method"]
+    caller = await caller_get(scope["headers"])
+    if any(name == b"content-encoding" and value != b"identity" for name, value in scope["headers"]):
+        return Answer.of({"detail": "Compressed bodies are not read here; /client/config tells clients so."}, 415)
+    if path in RELAYED and method == "POST":
+        with limits.hold(caller.key.id) as holding:
+            body = await _read(receive, MAX_BODY_BYTES, holding.add)
+            if path == "load_weights" and b'"session_id"' in body:
+                return await _handle(bookkeeping.model_load, caller, body, {}, "")
+            return await relay(caller, path, body, scope["headers"])
+    body = await _read(receive, MAX_SMALL_BODY_BYTES)
+    found = None
+    for wanted, pattern, handler in ROUTES:
+        if matched := re.fullmatch(pattern, path):
+            found = wanted
+            if wanted == method:
+                names = {name: unquote(value) for name, value in matched.groupdict().items()}
+                return await _handle(handler, caller, body, names, scope.get("query_string", b"").decode("latin-1"))
+    if any(re.fullmatch(pattern, path) for pattern in NOT_THERE):
+        return Answer.of({"detail": f"{method} {scope['path']} is not there on this server."}, 501)
+    if found is not None:
+        return Answer.of({"detail": f"{scope['path']} takes {found}, not {method}."}, 405)
+    return Answer.of({"detail": f"There is nothing at {scope['path']}."}, 404)
+
+
+async def _handle(
+    handler: Callable[..., Answer], caller: TinkerCaller, body: bytes, names: dict[str, str], query: str
+) -> Answer:
+    wanted = inspect.signature(handler).parameters
+    arguments: list[Any] = [caller]
+    if (model := wanted.get("body")) is not None:
+        try:
+            arguments.append(_model(model.annotation).model_validate_json(body or b"{}"))
+        except ValidationError as error:
+            return Answer.of({"detail": _problems(error)}, 400)
+    if "query" in wanted:
+        names = {**names, "query": dict(parse_qsl(query))}  # type: ignore[dict-item]
+    return await database_sync_to_async(handler)(*arguments, **names)
+
+
+def _model(annotation: Any) -> type[BaseModel]:
+    return annotation
+
+
+def _problems(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return f"{field}: {first['msg']}" if field else first["msg"]
+
+
+def _refusal(error: DomainError) -> Answer:
+    """A client tries 409 and 429 again for minutes: what no repetition changes gets 400, a limit that may pass 402."""
+    status = error.status
+    if isinstance(error, QuotaExceeded | BudgetExhausted):
+        status = 402
+    elif isinstance(error, Conflict):
+        status = 400
+    detail = f"{error.message} {error.hint}".strip()
+    return Answer.of({"detail": detail, "code": error.code, "details": json.loads(json.dumps(error.details))}, status)
+
+
+async def _read(receive: Receive, limit_bytes: int, add: Callable[[int], None] = lambda size: None) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        piece = message.get("body", b"")
+        body += piece
+        add(len(piece))
+        if len(body) > limit_bytes:
+            raise RelayError(413, "request_too_large", f"The request's body is larger than {limit_bytes} bytes.")
+        if not message.get("more_body", False):
+            return bytes(body)

@@ -1,0 +1,199 @@
+"""Sessions, models and samplers of Tinker clients: what the control plane itself answers. Each runs in a thread."""
+
+from typing import Any
+
+from django.utils import timezone
+
+from api.tinker.callers import TinkerCaller
+from api.tinker.relaying import Answer
+from api.tinker.requests import (
+    ClientVersion,
+    ModelCreateBody,
+    ModelLoadBody,
+    ModelNamed,
+    SamplerCreateBody,
+    SessionCreateBody,
+    SessionFinish,
+    SessionNamed,
+    Telemetry,
+)
+from console.catalogue.base_models import base_model_list
+from console.errors import DomainError, InvalidRequest
+from console.live.services import event_record
+from console.tinker import services
+from console.tinker.checkpoints import checkpoint_find
+from console.tinker.models import TinkerModel, TinkerSampler
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.tinker.messages import LoraOptions
+
+TELEMETRY_KEPT = 50  # events of one message that go on the record; information is left out
+DEFAULT_RANK = 32
+
+
+def client_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
+    """``POST /client/config``: what the client may use of the wire."""
+    flags = {
+        "pjwt_auth_enabled": False,
+        "proto_compress_fwdbwd": False,
+        "parallel_fwdbwd_chunks": True,
+        "sample_use_retrieve_futures": False,
+        "custom_loss_server_side": False,
+        "sample_join_sampling_session": False,
+    }
+    return Answer.of(flags)
+
+
+def client_dynamic_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
+    """``POST /client/dynamic_config``."""
+    return Answer.of({"refresh_interval_sec": 300, "sample_cancel_enabled": True, "sample_cancel_max_batch_size": 64})
+
+
+def healthz(caller: TinkerCaller) -> Answer:
+    """``GET /healthz``."""
+    return Answer.of({"status": "ok"})
+
+
+def capabilities(caller: TinkerCaller) -> Answer:
+    """``GET /get_server_capabilities``: the base models that this key may use and whose weights are here."""
+    models = []
+    for model in base_model_list():
+        if caller.key.allowed_models is not None and model.name not in caller.key.allowed_models:
+            continue
+        try:
+            length = services.context_length(model.name)
+        except DomainError:
+            continue
+        models.append({"model_name": model.name, "max_context_length": length, "trainable": True, "sampleable": True})
+    return Answer.of({"supported_models": models})
+
+
+def session_create(caller: TinkerCaller, body: SessionCreateBody) -> Answer:
+    """``POST /create_session``."""
+    if body.project_id is not None and body.project_id != caller.project.id:
+        raise InvalidRequest(
+            f"project_id is {body.project_id!r}; this key acts in {caller.project.id} alone.",
+            hint="Leave TINKER_PROJECT_ID out, or use a key of that project.",
+        )
+    made = services.tinker_session_create(
+        project=caller.project,
+        key=caller.key,
+        display_name=body.display_name or "",
+        sdk_version=body.sdk_version,
+        tags=body.tags,
+        user_metadata=body.user_metadata or {},
+    )
+    messages = {"info_message": None, "warning_message": None, "error_message": None}
+    return Answer.of({"type": "create_session", "session_id": made.id} | messages)
+
+
+def session_heartbeat(caller: TinkerCaller, body: SessionNamed) -> Answer:
+    """``POST /session_heartbeat``; 410 ends them."""
+    if not services.tinker_session_beat(project=caller.project, tinker_session_id=body.session_id):
+        return Answer.of({"detail": "This session is finished."}, 410)
+    return Answer.of({"type": "session_heartbeat"})
+
+
+def session_finish(caller: TinkerCaller, body: SessionFinish, *, session_id: str) -> Answer:
+    """``POST /sessions/{id}/finish``."""
+    found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
+    services.tinker_session_finish(tinker_session=found, reason=body.reason.type, detail=body.detail or "")
+    return Answer(204, b"")
+
+
+def telemetry(caller: TinkerCaller, body: Telemetry) -> Answer:
+    """``POST /telemetry``: warnings and errors go on the record of the client's sessions."""
+    try:
+        found = services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
+    except DomainError:  # a client without a session reports under a name of its own
+        return Answer.of({"status": "accepted"})
+    loud = [event for event in body.events if event.get("severity") in ("WARNING", "ERROR", "CRITICAL")]
+    for runtime in found.runtimes.all():
+        for event in loud[:TELEMETRY_KEPT]:
+            data = {"name": "tinker_client", "at": timezone.now().isoformat(), "event": _bounded(event)}
+            event_record(session_id=runtime.session_id, kind=EventKind.EVENT, data=data)
+    return Answer.of({"status": "accepted"})
+
+
+def model_create(caller: TinkerCaller, body: ModelCreateBody) -> Answer:
+    """``POST /create_model``."""
+    made = services.model_create(
+        tinker_session=services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id),
+        key=caller.key,
+        number=body.model_seq_id,
+        base_model=body.base_model,
+        lora=body.lora_config or LoraOptions(rank=DEFAULT_RANK),
+        user_metadata=body.user_metadata,
+    )
+    return _model_promised(made)
+
+
+def model_load(caller: TinkerCaller, body: ModelLoadBody) -> Answer:
+    """``POST /load_weights`` with a session: a model that begins from a saved state."""
+    if body.weights_access_token is not None:
+        raise InvalidRequest("weights_access_token is not there: publish the checkpoint instead.")
+    stored = checkpoint_find(project=caller.project, path=body.path)
+    if stored.segment != "weights":
+        raise InvalidRequest(f"{body.path} is no training state: use a path that save_state returned.")
+    base_model = stored.model.base_model
+    if body.base_model not in (None, base_model):
+        raise InvalidRequest(f"base_model is {body.base_model!r}; the checkpoint is of {base_model!r}.")
+    made = services.model_create(
+        tinker_session=services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id),
+        key=caller.key,
+        number=body.model_seq_id,
+        base_model=base_model,
+        lora=LoraOptions.model_validate(stored.lora),
+        user_metadata=body.user_metadata,
+        source={"path": body.path, "checkpoint_id": stored.checkpoint_id, "optimizer": body.optimizer},
+    )
+    return _model_promised(made)
+
+
+def model_info(caller: TinkerCaller, body: ModelNamed) -> Answer:
+    """``POST /get_info``."""
+    model = services.model_get(project=caller.project, model_id=body.model_id)
+    return Answer.of(
+        {
+            "type": "get_info",
+            "model_id": model.id,
+            "model_data": {"arch": None, "model_name": model.base_model, "tokenizer_id": None},
+            "is_lora": model.lora["rank"] > 0,
+            "lora_rank": model.lora["rank"] or None,
+            "model_name": model.base_model,
+            "optimizer_config": {"type": "adamw"},
+        }
+    )
+
+
+def sampler_create(caller: TinkerCaller, body: SamplerCreateBody) -> Answer:
+    """``POST /create_sampling_session``."""
+    made = services.sampler_create(
+        tinker_session=services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id),
+        key=caller.key,
+        number=body.sampling_session_seq_id,
+        base_model=body.base_model,
+        model_path=body.model_path,
+    )
+    return Answer.of({"type": "create_sampling_session", "sampling_session_id": made.id})
+
+
+def sampler_get(caller: TinkerCaller, *, sampler_id: str) -> Answer:
+    """``GET /samplers/{id}``."""
+    sampler: TinkerSampler = services.sampler_get(project=caller.project, sampler_id=sampler_id)
+    path = {"model_path": sampler.model_path} if sampler.model_path else {}
+    return Answer.of({"sampler_id": sampler.id, "base_model": sampler.base_model} | path)
+
+
+def _model_promised(model: TinkerModel) -> Answer:
+    return Answer.of({"request_id": f"{model.session_id}|train:{model.number}:0", "model_id": model.id})
+
+
+def _bounded(value: Any, depth: int = 4) -> Any:
+    """What a client said, of a size that a record can hold."""
+    if isinstance(value, str):
+        return value[:2000]
+    if isinstance(value, dict):
+        return {str(name)[:100]: _bounded(each, depth - 1) for name, each in list(value.items())[:40]} if depth else {}
+    if isinstance(value, list):
+        return [_bounded(each, depth - 1) for each in value[:40]] if depth else []
+    return value if isinstance(value, int | float | bool) or value is None else str(value)[:200]

@@ -1,0 +1,50 @@
+"""Who calls: an API key in ``X-API-Key``, looked up at most once a second."""
+
+from dataclasses import dataclass
+
+from channels.db import database_sync_to_async
+
+from api.relay.cache import TtlCache
+from api.rest.authentication import ROLE_SCOPES
+from console.errors import Forbidden, Unauthenticated
+from console.users.keys import key_authenticate
+from console.users.models import ApiKey, Project
+from console.users.selectors import role_get
+from tinkerscript.wire.account import Scope
+
+MAX_KEY_LENGTH = 1024
+NEEDED = frozenset({Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ})
+
+
+@dataclass(frozen=True)
+class TinkerCaller:
+    """A key and the project that it acts in."""
+
+    key: ApiKey
+    project: Project
+
+
+async def caller_get(headers: list[tuple[bytes, bytes]]) -> TinkerCaller:
+    """Raises Unauthenticated, Forbidden."""
+    secret = next((value for name, value in headers if name == b"x-api-key"), b"").decode("latin-1").strip()
+    if not secret:
+        raise Unauthenticated("No API key was sent.", hint="Set TINKER_API_KEY to a key of this server.")
+    if len(secret) > MAX_KEY_LENGTH or not secret.isascii():
+        raise Unauthenticated("This is no API key of this server.")
+    return await _callers.get(secret)
+
+
+def _caller(secret: str) -> TinkerCaller:
+    key = key_authenticate(secret=secret)
+    granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
+    allowed = granted & ROLE_SCOPES[role_get(user=key.user, project=key.project)]
+    if missing := sorted(NEEDED - allowed):
+        raise Forbidden(f"This key has not the scopes that the Tinker wire needs: {', '.join(missing)}.")
+    return TinkerCaller(key=key, project=key.project)
+
+
+async def _look_up(secret: str) -> TinkerCaller:
+    return await database_sync_to_async(_caller)(secret)
+
+
+_callers: TtlCache[TinkerCaller] = TtlCache(_look_up)

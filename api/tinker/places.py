@@ -1,0 +1,108 @@
+"""Where a request belongs: the id in it names our session, and the session its project."""
+
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from api.tinker.callers import TinkerCaller
+from console.errors import NotFound
+from console.sessions.models import Session
+from console.tinker.models import TinkerModel, TinkerSampler
+from console.tinker.told import model_told, sampler_told
+from tinkerscript.wire.tinker.ids import PROMISE_ID, SAMPLER_ID
+
+MAX_KNOWN = 50_000
+
+
+class Places:
+    """What never changes of sessions and models, kept in this process: a busy client waits for no query."""
+
+    def __init__(self) -> None:
+        self._projects: dict[str, str] = {}  # of sessions
+        self._models: dict[str, str] = {}  # the session of each model
+
+    async def of_model(self, caller: TinkerCaller, model_id: str) -> str:
+        """The session of a model. Raises NotFound, for another project's as for none."""
+        session_id = self._models.get(model_id)
+        if session_id is None:
+            session_id = await database_sync_to_async(_model_session)(model_id)
+            if len(self._models) >= MAX_KNOWN:
+                self._models.clear()
+            self._models[model_id] = session_id
+        await self._check(caller, session_id, f"There is no model {model_id}.")
+        return session_id
+
+    async def of_sampler(self, caller: TinkerCaller, sampler_id: str) -> str:
+        """The session of a sampling session. Raises NotFound."""
+        parts = SAMPLER_ID.fullmatch(sampler_id)
+        await self._check(caller, parts["session_id"] if parts else "", "There is no such sampling session.")
+        assert parts is not None, "without a form there is no session"
+        return parts["session_id"]
+
+    async def of_promise(self, caller: TinkerCaller, request_id: str) -> str:
+        """The session of a promise. Raises NotFound."""
+        parts = PROMISE_ID.fullmatch(request_id)
+        await self._check(caller, parts["session_id"] if parts else "", "There is no such request.")
+        assert parts is not None, "without a form there is no session"
+        return parts["session_id"]
+
+    async def _check(self, caller: TinkerCaller, session_id: str, otherwise: str) -> None:
+        project_id = self._projects.get(session_id)
+        if project_id is None and session_id:
+            project_id = await database_sync_to_async(_session_project)(session_id)
+            if len(self._projects) >= MAX_KNOWN:
+                self._projects.clear()
+            if project_id:
+                self._projects[session_id] = project_id
+        if project_id != caller.project.id:
+            raise NotFound(otherwise)
+
+
+class Told:
+    """Which models and samplers a runtime was told of by this process: each is told before its first request."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    async def wanted(self, name: str) -> tuple[str, Any] | None:
+        """The path and body with which to tell the runtime of ``name``; None where it knows."""
+        if name in self._told:
+            return None
+        return await database_sync_to_async(_telling)(name)
+
+    def done(self, name: str) -> None:
+        """The runtime knows."""
+        if len(self._told) >= MAX_KNOWN:
+            self._told.clear()
+        self._told.add(name)
+
+
+def model_of_promise(request_id: str) -> str | None:
+    """The model whose making is promised by ``{session}|train:{number}:0``."""
+    session_id, _, rest = request_id.partition("|")
+    kind, _, numbers = rest.partition(":")
+    number, _, seq_id = numbers.partition(":")
+    if kind != "train" or seq_id != "0" or not number.isdecimal():
+        return None
+    return TinkerModel.objects.filter(session_id=session_id, number=int(number)).values_list("id", flat=True).first()
+
+
+def _model_session(model_id: str) -> str:
+    found = TinkerModel.objects.filter(id=model_id).values_list("session_id", flat=True).first()
+    if found is None:
+        raise NotFound(f"There is no model {model_id}.")
+    return found
+
+
+def _session_project(session_id: str) -> str | None:
+    return Session.objects.filter(id=session_id).values_list("project_id", flat=True).first()
+
+
+def _telling(name: str) -> tuple[str, Any] | None:
+    if ":train:" in name:
+        return "/tinker/models", model_told(TinkerModel.objects.get(id=name))
+    sampler = TinkerSampler.objects.filter(id=name).first()
+    return None if sampler is None else ("/tinker/samplers", sampler_told(sampler))
+
+
+places, told = Places(), Told()

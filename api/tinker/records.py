@@ -1,0 +1,167 @@
+"""Training runs, checkpoints and sessions of Tinker clients, as their REST client and command line read them."""
+
+from typing import Any
+
+from api.tinker.callers import TinkerCaller
+from api.tinker.relaying import Answer
+from api.tinker.requests import PathNamed, TtlSet
+from console.errors import InvalidRequest
+from console.tinker import checkpoints, services
+from console.tinker.models import TinkerCheckpoint, TinkerModel
+
+TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
+MAX_PAGE = 1000
+
+
+def runs(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+    """``GET /training_runs``."""
+    offset, limit = _page(query)
+    rows = services.models_of(project=caller.project)
+    page = [_run(model) for model in rows[offset : offset + limit]]
+    return Answer.of({"training_runs": page, "cursor": _cursor(offset, limit, rows.count())})
+
+
+def run(caller: TinkerCaller, *, model_id: str, query: dict[str, str]) -> Answer:
+    """``GET /training_runs/{id}``."""
+    return Answer.of(_run(services.model_get(project=caller.project, model_id=model_id)))
+
+
+def run_checkpoints(caller: TinkerCaller, *, model_id: str, query: dict[str, str]) -> Answer:
+    """``GET /training_runs/{id}/checkpoints``."""
+    services.model_get(project=caller.project, model_id=model_id)
+    rows = _newest(list(checkpoints.checkpoints_of(project=caller.project, model_id=model_id)))
+    return Answer.of({"checkpoints": [_checkpoint(row) for row in rows], "cursor": None})
+
+
+def all_checkpoints(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+    """``GET /checkpoints``."""
+    offset, limit = _page(query)
+    rows = _newest(list(checkpoints.checkpoints_of(project=caller.project)))
+    page = [_checkpoint(row) for row in rows[offset : offset + limit]]
+    return Answer.of({"checkpoints": page, "cursor": _cursor(offset, limit, len(rows))})
+
+
+def checkpoint_delete(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
+    """``DELETE /training_runs/{id}/checkpoints/{segment}/{name}``."""
+    checkpoints.checkpoint_delete(checkpoint=_own(caller, model_id, segment, name))
+    return Answer(204, b"")
+
+
+def checkpoint_publish(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
+    """``POST .../publish``: every project of this server may read it."""
+    checkpoints.checkpoint_publish(checkpoint=_own(caller, model_id, segment, name), public=True)
+    return Answer(204, b"")
+
+
+def checkpoint_unpublish(caller: TinkerCaller, *, model_id: str, segment: str, name: str) -> Answer:
+    """``DELETE .../publish``."""
+    checkpoints.checkpoint_publish(checkpoint=_own(caller, model_id, segment, name), public=False)
+    return Answer(204, b"")
+
+
+def checkpoint_ttl(caller: TinkerCaller, body: TtlSet, *, model_id: str, segment: str, name: str) -> Answer:
+    """``PUT .../ttl``."""
+    found = _own(caller, model_id, segment, name)
+    checkpoints.checkpoint_ttl_set(checkpoint=found, ttl_seconds=body.ttl_seconds)
+    return Answer(204, b"")
+
+
+def external_urls(caller: TinkerCaller, *, model_id: str, name: str) -> Answer:
+    """``GET .../checkpoints/external_weights/{name}/external_weights_urls``."""
+    found = _own(caller, model_id, "external_weights", name)
+    urls, expires_at = checkpoints.checkpoint_urls(found)
+    return Answer.of({"urls": urls, "expires": expires_at.isoformat()})
+
+
+def weights_info(caller: TinkerCaller, body: PathNamed) -> Answer:
+    """``POST /weights_info``."""
+    found = checkpoints.checkpoint_find(project=caller.project, path=body.tinker_path)
+    lora = found.lora
+    parts = {name: lora[name] for name in ("train_unembed", "train_mlp", "train_attn")}
+    of = {"base_model": found.model.base_model, "is_lora": lora["rank"] > 0, "lora_rank": lora["rank"] or None}
+    return Answer.of(of | parts | {"optimizer_config": {"type": "adamw"}})
+
+
+def sessions(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+    """``GET /sessions``."""
+    offset, limit = _page(query)
+    rows = services.tinker_sessions_of(project=caller.project)
+    return Answer.of({"sessions": [row.id for row in rows[offset : offset + limit]]})
+
+
+def session(caller: TinkerCaller, *, session_id: str, query: dict[str, str]) -> Answer:
+    """``GET /sessions/{id}``."""
+    found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
+    return Answer.of(
+        {
+            "training_run_ids": list(found.models.values_list("id", flat=True)),
+            "sampler_ids": list(found.samplers.values_list("id", flat=True)),
+            "user_metadata": found.user_metadata,
+            "display_name": found.display_name or None,
+        }
+    )
+
+
+def key_get(caller: TinkerCaller) -> Answer:
+    """``GET /auth/apikey/me``."""
+    key = caller.key
+    owner = {"org_details": {"name": caller.project.name}, "user_details": {"email": key.user.email}}
+    number = int(key.id.partition("_")[2] or "0", 16) >> 12  # a client wants a number
+    return Answer.of({"key_id": number, "name": key.name, "note": "", "details": owner})
+
+
+def _own(caller: TinkerCaller, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
+    return checkpoints.checkpoint_own(project=caller.project, model_id=model_id, segment=segment, name=name)
+
+
+def _run(model: TinkerModel) -> dict[str, Any]:
+    stored = list(checkpoints.checkpoints_of(project=model.tinker_session.project, model_id=model.id))
+    last = {kind: next((row for row in stored if row.segment == kind), None) for kind in TYPES}
+    state, sampler = last["weights"], last["sampler_weights"]
+    return {
+        "training_run_id": model.id,
+        "base_model": model.base_model,
+        "model_owner": model.tinker_session.key.user.email if model.tinker_session.key else "",
+        "is_lora": model.lora["rank"] > 0,
+        "corrupted": False,
+        "lora_rank": model.lora["rank"] or None,
+        "last_request_time": model.last_request_at.isoformat(),
+        "last_checkpoint": _checkpoint(state) if state else None,
+        "last_sampler_checkpoint": _checkpoint(sampler) if sampler else None,
+        "user_metadata": model.user_metadata,
+    }
+
+
+def _checkpoint(row: TinkerCheckpoint) -> dict[str, Any]:
+    return {
+        "checkpoint_id": f"{row.segment}/{row.name}",
+        "checkpoint_type": TYPES[row.segment],
+        "time": row.created_at.isoformat(),
+        "tinker_path": row.path,
+        "size_bytes": row.checkpoint.size_bytes,
+        "public": row.public,
+        "user_metadata": row.user_metadata or None,
+        "expires_at": row.expires_at.isoformat() if row.expires_at else None,
+    }
+
+
+def _newest(rows: list[TinkerCheckpoint]) -> list[TinkerCheckpoint]:
+    """Of several with one name the first, which is the newest."""
+    by_path: dict[str, TinkerCheckpoint] = {}
+    for row in rows:
+        by_path.setdefault(row.path, row)
+    return list(by_path.values())
+
+
+def _page(query: dict[str, str]) -> tuple[int, int]:
+    values = []
+    for name, otherwise in (("offset", "0"), ("limit", "20")):
+        text = query.get(name, otherwise)
+        if not (text.isascii() and text.isdecimal() and len(text) < 10):
+            raise InvalidRequest(f"{name} must be a number.")
+        values.append(int(text))
+    return values[0], min(values[1], MAX_PAGE)
+
+
+def _cursor(offset: int, limit: int, total: int) -> dict[str, int]:
+    return {"offset": offset, "limit": limit, "total_count": total}

@@ -1,0 +1,87 @@
+"""The types of query strings."""
+
+from pydantic import Field, FiniteFloat
+
+from api.rest.parsing import MAX_INTEGER, Query
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
+from tinkerscript.wire.sessions import SessionState
+
+
+class LimitQuery(Query):
+    """The newest so many."""
+
+    limit: int = Field(50, ge=1, le=200)
+
+
+class PageQuery(Query):
+    """One page of a list."""
+
+    cursor: str | None = None
+    limit: int = Field(50, ge=1, le=200)
+
+
+class EpisodeQuery(PageQuery):
+    """One page of the episodes that match."""
+
+    task: str | None = Field(None, max_length=512, description="Only those of this task.")
+    fate: list[EpisodeFate] = Field([], description="Only those with one of these fates.")
+    eval: bool | None = Field(None, description="Only those that are, or are not, for evaluation.")
+    reward_min: FiniteFloat | None = None
+    reward_max: FiniteFloat | None = None
+    version: int | None = Field(None, ge=0, le=2**31 - 1, description="Only those that this policy version sampled.")
+    step: int | None = Field(None, ge=0, le=2**31 - 1, description="Only those that this step trained.")
+    agent: str | None = Field(None, max_length=200, description="Only those with calls of this agent.")
+    q: str | None = Field(
+        None,
+        max_length=200,
+        description="Only those with this, in any case, in the task, the last 500 characters of what was asked, or the"
+        " first 500 of the last answer.",
+    )
+    sort: EpisodeSort | None = Field(None, description="newest, if absent.")
+
+
+class TimelinesQuery(Query):
+    """One page of an episode's tokens."""
+
+    cursor: int = Field(0, ge=0, le=MAX_INTEGER)
+    limit: int = Field(20_000, ge=1, le=100_000, description="Tokens; context is not divided.")
+
+
+class GroupQuery(Query):
+    """One page of the groups that match."""
+
+    step: int | None = Field(None, ge=0, le=2**31 - 1)
+    task: str | None = Field(None, max_length=512)
+    cursor: int | None = Field(None, ge=0, le=MAX_INTEGER)
+    limit: int = Field(20, ge=1, le=100)
+
+
+class AuditQuery(Query):
+    """One page of the audit log."""
+
+    before: int | None = Field(None, ge=1, le=MAX_INTEGER)
+    limit: int = Field(50, ge=1, le=200)
+
+
+class SessionQuery(PageQuery):
+    """One page of the sessions that match."""
+
+    state: list[SessionState] = Field([], description="Only those in one of these states.")
+    base_model: str | None = None
+    name: str | None = Field(None, description="Only those with this in their name or id.")
+
+
+class LogQuery(Query):
+    """The last lines of a log."""
+
+    lines: int = Field(200, ge=1, le=5000)
+
+
+class EventQuery(Query):
+    """A part of a session's record."""
+
+    after: int = Field(0, ge=0, le=MAX_INTEGER, description="The cursor of the last entry seen.")
+    limit: int = Field(200, ge=1, le=1000)
+    kind: EventKind | None = None
+    wait_s: float = Field(0, ge=0, le=20, description="How long to wait for an entry when there is none yet.")

@@ -1,0 +1,13 @@
+"""What this server is, for clients of other versions."""
+
+from api.rest.requests import ApiRequest
+from tinkerscript.wire.server import ServerView
+from tinkerscript.wire.version import VERSION
+
+MINIMUM_CLIENT = "0.1.0"
+CAPABILITIES = ("anthropic.messages", "openai.chat", "openai.completions", "openai.responses", "priority", "budget")
+
+
+def server_get(request: ApiRequest) -> ServerView:
+    """The server's version, the oldest client that it serves, and what not every version can do."""
+    return ServerView(version=VERSION, minimum_client=MINIMUM_CLIENT, capabilities=sorted(CAPABILITIES))

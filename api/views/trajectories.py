@@ -1,0 +1,162 @@
+"""Episodes for reading, in every state of their session: from the rows and documents that its runtime reported.
+
+A running session's own list and an episode that is not in the object store yet come from its gateway.
+"""
+
+import json
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+
+from api.episode_presenters import episode_list_view, episode_view, group_list_view, step_view
+from api.gateway_proxy import forward
+from api.rest.requests import ApiRequest
+from api.views.queries import EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
+from console.errors import Conflict, InvalidRequest, NotFound
+from console.sessions.episodes import selectors
+from console.sessions.episodes.documents import document_read
+from console.sessions.episodes.pages import calls_page, timelines_page
+from console.sessions.models import EpisodeRecord
+from console.sessions.selectors import session_get
+from tinkerscript.wire.reading.trajectories import GroupList, StepView
+from tinkerscript.wire.sessions import SessionState
+
+
+async def episode_list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResponseBase:
+    """The session's episodes, newest first if no sort is given.
+
+    With neither filter nor sort the list of a running session is that of this moment; else, and in every other state,
+    it is what the runtime has reported, which it does within seconds.
+    """
+    asks = query.model_fields_set - {"cursor", "limit"}
+    if not asks and await sync_to_async(_is_ready)(request, session_id):
+        return await forward(request, session_id, "episodes")
+    return await sync_to_async(_list)(request, session_id, query)
+
+
+async def episode_get(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
+    """One episode."""
+    if await sync_to_async(_is_ready)(request, session_id):
+        return await forward(request, session_id, "episodes", episode_id)
+    record = await sync_to_async(_record)(request, session_id, episode_id)
+    if record is None:  # a session that is on its way up may know of it
+        return await forward(request, session_id, "episodes", episode_id)
+    return _json(episode_view(record).model_dump_json())
+
+
+async def episode_calls(request: ApiRequest, session_id: str, episode_id: str, query: PageQuery) -> HttpResponseBase:
+    """An episode's LLM calls with their token ids, and how they merged."""
+    if await sync_to_async(_is_ready)(request, session_id):
+        return await forward(request, session_id, "episodes", episode_id, "calls")
+    record = await sync_to_async(_record)(request, session_id, episode_id)
+    if record is None:
+        return await forward(request, session_id, "episodes", episode_id, "calls")
+    return await sync_to_async(_calls)(record, query)
+
+
+async def episode_timelines(
+    request: ApiRequest, session_id: str, episode_id: str, query: TimelinesQuery
+) -> HttpResponseBase:
+    """Every token of an episode with its text, log-probability, version and advantage."""
+    record = await sync_to_async(_record)(request, session_id, episode_id)
+    if record is not None and record.pack is not None:
+        return await sync_to_async(_stored_timelines)(record, query)
+    if record is not None and not await sync_to_async(_is_ready)(request, session_id):
+        raise _not_stored()
+    answer = await forward(request, session_id, "episodes", episode_id, "timelines", query={})
+    if not isinstance(answer, HttpResponse) or answer.status_code != 200:
+        return answer
+    told = json.loads(answer.content)
+    return await sync_to_async(_timelines)(told["episode"], told["document"], told["advantages"], query)
+
+
+def group_list(request: ApiRequest, session_id: str, query: GroupQuery) -> GroupList:
+    """The groups that were trained or wait to be, the newest first."""
+    found = selectors.group_list(project=request.auth.project, session_id=session_id, **query.model_dump())
+    return group_list_view(*found)
+
+
+def step_get(request: ApiRequest, session_id: str, step: str) -> StepView:
+    """What one optimizer step measured, and the groups that it was made of."""
+    session_get(project=request.auth.project, session_id=session_id)
+    if not (step.isascii() and step.isdigit() and len(step) < 10):
+        raise NotFound("There is no such step in this session.", hint="A step is a number, from 1 on.")
+    return step_view(selectors.step_get(project=request.auth.project, session_id=session_id, step=int(step)))
+
+
+def _is_ready(request: ApiRequest, session_id: str) -> bool:
+    session = session_get(project=request.auth.project, session_id=session_id)
+    return session.state == SessionState.READY
+
+
+def _record(request: ApiRequest, session_id: str, episode_id: str) -> EpisodeRecord | None:
+    try:
+        return selectors.episode_get(project=request.auth.project, session_id=session_id, episode_id=episode_id)
+    except NotFound:
+        # Raised again for a session that is not the caller's; of one that has ended nothing more is known.
+        session = session_get(project=request.auth.project, session_id=session_id)
+        if (
+            SessionState(session.state) in (SessionState.SUSPENDED, SessionState.STOPPING)
+            or SessionState(session.state).is_terminal
+        ):
+            raise
+        return None
+
+
+def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResponse:
+    if query.reward_min is not None and query.reward_max is not None and query.reward_min > query.reward_max:
+        raise InvalidRequest("reward_min is above reward_max: no episode can match.", hint="Exchange them.")
+    only = selectors.EpisodeFilter(
+        task=query.task, fates=query.fate, eval=query.eval, reward_min=query.reward_min, reward_max=query.reward_max,
+        version=query.version, step=query.step, agent=query.agent, text=query.q,
+    )  # fmt: skip
+    page, more = selectors.episode_list(
+        project=request.auth.project,
+        session_id=session_id,
+        only=only,
+        sort=query.sort or selectors.EpisodeSort.NEWEST,
+        cursor=query.cursor,
+        limit=query.limit,
+    )
+    return _json(episode_list_view(page, more).model_dump_json())
+
+
+def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
+    if record.pack is None:
+        raise _not_stored()
+    if query.cursor is not None and not (query.cursor.isascii() and query.cursor.isdigit() and len(query.cursor) < 10):
+        raise InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
+    document, start = document_read(record), int(query.cursor or 0)
+    end = start + query.limit
+    more = str(end) if end < len(document["calls"]) else None
+    items = calls_page(document, start=start, limit=query.limit)
+    return _json(json.dumps({"report": document["report"], "items": items, "next_cursor": more}))
+
+
+def _stored_timelines(record: EpisodeRecord, query: TimelinesQuery) -> HttpResponse:
+    episode = episode_view(record).model_dump(mode="json")
+    return _timelines(episode, document_read(record), record.advantages or record.advantage, query)
+
+
+def _timelines(episode: Any, document: Any, advantages: Any, query: TimelinesQuery) -> HttpResponse:
+    runs, more = timelines_page(document, advantages=advantages, start=query.cursor, limit=query.limit)
+    whole = {"report": document["report"], "calls": document["calls"]} if query.cursor == 0 else {}
+    output = document["output"] or {}
+    reported = {name: output.get(name) for name in ("rewards_by_call", "metadata")}
+    answer = {"report": None, "calls": []} | whole
+    answer |= {"episode": episode | reported, "timelines": runs, "next_cursor": str(more) if more is not None else None}
+    return _json(json.dumps(answer))
+
+
+def _not_stored() -> Conflict:
+    return Conflict(
+        "The tokens of this episode are not in the object store.",
+        hint="They are stored within seconds of its end. An open episode has none yet; those of one whose runtime was"
+        " lost before are in its journal alone.",
+    )
+
+
+def _json(text: str) -> HttpResponse:
+    return HttpResponse(text, content_type="application/json")

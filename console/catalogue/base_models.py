@@ -1,0 +1,116 @@
+"""The catalogue of base models: names that users choose, and where the weights of each are."""
+
+import json
+import math
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from console.catalogue.added_models import added_models
+from console.catalogue.memory_estimate import ModelShape
+from console.errors import InvalidRequest, UnknownBaseModel
+from tinkerscript.wire.sessions import BaseModelView
+
+CATALOGUE = Path(__file__).with_name("models.toml")
+
+
+@dataclass(frozen=True)
+class BaseModel:
+    """One entry. ``path`` is a folder or a Hugging Face id; lengths are in tokens, None where not known."""
+
+    name: str
+    path: str
+    parameters: int | None = None
+    context_length: int | None = None
+    license: str = ""
+
+
+def base_model_list() -> list[BaseModelView]:
+    """Every name that a session can start from."""
+    return [
+        BaseModelView(
+            name=model.name,
+            parameters=model.parameters,
+            context_length=model.context_length,
+            license=model.license,
+        )
+        for model in _models().values()
+    ]
+
+
+def base_model_resolve(name: str) -> BaseModel:
+    """The entry called ``name``; with DEBUG also any folder given by its path.
+
+    Raises UnknownBaseModel (details.known lists the names), InvalidRequest when the weights are not on this machine.
+    """
+    models = _models()
+    model = models.get(name)
+    if model is None and settings.DEBUG and Path(name).is_absolute() and Path(name).is_dir():
+        model = _folder(name, name)
+    if model is None:
+        raise UnknownBaseModel(
+            f"There is no base model called {name!r}.",
+            hint=f"Choose one of: {', '.join(models)}. More can be added with `manage.py add_model`.",
+            details={"known": list(models)},
+        )
+    if Path(model.path).is_absolute() and not Path(model.path).is_dir():
+        raise InvalidRequest(
+            f"The weights of {name} are not on this server: {model.path} does not exist.",
+            hint=f"Run `python -m gpu_runtime.bundled_model {model.path}` on the server, or correct its settings.",
+        )
+    return model
+
+
+def _models() -> dict[str, BaseModel]:
+    with CATALOGUE.open("rb") as file:
+        entries = tomllib.load(file)["model"]
+    models = {}
+    for entry in entries:
+        source = entry.pop("source")
+        path = str(settings.DATA / "models" / entry["name"]) if source == "bundled" else source
+        models[entry["name"]] = BaseModel(path=path, **entry)
+    for name, record in added_models().items():
+        path = str(settings.DATA / "models" / name)
+        models[name] = BaseModel(name, path, record["parameters"], record["context_length"])
+    return models | {name: _folder(name, path) for name, path in settings.EXTRA_MODELS.items()}
+
+
+def base_model_shape(model: BaseModel) -> ModelShape | None:
+    """What a memory estimate needs; None for a model that is neither on this machine nor of a known size."""
+    config = _config(model.path)
+    parameters = model.parameters or weights_count(Path(model.path))
+    if not parameters:
+        return None
+    hidden, layers = config.get("hidden_size"), config.get("num_hidden_layers")
+    return ModelShape(parameters, hidden if isinstance(hidden, int) else 0, layers if isinstance(layers, int) else 0)
+
+
+def weights_count(folder: Path) -> int:
+    """The number of weights in a folder, from the headers of its safetensors files; 0 where there are none.
+
+    A file begins with the length of its header (8 bytes, little-endian) and the header, which is JSON.
+    Source: huggingface.co/docs/safetensors, "Format".
+    """
+    count = 0
+    for path in folder.glob("*.safetensors") if folder.is_absolute() else ():
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        count += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
+    return count
+
+
+def _folder(name: str, path: str) -> BaseModel:
+    """The folder's config.json; {} for an unreadable one, whose cause a runtime reports when it loads it."""
+    length = _config(path).get("max_position_embeddings")
+    return BaseModel(name=name, path=path, context_length=length if isinstance(length, int) else None)
+
+
+def _config(path: str) -> dict[str, Any]:
+    try:
+        config = json.loads((Path(path) / "config.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}

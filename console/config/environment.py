@@ -1,0 +1,84 @@
+"""How settings are read from the environment. A malformed value stops start-up and is named."""
+
+import os
+from difflib import get_close_matches
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+PREFIX = "TINKERSCRIPT_"
+# Not the server's, and set where it runs all the same: the client's, and what launchers give to runtimes.
+OTHERS = frozenset(
+    PREFIX + name
+    for name in (
+        "API_KEY", "BASE_URL", "LAUNCH", "LEASE", "RUNTIME_ADDRESS", "RUNTIME_DIR", "RUNTIME_LISTEN", "SERVER_URL",
+    )
+)  # fmt: skip
+_read: set[str] = set()
+
+
+def unknown_refuse() -> None:
+    """Every setting was read by now. Raises ImproperlyConfigured for a variable of ours that none of them is."""
+    known = sorted(_read | OTHERS)
+    for name in sorted(os.environ):
+        if name.startswith(PREFIX) and name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.6)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            raise ImproperlyConfigured(f"{name} is no setting of this server.{meant} docs/operations lists them all.")
+
+
+def read_text(name: str, default: str, *, among: tuple[str, ...] = ()) -> str:
+    """A variable's text, one of ``among`` where that is given. An empty variable counts as absent."""
+    _read.add(name)
+    value = os.environ.get(name, "").strip() or default
+    if among and value not in among:
+        raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(among)}.")
+    return value
+
+
+def read_int(name: str, default: int, *, low: int, high: int) -> int:
+    """A whole number between ``low`` and ``high``."""
+    value = read_text(name, str(default))
+    if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
+        raise ImproperlyConfigured(f"{name}={value!r} is not a whole number from {low} to {high}.")
+    return int(value)
+
+
+def read_url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
+    """A URL with one of ``schemes``, without its last slash."""
+    value = read_text(name, default).rstrip("/")
+    scheme, separator, rest = value.partition("://")
+    if value and (scheme not in schemes or not separator or not rest):
+        raise ImproperlyConfigured(f"{name}={value!r} is not a URL that starts with {' or '.join(schemes)}://.")
+    return value
+
+
+def read_pairs(name: str, *, form: str) -> dict[str, str]:
+    """``key=value,key=value`` as a dict; ``form`` is what an entry looks like, for the message."""
+    pairs = {}
+    for entry in filter(None, read_text(name, "").split(",")):
+        key, separator, value = (part.strip() for part in entry.partition("="))
+        if not (separator and key and value):
+            raise ImproperlyConfigured(f"{name}: {entry!r} does not read {form}.")
+        pairs[key] = value
+    return pairs
+
+
+def read_models(name: str) -> dict[str, str]:
+    """``name=/folder,name=/folder`` as a dict. Each folder is there, with the configuration of a model in it."""
+    models = read_pairs(name, form="name=/absolute/folder")
+    for model, folder in models.items():
+        if not Path(folder).is_absolute():
+            raise ImproperlyConfigured(f"{name}: {model}={folder!r} does not read name=/absolute/folder.")
+        if not (Path(folder) / "config.json").is_file():
+            near = get_close_matches(Path(folder).name, _siblings(Path(folder)), n=1)
+            meant = f" Beside it is {near[0]}." if near else ""
+            raise ImproperlyConfigured(f"{name}: {model}: there is no {folder}/config.json.{meant}")
+    return models
+
+
+def _siblings(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.parent.iterdir()]
+    except OSError:
+        return []

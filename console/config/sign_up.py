@@ -1,0 +1,65 @@
+"""Who may make an account for themselves, and whether they must first prove that they read their address.
+
+closed    no one: `manage.py create_user` makes accounts
+invited   an address that a project has invited
+domains   an address of one of TINKERSCRIPT_SIGN_UP_DOMAINS
+open      every address
+
+On a server that only this machine reaches sign-up is open by default, elsewhere it is by invitation. Where others reach
+the server, an address must be confirmed before anything can be done with the account: otherwise anyone could make one
+with another person's address, and wait for them.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from console.config.environment import read_text
+
+POLICIES = ("closed", "invited", "domains", "open")
+DOMAIN = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+")
+
+
+@dataclass(frozen=True)
+class SignUp:
+    """The settings of sign-up. ``domains`` are lower-case, and empty unless ``policy`` is ``domains``."""
+
+    policy: str
+    domains: frozenset[str]
+    verification: str  # none, optional or mandatory
+
+
+def sign_up_read(public_url: str) -> SignUp:
+    """From TINKERSCRIPT_SIGN_UP, _SIGN_UP_DOMAINS and _EMAIL_VERIFICATION. Raises ImproperlyConfigured."""
+    is_local = is_loopback(public_url)
+    policy = read_text("TINKERSCRIPT_SIGN_UP", "open" if is_local else "invited", among=POLICIES)
+    listed = read_text("TINKERSCRIPT_SIGN_UP_DOMAINS", "").lower().split(",")
+    domains = frozenset(domain.strip() for domain in listed if domain.strip())
+    if (policy == "domains") != bool(domains):
+        raise ImproperlyConfigured(
+            "TINKERSCRIPT_SIGN_UP=domains and TINKERSCRIPT_SIGN_UP_DOMAINS=example.org,... go together."
+        )
+    if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
+        raise ImproperlyConfigured(f"TINKERSCRIPT_SIGN_UP_DOMAINS: {wrong[0]!r} is no domain such as example.org.")
+    default = "optional" if is_local else "mandatory"
+    verification = read_text("TINKERSCRIPT_EMAIL_VERIFICATION", default, among=("none", "optional", "mandatory"))
+    if policy != "closed" and verification != "mandatory" and not is_local:
+        raise ImproperlyConfigured(
+            f"TINKERSCRIPT_EMAIL_VERIFICATION={verification} would let anyone use another person's address on a server "
+            "that others reach: make it mandatory, or set TINKERSCRIPT_SIGN_UP=closed."
+        )
+    return SignUp(policy, domains, verification)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether only programs of this machine reach ``url``."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,105 @@
+"""A whole server in one folder, and back: rows, objects, the secret that signs.
+
+FOLDER/rows.jsonl.gz     every row, as Django's dumpdata writes it: any database can take it
+FOLDER/objects/...       every object of the store under its key
+FOLDER/secret_key        where the server made its own; one from the environment is not copied
+FOLDER/audit_key         the same, for the audit log
+FOLDER/backup.json       written last: a folder without it is no backup
+
+A server may run meanwhile: rows are read in one transaction, and objects, which never change, after them. A runtime's
+newest seconds are in its journal on its own disk; the copy in the store is as old as the session's journal_interval_s.
+"""
+
+import gzip
+import json
+import shutil
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from django.conf import settings
+from django.core.management import call_command
+from django.db import connection, transaction
+
+from console.errors import Conflict, InvalidRequest
+from console.object_store import client as object_store
+from console.scheduling.instance import instance_renew
+from console.sessions.models import Session
+from console.users.models import User
+
+FORMAT = 1
+ROWS, OBJECTS, MARK = "rows.jsonl.gz", "objects", "backup.json"
+SECRETS = ("secret_key", "audit_key")
+# Models that have another name than in backups of before.
+RENAMED = {"console.keptanswer": "console.idempotencyrecord"}
+MADE_BY_MIGRATIONS = ("contenttypes", "auth.permission")
+
+
+def backup_write(folder: Path) -> dict[str, int]:
+    """Write a backup into ``folder``, which must be new or empty; how many rows and objects it has.
+
+    Raises Conflict, StorageUnavailable, OSError.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise Conflict(f"{folder} is not empty.", hint="Give a new folder.")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with transaction.atomic():
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        excluded = [argument for label in MADE_BY_MIGRATIONS for argument in ("--exclude", label)]
+        call_command("dumpdata", "--all", "--format", "jsonl", "--output", str(folder / ROWS), *excluded, verbosity=0)
+        sessions = Session.objects.count()
+    objects = 0
+    for key in object_store.keys_under(""):
+        if key == object_store.HEALTH_KEY:
+            continue
+        path = folder / OBJECTS / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        objects += object_store.download(key, path)
+    for name in SECRETS:
+        if (settings.DATA / name).exists():
+            shutil.copy(settings.DATA / name, folder / name)
+    counts = {"sessions": sessions, "objects": objects}
+    mark = {"format": FORMAT, "at": datetime.now(UTC).isoformat(), **counts}
+    (folder / MARK).write_text(json.dumps(mark) + "\n")
+    return counts
+
+
+def rows_rename(rows: Path, target: Path) -> Path:
+    """Write ``rows`` to ``target`` with every model under its present name; returns ``target``."""
+    with gzip.open(rows, "rt") as source, gzip.open(target, "wt") as renamed:
+        for line in source:
+            row = json.loads(line)
+            renamed.write(json.dumps(row | {"model": RENAMED.get(row["model"], row["model"])}) + "\n")
+    return target
+
+
+def backup_restore(folder: Path) -> dict[str, int]:
+    """Become the server that ``folder`` is a backup of; how many sessions and objects came back.
+
+    The database must hold no one and the store nothing yet. Nothing starts by itself, and nothing of the server that
+    the backup is of is touched, which may run: sessions come back suspended, and go on from their last state when they
+    are resumed. Raises InvalidRequest when the folder is no backup, Conflict when this server is not empty.
+    """
+    if not (folder / MARK).exists() or json.loads((folder / MARK).read_text()).get("format") != FORMAT:
+        raise InvalidRequest(f"{folder} holds no whole backup of this format.", hint=f"It would have a {MARK}.")
+    call_command("migrate", verbosity=0)
+    if User.objects.exists() or next(object_store.keys_under("sessions/"), None):
+        raise Conflict(
+            "This server is not empty.", hint="Restore into a new TINKERSCRIPT_DATA (and database and bucket)."
+        )
+    objects = 0
+    for path in sorted((folder / OBJECTS).rglob("*")):
+        if path.is_file():
+            object_store.upload(path, str(path.relative_to(folder / OBJECTS)))
+            objects += 1
+    with transaction.atomic():
+        with tempfile.TemporaryDirectory() as current:
+            call_command("loaddata", str(rows_rename(folder / ROWS, Path(current) / ROWS)), verbosity=0)
+        instance_renew()
+        sessions = Session.objects.count()
+    for name in SECRETS:
+        if (folder / name).exists():
+            shutil.copy(folder / name, settings.DATA / name)
+    return {"sessions": sessions, "objects": objects}

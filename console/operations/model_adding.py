@@ -1,0 +1,109 @@
+"""Bringing a base model to this server: fetched, hashed, loaded once in a process of its own, then listed."""
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from console.catalogue.added_models import RECORD
+from console.errors import DomainError, InvalidRequest
+from console.object_store import client as object_store
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+NEEDED = ("config.json", "tokenizer_config.json")
+CHECK_S = 3600.0
+READ_AT_ONCE = 1 << 20
+
+
+class ModelRefused(DomainError):
+    """What was to be added is no base model; the message says why."""
+
+
+def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Copy a model from a folder, or from ``s3://prefix`` of the server's own bucket, check it, and list it.
+
+    ``progress`` is told each step in words. Raises InvalidRequest for a name that is taken or none, ModelRefused;
+    nothing partial is left.
+    """
+    if not NAME.fullmatch(name):
+        raise InvalidRequest(f"{name!r} is no name of a model: letters, digits, dots, dashes, at most 100.")
+    folder = settings.DATA / "models" / name
+    if folder.exists() or name in settings.EXTRA_MODELS:
+        raise InvalidRequest(f"There is a model called {name} already.", hint="Choose another name.")
+    partial = folder.with_name(f".{name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        _fetch(source, partial, progress)
+        if missing := [needed for needed in NEEDED if not (partial / needed).is_file()]:
+            raise ModelRefused(f"{source} has no {missing[0]}: it is no Hugging Face model.")
+        progress("hashing")
+        files = {str(path.relative_to(partial)): _sha256(path) for path in _files(partial)}
+        progress("loading it once, which takes as long as starting a session")
+        record = {"name": name, "source": source, "files": files} | _load(partial)
+        (partial / RECORD).write_text(json.dumps(record, indent=1))
+        partial.rename(folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return record
+
+
+def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> None:
+    if source.startswith("s3://"):
+        prefix = source.removeprefix("s3://").strip("/") + "/"
+        keys = list(object_store.keys_under(prefix))
+        if not keys:
+            raise ModelRefused(f"The bucket {settings.S3_BUCKET} has nothing under {prefix}.")
+        for key in keys:
+            path = folder / key.removeprefix(prefix)
+            if folder not in path.resolve().parents:
+                raise ModelRefused(f"{key} leads out of its folder.")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            progress(f"fetching {path.name}")
+            object_store.download(key, path)
+        return
+    origin = Path(source)
+    if not origin.is_absolute() or not origin.is_dir():
+        raise ModelRefused(
+            f"{source} is neither an absolute folder of this machine nor s3://PREFIX.",
+            hint="A model of the Hugging Face hub: `hf download NAME --local-dir FOLDER`, then add the folder.",
+        )
+    for path in _files(origin):
+        target = folder / path.relative_to(origin)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        progress(f"copying {path.name}")
+        shutil.copyfile(path, target)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Its files but for hidden ones, such as caches of a download."""
+    inside = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in inside if not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def _load(folder: Path) -> dict[str, Any]:
+    """What loading shows. In a process of its own: the server has no torch, and its memory goes back at the end."""
+    command = [sys.executable, "-m", "gpu_runtime.weights.load_check", str(folder)]
+    try:
+        done = subprocess.run(command, cwd=settings.BASE_DIR, capture_output=True, text=True, timeout=CHECK_S)
+    except subprocess.TimeoutExpired:
+        raise ModelRefused(f"It was not loaded after {CHECK_S:.0f} s.") from None
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        raise ModelRefused(said[-1] if said else f"loading it ended with {done.returncode}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def _sha256(path: Path) -> str:
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(READ_AT_ONCE):
+            found.update(chunk)
+    return found.hexdigest()

@@ -1,0 +1,79 @@
+"""Whether a child process still does its work: looked at from outside, in a thread of its own.
+
+A process that was stopped (SIGSTOP) or whose loop hangs is alive for the kernel and useless to everybody. Two signs are
+looked for: the kernel says that it is stopped, and its ``probe`` fails again and again.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from console.scheduling import processes
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 1.0
+STOPPED_S = 5.0  # a process may be stopped for a moment on purpose
+SILENT_S = 60.0  # an overloaded server responds late; one without a response for so long is of no use
+STARTING_S = 180.0  # until the first success: imports and migrations on a busy machine
+STOPPED = "T"  # of /proc/PID/stat; a debugger's stop is "t"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long each sign must last, in seconds."""
+
+    stopped_s: float = STOPPED_S
+    silent_s: float = SILENT_S
+    starting_s: float = STARTING_S
+    look_every_s: float = LOOK_EVERY_S
+
+
+class ChildHealth:
+    """Looks at one process until ``close``. ``probe`` returns whether it works, within a deadline of its own.
+
+    ``problem`` says why it should be replaced; None while it should not.
+    """
+
+    def __init__(self, pid: int, probe: Callable[[], bool] | None, limits: Limits = Limits()) -> None:
+        self.problem: str | None = None
+        self._pid, self._probe, self._limits = pid, probe, limits
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"health-{pid}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._over.set()
+
+    def _run(self) -> None:
+        began = healthy_at = going_at = time.monotonic()
+        has_worked = False
+        while not self._over.wait(self._limits.look_every_s):
+            if not self._is_stopped():
+                going_at = time.monotonic()
+            elif time.monotonic() - going_at > self._limits.stopped_s:
+                self.problem = f"was stopped for {self._limits.stopped_s:g} s"
+                return
+            if self._probe is None:
+                continue
+            if self._works(self._probe):
+                healthy_at, has_worked = time.monotonic(), True
+                continue
+            silent_s = time.monotonic() - (healthy_at if has_worked else began)
+            if silent_s > (self._limits.silent_s if has_worked else self._limits.starting_s):
+                self.problem = f"did not respond for {silent_s:.0f} s"
+                return
+
+    def _is_stopped(self) -> bool:
+        stat = processes.stat_read(self._pid)
+        return stat is not None and stat.state == STOPPED
+
+    def _works(self, probe: Callable[[], bool]) -> bool:
+        try:
+            return probe()
+        except Exception:  # the top of a loop: a probe that cannot look has seen nothing that works
+            log.exception("the health of process %d could not be looked at", self._pid)
+            return False

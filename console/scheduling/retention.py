@@ -1,0 +1,43 @@
+"""What goes by itself: logs and events of sessions that ended long ago, done deliveries, old responses, ended sign-ins.
+
+Metrics of steps stay as long as their session: what was used is counted from them.
+"""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.sessions.models import Session as BrowserSession
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from console.live.models import EventRecord
+from console.sessions.models import Session
+from console.sessions.states import ENDED
+from console.users.idempotency import KEPT_FOR as RESPONSES_KEPT_FOR
+from console.users.models import IdempotencyRecord
+from console.webhooks.models import Delivery
+from console.webhooks.services import KEPT_FOR as DELIVERIES_KEPT_FOR
+from tinkerscript.wire.events import EventKind
+
+AT_ONCE = 1_000  # rows of one statement: a longer one would keep writers waiting
+
+
+def expired_remove() -> None:
+    """Remove some of each; the next round removes more."""
+    now = timezone.now()
+    for rows in (
+        Delivery.objects.filter(next_at=None, created_at__lt=now - DELIVERIES_KEPT_FOR),
+        IdempotencyRecord.objects.filter(created_at__lt=now - RESPONSES_KEPT_FOR),
+        BrowserSession.objects.filter(expire_date__lt=now),
+    ):
+        _delete_some(rows)
+    if settings.RECORD_DAYS:
+        before = now - timedelta(days=settings.RECORD_DAYS)
+        ended = Session.objects.filter(state__in=ENDED, state_since__lt=before).order_by().values("id")
+        _delete_some(EventRecord.objects.filter(session_id__in=ended).exclude(kind=EventKind.METRIC))
+
+
+def _delete_some(rows: QuerySet) -> None:
+    ids = list(rows.order_by().values_list("pk", flat=True)[:AT_ONCE])
+    if ids:
+        rows.filter(pk__in=ids).delete()

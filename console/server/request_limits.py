@@ -1,0 +1,91 @@
+"""ASGI middleware around every HTTP request: an id for it, and a limit for its body."""
+
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from console.server.logs import logs_bind
+from console.server.request_id import ACCEPTED, request_id_new
+from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
+
+# Most requests are small; an upload has thousands of files, an episode's end as many rewards.
+MAX_BODY_BYTES, MAX_LARGE_BODY_BYTES = 64 << 10, 2 << 20
+LARGE = re.compile(r"/v1/(sessions/[^/]+/episodes/[^/]+/end|runtime/(report|episodes|uploads(/[^/]+/commit)?))")
+RELAY_PREFIX, TINKER_PREFIX = "/openai/", "/api/v1/"
+OF_SESSION = re.compile(r"/v1/sessions/([A-Za-z0-9_-]{1,64})")
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+Asgi = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
+
+
+class RequestMiddleware:
+    """Sends /openai/ to the relay, /api/v1/ to the Tinker wire (both have limits of their own), the rest to Django."""
+
+    def __init__(self, *, relay: Asgi, tinker: Asgi, django: Asgi) -> None:
+        self.relay, self.tinker, self.django = relay, tinker, django
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        request_id = _given_id(scope) or request_id_new()
+        logs_bind(request_id=request_id)
+        if of_session := OF_SESSION.match(scope["path"]):
+            logs_bind(session_id=of_session[1])
+        headers = [(name, value) for name, value in scope["headers"] if name != b"x-request-id"]
+        scope = scope | {"headers": [*headers, (b"x-request-id", request_id.encode())]}
+
+        async def send_with_id(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                others = [
+                    (name, value) for name, value in message.get("headers", []) if name.lower() != b"x-request-id"
+                ]
+                message = message | {"headers": [*others, (b"x-request-id", request_id.encode())]}
+            await send(message)
+
+        if scope["path"].startswith(RELAY_PREFIX):
+            await self.relay(scope, receive, send_with_id)
+            return
+        if scope["path"].startswith(TINKER_PREFIX):
+            await self.tinker(scope, receive, send_with_id)
+            return
+        limited = Limited(receive, body_limit(scope["path"]))
+        await self.django(scope, limited, send_with_id)
+        if limited.is_over:
+            await _refuse(send_with_id, request_id, limited.limit_bytes)
+
+
+def body_limit(path: str) -> int:
+    """How many bytes the body of a request to ``path`` may have."""
+    return MAX_LARGE_BODY_BYTES if LARGE.fullmatch(path) else MAX_BODY_BYTES
+
+
+def _given_id(scope: dict[str, Any]) -> str | None:
+    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    return given if ACCEPTED.fullmatch(given) else None
+
+
+class Limited:
+    """``receive`` that counts bytes. Past the limit it reports a disconnect, which ends Django's reading."""
+
+    def __init__(self, receive: Receive, limit_bytes: int) -> None:
+        self.receive, self.limit_bytes, self.size_bytes = receive, limit_bytes, 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.size_bytes > self.limit_bytes
+
+    async def __call__(self) -> dict[str, Any]:
+        message = await self.receive()
+        self.size_bytes += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if self.is_over else message
+
+
+async def _refuse(send: Send, request_id: str, limit_bytes: int) -> None:
+    detail = ErrorDetail(
+        code=ErrorCode.INVALID_REQUEST,
+        message=f"The request's body is larger than {limit_bytes} bytes.",
+        hint="Send less: weights go to presigned URLs, tokens never leave the session.",
+    )
+    body = ErrorBody(error=detail, request_id=request_id).model_dump_json().encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

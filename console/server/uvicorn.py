@@ -1,0 +1,62 @@
+"""``python -m console.server.uvicorn``: the web server's process, on the address of the settings or on a given socket.
+
+It is uvicorn because uvicorn makes an application wait for a client that reads slowly. A server that takes all that it
+is given keeps in memory what such a client has not read, and the live channel, which would send it fewer and longer
+pages, never learns of it.
+"""
+
+import argparse
+import gc
+import os
+import resource
+import socket
+from collections.abc import Sequence
+
+import uvicorn
+
+from console.server.http_protocol import BoundedHttp
+
+GRACE_S = 3  # for responses on their way; `manage.py up` kills after five seconds
+# Files that are not connections: the database, the store, runtimes' gateways, logs.
+OTHER_FILES = 256
+
+
+def files_raise() -> int:
+    """Let this process open as many files as the system allows it; returns how many that is."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return most
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--fd", type=int, help="a listening socket that the parent made")
+    options = parser.parse_args(arguments)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
+    from django.conf import settings
+
+    config = uvicorn.Config(
+        "console.asgi:application",
+        host=settings.HOST,
+        port=settings.PORT,
+        http=BoundedHttp,
+        # Past it a request is refused with 503, and no connection is left without a file.
+        limit_concurrency=files_raise() - OTHER_FILES,
+        lifespan="off",  # Channels has none
+        log_config=None,  # Django's settings say how to log
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        ws_per_message_deflate=False,  # compressing for each client would cost more than all else
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    config.load()
+    gc.collect()
+    gc.freeze()  # what is loaded by now stays: collections that look at it hold every stream up
+    sockets = [socket.socket(fileno=options.fd)] if options.fd is not None else None
+    uvicorn.Server(config).run(sockets)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What would stay for ever: parts of uploads that no commit came for, and states of sessions that have ended."""
+
+import logging
+import shutil
+from datetime import timedelta
+
+from django.conf import settings
+from django.core.cache import cache
+from django.db.models import Count
+from django.utils import timezone
+
+from console.errors import StorageUnavailable
+from console.object_store import client as object_store
+from console.sessions.checkpoints.removal import checkpoint_remove
+from console.sessions.models import Checkpoint, Session, Upload
+from console.sessions.states import ENDED
+from console.sessions.transitions import WITH_RUNTIME
+from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+
+log = logging.getLogger(__name__)
+
+SWEEP_EVERY_S = 600
+# An upload is begun in the store before its row is written: one without a row may be that young.
+ROW_FOLLOWS = timedelta(minutes=10)
+# An ended session cannot go on: its last state is kept this long for who wants to look at it, or to pin it.
+LAST_STATE_KEPT = timedelta(days=30)
+# Folders of a runtime's volume that serve to go on: its state at a step, and a model on its way to the store.
+LOCAL_STATES = ("state-*", "export", "models", "checkpoints", ".state-*", ".export.*")
+
+
+def uploads_sweep() -> None:
+    """Drop the parts of uploads that cannot be committed any more: no one could list, download or delete them."""
+    if not cache.add("uploads-swept", True, timeout=SWEEP_EVERY_S):
+        return
+    now = timezone.now()
+    # Their URLs have ended, or their session has no runtime that could commit them.
+    open_uploads = Upload.objects.filter(
+        created_at__gt=now - timedelta(seconds=settings.TRANSFER_URL_S), session__state__in=WITH_RUNTIME
+    )
+    wanted = {file["upload_id"] for files in open_uploads.values_list("files", flat=True) for file in files}
+    try:
+        for key, upload_id, begun_at in object_store.multipart_list("sessions/"):
+            if upload_id not in wanted and now - begun_at > ROW_FOLLOWS:
+                object_store.multipart_abort(key, upload_id)
+                log.info("the upload of %s was never finished: its parts are removed", key)
+    except StorageUnavailable as away:
+        log.warning("uploads that were never finished are still to go: %s", away)
+
+
+def ended_states_trim() -> None:
+    """Keep of an ended session its last automatic state, and that for LAST_STATE_KEPT. Pinned and ordered ones stay."""
+    automatic = Checkpoint.objects.filter(
+        kind=CheckpointKind.STATE,
+        state=CheckpointState.COMMITTED,
+        ordered=False,
+        pinned=False,
+        session__state__in=ENDED,
+    )
+    expired = automatic.filter(session__state_since__lt=timezone.now() - LAST_STATE_KEPT)
+    for checkpoint in expired.select_related("session"):
+        checkpoint_remove(checkpoint, reason=f"its session ended {LAST_STATE_KEPT.days} days ago")
+    several = automatic.values("session").annotate(number=Count("id")).filter(number__gt=1)
+    for session_id in several.values_list("session", flat=True):
+        for checkpoint in automatic.filter(session=session_id).order_by("-step", "-committed_at")[1:]:
+            checkpoint_remove(checkpoint, reason="its session has ended, and a newer state is kept")
+
+
+def local_states_remove() -> None:
+    """Remove what ended sessions left on this disk to go on from. Journals and logs stay."""
+    folders = {left.parent for name in LOCAL_STATES for left in (settings.DATA / "runtimes").glob(f"*/{name}")}
+    ended = Session.objects.filter(
+        state__in=ENDED, launch_handle__isnull=True, id__in=[folder.name for folder in folders]
+    )
+    for session_id in ended.values_list("id", flat=True) if folders else ():
+        for name in LOCAL_STATES:
+            for left in (settings.DATA / "runtimes" / session_id).glob(name):
+                shutil.rmtree(left, ignore_errors=True)

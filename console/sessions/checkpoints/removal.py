@@ -1,0 +1,53 @@
+"""Deleting: rows at once, bytes soon after. What was used stays on the bill."""
+
+import logging
+
+from django.db import transaction
+
+from console.errors import Conflict, StorageUnavailable
+from console.live.services import event_record
+from console.object_store import client as object_store
+from console.sessions.checkpoints.checkpoints import checkpoint_get, checkpoint_key, checkpoint_resume_get
+from console.sessions.models import Checkpoint, Removal
+from console.users.models import Project
+from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.sessions import SessionState
+
+log = logging.getLogger(__name__)
+
+
+def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) -> None:
+    """Remove a checkpoint. Raises NotFound, Conflict while it is being written or the session would resume from it."""
+    checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
+    if checkpoint.state in {CheckpointState.REQUESTED, CheckpointState.UPLOADING}:
+        raise Conflict(
+            f"The checkpoint is {checkpoint.state}.", hint="Delete it once it is committed, or stop the session."
+        )
+    ended = SessionState(checkpoint.session.state).is_terminal
+    if not ended and checkpoint == checkpoint_resume_get(session_id=session_id):
+        raise Conflict("The session would resume from this checkpoint.", hint="Take a newer one, or stop the session.")
+    checkpoint_remove(checkpoint, reason="deleted by the user")
+
+
+def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
+    """Remove a checkpoint that nothing needs.
+
+    A row remembers that its bytes are still to go, so that a kill or a store that is away leaves nothing behind.
+    """
+    with transaction.atomic():
+        Removal.objects.create(prefix=checkpoint_key(checkpoint, ""))
+        data = {"name": "checkpoint_deleted", "checkpoint_id": checkpoint.id, "reason": reason}
+        event_record(session_id=checkpoint.session_id, kind=EventKind.EVENT, data=data)
+        checkpoint.delete()
+
+
+def removals_finish() -> None:
+    """Remove the bytes of what was deleted; what the store does not take is tried again at the next call."""
+    for removal in Removal.objects.order_by("created_at"):
+        try:
+            object_store.delete_under(removal.prefix)
+        except StorageUnavailable as away:
+            log.warning("%s could not be removed yet: %s", removal.prefix, away)
+            return
+        removal.delete()

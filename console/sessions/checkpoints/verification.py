@@ -1,0 +1,71 @@
+"""Whether the store has what a runtime announced: the server hashes it itself.
+
+Small files are hashed before a commit is acknowledged. A checkpoint of a large model takes minutes to read, which a
+request must not wait for: it is hashed soon after its commit, and taken back if it is not what its manifest says.
+Large copies of a journal are left out: only their own runtime reads them, and it checks them.
+"""
+
+import logging
+from typing import Any
+
+from django.db import transaction
+
+from console.errors import StorageUnavailable
+from console.live.services import event_record
+from console.object_store import client as object_store
+from console.sessions.checkpoints.checkpoints import checkpoint_key
+from console.sessions.models import Checkpoint, Removal
+from console.webhooks.services import event_announce
+from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.webhooks import WebhookTopic
+
+MAX_SMALL_BYTES = 64 << 20  # hashed in a tenth of a second
+
+log = logging.getLogger(__name__)
+
+
+def is_small(file: dict[str, Any]) -> bool:
+    """Whether a file is hashed before its commit is acknowledged."""
+    return file["size_bytes"] <= MAX_SMALL_BYTES
+
+
+def checkpoints_verify() -> None:
+    """Hash the large files of committed checkpoints, the one that waited longest first."""
+    waiting = Checkpoint.objects.filter(unverified=True, state=CheckpointState.COMMITTED).order_by("committed_at")
+    for checkpoint in waiting.select_related("session"):
+        try:
+            wrong = _wrong_file(checkpoint)
+        except StorageUnavailable as away:
+            log.warning("%s could not be verified yet: %s", checkpoint.id, away)
+            return
+        if not wrong:
+            Checkpoint.objects.filter(id=checkpoint.id).update(unverified=False)
+        elif Checkpoint.objects.filter(id=checkpoint.id).exists():  # not deleted while it was read
+            _take_back(checkpoint, f"{wrong} in the store is not what was announced: its SHA-256 is another")
+
+
+def _wrong_file(checkpoint: Checkpoint) -> str:
+    """The path of the first file whose bytes are others than announced; empty where there is none."""
+    for file in checkpoint.files:
+        if not is_small(file) and object_store.sha256(checkpoint_key(checkpoint, file["path"])) != file["sha256"]:
+            return file["path"]
+    return ""
+
+
+def _take_back(checkpoint: Checkpoint, reason: str) -> None:
+    log.error("%s is taken back: %s", checkpoint.id, reason, extra={"session_id": checkpoint.session_id})
+    with transaction.atomic():
+        taken = Checkpoint.objects.filter(id=checkpoint.id, state=CheckpointState.COMMITTED).update(
+            state=CheckpointState.FAILED, failure=reason, unverified=False
+        )
+        if taken != 1:
+            return
+        Removal.objects.get_or_create(prefix=checkpoint_key(checkpoint, ""))
+        data = {"name": "checkpoint_failed", "checkpoint_id": checkpoint.id, "reason": reason}
+        event_record(session_id=checkpoint.session_id, kind=EventKind.EVENT, data=data)
+        event_announce(
+            project_id=checkpoint.session.project_id,
+            topic=WebhookTopic.CHECKPOINT_FAILED,
+            data={"session_id": checkpoint.session_id, "checkpoint_id": checkpoint.id, "reason": reason},
+        )

@@ -1,0 +1,96 @@
+"""A dry run of creating a session: its effective configuration, whether it fits, its position in the queue."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
+from console.catalogue.memory_estimate import GIB, memory_predict
+from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
+from console.sessions.limits.devices import devices_needed
+from console.sessions.limits.queue import queue_position_new
+from console.sessions.limits.usage import key_budget_check
+from console.users.keys import key_model_check
+from console.users.models import ApiKey, Project, User
+from tinkerscript import machine_share
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import SessionCreate, SessionPlan
+from tinkerscript.wire.training.defaults import config_resolve
+from tinkerscript.wire.training.model_refusals import folder_refusal
+
+
+def dry_run(
+    *, project: Project, body: SessionCreate, key: ApiKey | None = None, person: User | None = None
+) -> SessionPlan:
+    """What creating this session would start. Nothing is written.
+
+    Raises UnknownBaseModel, InvalidRequest when lengths do not fit each other or the model or its devices cannot be
+    had, DoesNotFit when one runtime may use less memory than it needs at least, Forbidden and BudgetExhausted when the
+    key may not start it.
+    """
+    key_model_check(key=key, base_model=body.base_model)
+    key_budget_check(key=key)
+    model = base_model_resolve(body.base_model)
+    lengths_check(model, body.config)
+    model_check(model, body.config)
+    devices = devices_needed(config=body.config)
+    on_gpu = devices > 0
+    shape = base_model_shape(model)
+    memory = None if shape is None else memory_predict(shape, body.config, on_gpu=on_gpu)
+    limit_bytes = memory_limit_bytes(on_gpu=on_gpu)
+    # Activations are left out: they are an upper bound, reached only by batches that fill their rows.
+    if memory and limit_bytes and (least := memory.total_bytes - memory.activation_bytes) > limit_bytes:
+        raise DoesNotFit(
+            f"This session needs at least {least / GIB:.1f} GiB of memory, a runtime here may use "
+            f"{limit_bytes / GIB:.1f} GiB.",
+            hint="Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks.",
+            details={"memory": memory.model_dump(), "memory_limit_bytes": limit_bytes},
+        )
+    config = config_resolve(body.config, shape.parameters if shape else None)
+    return SessionPlan(
+        base_model=model.name,
+        config=config.model_copy(update={"devices": devices or None}),
+        memory=memory,
+        memory_limit_bytes=limit_bytes,
+        queue_position=queue_position_new(project_id=project.id, person=person.pk if person else None, devices=devices),
+    )
+
+
+def lengths_check(model: BaseModel, config: SessionConfig) -> None:
+    """Raises InvalidRequest when max_tokens exceeds the context length, or that the model's."""
+    if model.context_length and config.max_context_length > model.context_length:
+        raise _refused(
+            "max_context_length",
+            f"max_context_length is {config.max_context_length}, {model.name} reads at most {model.context_length}.",
+            hint="Lower config.max_context_length.",
+        )
+    if config.max_tokens > config.max_context_length:
+        raise _refused(
+            "max_tokens",
+            f"max_tokens ({config.max_tokens}) is more than max_context_length ({config.max_context_length}).",
+            hint="Lower config.max_tokens or raise config.max_context_length.",
+        )
+
+
+def model_check(model: BaseModel, config: SessionConfig) -> None:
+    """Raises ModelUnsupported where the files of the model's folder show that it is not trained right."""
+    if refusal := folder_refusal(Path(model.path), config):
+        raise ModelUnsupported(
+            refusal, hint="docs/models.md lists what trains right. Choose another base model, or do what is said above."
+        )
+
+
+def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
+    """Names the option as the parser's refusals do, so that a form can show it at its field."""
+    fields = [{"field": f"config.{option}", "problem": problem}]
+    return InvalidRequest(problem, hint=hint, details={"fields": fields})
+
+
+def memory_limit_bytes(*, on_gpu: bool) -> int | None:
+    """What one runtime may use: the launcher's limit, else that of this server's own control group.
+
+    None with GPUs: how much memory they have is not known here.
+    """
+    if on_gpu:
+        return None
+    return settings.LAUNCHER.resources.memory_bytes or machine_share.memory_bytes()

@@ -1,0 +1,202 @@
+"""Reads of episodes: lists with filters, one episode, groups and steps. Each takes the caller's project."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from django.db.models import Max, Q, QuerySet
+
+from console.errors import InvalidRequest, NotFound
+from console.live.models import EventRecord
+from console.sessions.episodes.names import agent_mark
+from console.sessions.models import EpisodeRecord, Session
+from console.sessions.selectors import session_get
+from console.users.models import Project
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
+
+# Column and whether it grows along the list.
+ORDERS = {
+    EpisodeSort.NEWEST: ("seq", False),
+    EpisodeSort.OLDEST: ("seq", True),
+    EpisodeSort.BEST: ("reward", False),
+    EpisodeSort.WORST: ("reward", True),
+    EpisodeSort.LONGEST: ("sampled_tokens", False),
+    EpisodeSort.SURPRISING: ("logprob_mean", True),
+}
+GROUPED = (EpisodeFate.TRAINED, EpisodeFate.WAITING)
+MAX_OF_STEP = 4096  # episodes of one step that are shown
+
+
+@dataclass(frozen=True)
+class EpisodeFilter:
+    """What an episode has to be; what is None or empty is not looked at."""
+
+    task: str | None = None
+    fates: Collection[EpisodeFate] = ()
+    eval: bool | None = None
+    reward_min: float | None = None
+    reward_max: float | None = None
+    version: int | None = None
+    step: int | None = None
+    agent: str | None = None
+    text: str | None = None
+
+
+def episode_list(
+    *,
+    project: Project,
+    session_id: str,
+    only: EpisodeFilter,
+    sort: EpisodeSort = EpisodeSort.NEWEST,
+    cursor: str | None = None,
+    limit: int = 50,
+) -> tuple[list[EpisodeRecord], str | None]:
+    """One page, and the cursor of the next (None: this was the last). Raises NotFound, InvalidRequest."""
+    session = session_get(project=project, session_id=session_id)
+    column, grows = ORDERS[sort]
+    episodes = _filtered(session, only)
+    if column != "seq":
+        episodes = episodes.filter(**{f"{column}__isnull": False})
+    if cursor is not None:
+        episodes = _after(episodes, column, grows, cursor)
+    sign = "" if grows else "-"
+    page = list(episodes.order_by(*dict.fromkeys((sign + column, sign + "seq")))[: limit + 1])
+    more = _cursor(page[limit - 1], column) if len(page) > limit else None
+    return page[:limit], more
+
+
+def episode_get(*, project: Project, session_id: str, episode_id: str) -> EpisodeRecord:
+    """One episode that was reported. Raises NotFound."""
+    session = session_get(project=project, session_id=session_id)
+    record = EpisodeRecord.objects.select_related("pack").filter(session=session, episode_id=episode_id).first()
+    if record is None:
+        raise NotFound("There is no such episode in this session.")
+    return record
+
+
+@dataclass(frozen=True)
+class Group:
+    """Episodes of one key in one step (None: they wait), in the order in which they began."""
+
+    key: str
+    step: int | None
+    episodes: list[EpisodeRecord]
+
+
+def group_list(
+    *,
+    project: Project,
+    session_id: str,
+    step: int | None = None,
+    task: str | None = None,
+    cursor: int | None = None,
+    limit: int = 20,
+) -> tuple[list[Group], int | None]:
+    """One page of the groups that were trained or wait, that with the newest episode first. Raises NotFound."""
+    session = session_get(project=project, session_id=session_id)
+    groups = EpisodeRecord.objects.filter(session=session, fate__in=GROUPED, group_key__isnull=False)
+    if step is not None:
+        groups = groups.filter(trained_step=step)
+    if task is not None:
+        groups = groups.filter(task=task)
+    keys = groups.order_by().values("trained_step", "group_key").annotate(last=Max("seq"))
+    if cursor is not None:
+        keys = keys.filter(last__lt=cursor)
+    found = list(keys.order_by("-last")[: limit + 1])
+    page = [(row["trained_step"], row["group_key"] or "") for row in found[:limit]]
+    return _groups(session, page), found[limit - 1]["last"] if len(found) > limit else None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is recorded of one step. ``metric`` is None where it was refused and no other batch was trained as it."""
+
+    number: int
+    metric: EventRecord | None
+    refused: list[EventRecord]
+    groups: list[Group]
+    previous: int | None
+    next: int | None
+
+
+def step_get(*, project: Project, session_id: str, step: int) -> Step:
+    """One step with its groups. Raises NotFound where nothing of it is recorded."""
+    session = session_get(project=project, session_id=session_id)
+    entries = EventRecord.objects.filter(session_id=session.id)
+    metric = entries.filter(key=f"step {step}").first()
+    refused = entries.filter(kind=EventKind.EVENT, key__startswith="refused ", data__step=step).order_by("id")
+    episodes = EpisodeRecord.objects.filter(session=session, trained_step=step).order_by("seq")[:MAX_OF_STEP]
+    groups = _by_key(episodes)
+    found = Step(step, metric, list(refused), groups, *_neighbours(session, step))
+    if found.metric is None and not found.refused and not groups:
+        raise NotFound(f"There is no step {step} in this session.")
+    return found
+
+
+def _neighbours(session: Session, step: int) -> tuple[int | None, int | None]:
+    entries = EventRecord.objects.filter(session_id=session.id)
+    found = set(entries.filter(key__in=[f"step {step - 1}", f"step {step + 1}"]).values_list("key", flat=True))
+    return step - 1 if f"step {step - 1}" in found else None, step + 1 if f"step {step + 1}" in found else None
+
+
+def _filtered(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
+    episodes = EpisodeRecord.objects.filter(session=session)
+    if only.fates:
+        episodes = episodes.filter(fate__in=only.fates)
+    exact = {"task": only.task, "eval": only.eval, "trained_step": only.step, "reward__gte": only.reward_min,
+             "reward__lte": only.reward_max}  # fmt: skip
+    episodes = episodes.filter(**{name: value for name, value in exact.items() if value is not None})
+    if only.version is not None:
+        episodes = episodes.filter(policy_version_first__lte=only.version, policy_version_last__gte=only.version)
+    if only.agent is not None:
+        episodes = episodes.filter(agents__contains=agent_mark(only.agent))
+    if only.text:
+        episodes = episodes.filter(
+            Q(answer__icontains=only.text) | Q(prompt__icontains=only.text) | Q(task__icontains=only.text)
+        )
+    return episodes
+
+
+def _after(episodes: QuerySet[EpisodeRecord], column: str, grows: bool, cursor: str) -> QuerySet[EpisodeRecord]:
+    value, _, seq = cursor.rpartition("~")
+    try:
+        number, last = int(seq), float(value) if column != "seq" else 0.0
+    except ValueError:
+        raise _no_cursor() from None
+    if not 0 <= number < 2**63 or (column == "seq" and value) or last != last:  # NaN is no place in a list
+        raise _no_cursor()
+    side = "gt" if grows else "lt"
+    if column == "seq":
+        return episodes.filter(**{f"seq__{side}": number})
+    here = episodes.filter(**{f"{column}__{side}e": last})  # by itself a range of the index
+    return here.filter(Q(**{f"{column}__{side}": last}) | Q(**{f"seq__{side}": number}))
+
+
+def _cursor(record: EpisodeRecord, column: str) -> str:
+    return str(record.seq) if column == "seq" else f"{getattr(record, column)!r}~{record.seq}"
+
+
+def _no_cursor() -> InvalidRequest:
+    return InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
+
+
+def _groups(session: Session, keys: list[tuple[int | None, str]]) -> list[Group]:
+    if not keys:
+        return []
+    wanted = reduce(or_, (_of_group(step, key) for step, key in keys))
+    episodes = EpisodeRecord.objects.filter(wanted, session=session, fate__in=GROUPED).order_by("seq")
+    found = {(group.step, group.key): group for group in _by_key(episodes)}
+    return [found[step_key] for step_key in keys if step_key in found]
+
+
+def _of_group(step: int | None, key: str) -> Q:
+    return Q(group_key=key, trained_step__isnull=True) if step is None else Q(group_key=key, trained_step=step)
+
+
+def _by_key(episodes: Iterable[EpisodeRecord]) -> list[Group]:
+    groups: dict[tuple[int | None, str], list[EpisodeRecord]] = {}
+    for episode in episodes:
+        groups.setdefault((episode.trained_step, episode.group_key or ""), []).append(episode)
+    return [Group(key, step, members) for (step, key), members in groups.items()]

@@ -1,0 +1,130 @@
+"""The devices of this machine, which session has which, and how many a session needs.
+
+The launchers of this machine (process, docker) start a runtime with devices that are named to it; a row of ``Device``
+holds one session at most, so that no two reconcilers can hand out one device twice. In a cluster there are no rows:
+Kubernetes and Slurm choose the devices, and get only the number.
+
+A session has its devices for as long as its row has a launch handle, that is until its runtime is known to be gone.
+"""
+
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.db import transaction
+
+from console.errors import InvalidRequest
+from console.sessions.models import Device, Session
+from tinkerscript.wire.config import SessionConfig
+
+
+class DevicesShort(Exception):
+    """Fewer devices are free than a session needs."""
+
+    def __init__(self, needed: int, free: int, total: int) -> None:
+        self.needed, self.free, self.total = needed, free, total
+        super().__init__(f"waits for {needed} devices: {free} of this server's {total} are free")
+
+
+def devices_sync(*, ids: Sequence[str]) -> None:
+    """Write down the devices of this machine. One that is gone stays until its session has given it back."""
+    with transaction.atomic():
+        for position, name in enumerate(ids):
+            Device.objects.update_or_create(id=name, defaults={"position": position})
+        Device.objects.exclude(id__in=ids).filter(session=None).delete()
+
+
+def devices_release(*, known: Sequence[str]) -> None:
+    """Take back the devices of sessions whose runtime is gone. Those not among ``known`` are forgotten then."""
+    Device.objects.filter(session__isnull=False, session__launch_handle__isnull=True).update(session=None)
+    Device.objects.exclude(id__in=known).filter(session=None).delete()
+
+
+def devices_take(*, session_id: str, count: int, known: Sequence[str], kept: int = 0) -> list[str]:
+    """Give a session ``count`` free devices among ``known``, and leave ``kept`` free. Raises DevicesShort.
+
+    All or nothing: call it in the transaction that stores the launch handle.
+    """
+    if count == 0:
+        return []
+    with transaction.atomic():
+        rows = Device.objects.select_for_update().filter(id__in=known, session=None).order_by("position")
+        free = [row.id for row in rows]
+        if len(free) - kept < count:
+            raise DevicesShort(count, max(0, len(free) - kept), len(known))
+        chosen = free[:count]
+        taken = Device.objects.filter(id__in=chosen, session=None).update(session_id=session_id)
+        if taken != count:  # another reconciler was faster: nothing is kept of ours
+            raise DevicesShort(count, len(free) - count, len(known))
+    return chosen
+
+
+def devices_needed(*, config: SessionConfig) -> int:
+    """How many devices a session of this configuration has; 0 on a server whose runtimes have none.
+
+    Raises InvalidRequest, naming the option, for more than there are and for fewer than its placement needs.
+    """
+    usual, most = _devices_usual(), _devices_most()
+    if most == 0:
+        _refuse_any(config)
+        return 0
+    least = config.trainer_ranks + (config.placement == "split") if usual or config.devices else 0
+    if config.devices is not None and config.devices < least:
+        raise _refused(
+            "devices",
+            f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs {least} devices, "
+            f"and devices is {config.devices}.",
+            hint="Raise config.devices, or lower config.trainer_ranks.",
+        )
+    wanted = max(usual, least) if config.devices is None else config.devices
+    if most is not None and wanted > most:
+        if config.devices is None:
+            raise _refused(
+                "trainer_ranks",
+                f"placement={config.placement} with trainer_ranks={config.trainer_ranks} needs {wanted} devices; "
+                f"this server has {most}.",
+                hint="Lower config.trainer_ranks.",
+            )
+        raise _refused("devices", f"{wanted} devices are asked for; this server has {most}.", hint="Ask for fewer.")
+    return wanted
+
+
+def devices_decide(session: Session) -> None:
+    """Write down how many devices a session has that an older server made. Raises InvalidRequest as above."""
+    if session.devices is None:
+        session.devices = devices_needed(config=SessionConfig.model_validate(session.config))
+        Session.objects.filter(id=session.id).update(devices=session.devices)
+
+
+def _refuse_any(config: SessionConfig) -> None:
+    if config.devices is not None:
+        raise _refused("devices", "The runtimes of this server have no GPU.", hint="Leave config.devices out.")
+    if config.placement != "auto":
+        raise _refused(
+            "placement",
+            f"placement={config.placement} places engine and trainer on GPUs; the runtimes of this server have no GPU.",
+            hint="Leave config.placement at auto.",
+        )
+
+
+def _devices_usual() -> int:
+    """The devices of a session that names no number."""
+    given = settings.LAUNCHER.resources.gpus
+    if given is not None or settings.LAUNCHER.name != "process":
+        return given or 0
+    # An image or a cluster says by its settings whether it is for GPUs; this machine's own processes use what is there.
+    found = Device.objects.count()
+    return min(found, max(1, found // settings.MAX_RUNTIMES))
+
+
+def _devices_most() -> int | None:
+    """The most that one session can have; None where a cluster decides."""
+    if settings.LAUNCHER.resources.gpus == 0:
+        return 0
+    if settings.LAUNCHER.names_devices:
+        return Device.objects.count()
+    return None if settings.LAUNCHER.resources.gpus else 0
+
+
+def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
+    fields = [{"field": f"config.{option}", "problem": problem}]
+    return InvalidRequest(problem, hint=hint, details={"fields": fields})

@@ -1,0 +1,95 @@
+"""What a project may have at once, as set by who runs the server (manage.py set_quota); queue.py keeps the devices."""
+
+from django.conf import settings
+from django.db.models import Sum
+
+from console.errors import QuotaExceeded
+from console.sessions.limits.queue import devices_in_use
+from console.sessions.models import ArchivePart, Checkpoint, EpisodePack, Session
+from console.sessions.states import ENDED
+from console.users.models import Project, User
+from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.projects import Held, Quotas
+from tinkerscript.wire.sessions import SessionState
+
+GIB = 1 << 30
+
+
+def quotas_get(*, project: Project) -> Quotas:
+    """What the project has now of what can be limited, and its limits."""
+    return Quotas(
+        devices=Held(used=devices_in_use()[project.id], limit=project.device_quota),
+        sessions=Held(used=_sessions_used(project), limit=project.session_quota),
+        storage_bytes=Held(used=_storage_used(project), limit=project.storage_quota_bytes),
+    )
+
+
+def session_quota_check(*, project: Project, devices: int) -> None:
+    """Raises QuotaExceeded when the project has all the sessions it may have, or may never have so many devices.
+
+    Call it in the creating transaction.
+    """
+    row = Project.objects.select_for_update().get(id=project.id)  # two at once must not both take the last slot
+    if row.device_quota is not None and max(1, devices) > row.device_quota:
+        raise QuotaExceeded(
+            f"This project may use {row.device_quota} devices at once, and the session asks for {max(1, devices)}.",
+            hint="Ask for fewer devices, or ask who runs this server for more.",
+            details={"limit": row.device_quota, "used": 0},
+        )
+    if row.session_quota is None:
+        return
+    used = _sessions_used(row)
+    if used >= row.session_quota:
+        raise QuotaExceeded(
+            f"This project may have {row.session_quota} sessions that have not ended, and has {used}.",
+            hint="Stop one of them, or ask who runs this server for more.",
+            details={"limit": row.session_quota, "used": used},
+        )
+
+
+def person_queue_check(*, person: User | None) -> None:
+    """Raises QuotaExceeded when the person has as many queued sessions as one may, in all projects together.
+
+    Call it in the creating transaction.
+    """
+    limit = settings.LIMITS.queued
+    if limit is None or person is None:
+        return
+    User.objects.select_for_update().get(id=person.pk)  # two at once must not both take the last one
+    used = Session.objects.filter(person=person, state=SessionState.QUEUED).count()
+    if used >= limit:
+        raise QuotaExceeded(
+            f"One person may have {limit} queued sessions, and you have {used}.",
+            hint="Wait for some to start, or stop those that you no longer need.",
+            details={"limit": limit, "used": used},
+        )
+
+
+def storage_quota_check(*, project: Project) -> None:
+    """Raises QuotaExceeded when the project's checkpoints and archived episodes fill what it may store.
+
+    Automatic ones are written all the same: without them a session could lose what it learned.
+    """
+    if project.storage_quota_bytes is None:
+        return
+    used = _storage_used(project)
+    if used >= project.storage_quota_bytes:
+        raise QuotaExceeded(
+            f"This project stores {used / GIB:.2f} GiB of checkpoints and episodes and may store "
+            f"{project.storage_quota_bytes / GIB:.2f} GiB.",
+            hint="Delete checkpoints, or sessions that have ended, that you no longer need.",
+            details={"limit": project.storage_quota_bytes, "used": used},
+        )
+
+
+def _sessions_used(project: Project) -> int:
+    return Session.objects.filter(project=project).exclude(state__in=ENDED).count()
+
+
+def _storage_used(project: Project) -> int:
+    # What is being uploaded is in the store already.
+    stored = [CheckpointState.UPLOADING, CheckpointState.COMMITTED]
+    kept = Checkpoint.objects.filter(session__project=project, state__in=stored)
+    archived = ArchivePart.objects.filter(session__project=project)
+    packs = EpisodePack.objects.filter(session__project=project)
+    return sum(rows.aggregate(total=Sum("size_bytes"))["total"] or 0 for rows in (kept, archived, packs))

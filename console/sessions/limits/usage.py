@@ -1,0 +1,113 @@
+"""What sessions used, from the times at which their runtimes were seen, and the caps that keys put on it."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import DurationField, ExpressionWrapper, F, QuerySet, Sum
+from django.utils import timezone
+
+from console.errors import BudgetExhausted
+from console.live.selectors import tokens_trained_sum
+from console.sessions.models import RuntimeSpan, Session
+from console.sessions.selectors import session_list
+from console.users.models import ApiKey, Project
+from tinkerscript.wire.projects import Usage
+
+
+@dataclass
+class Spent:
+    """Seconds, measured. A device is a GPU, or the machine of a runtime that has none."""
+
+    runtime_s: float = 0.0
+    gpu_s: float = 0.0
+    device_s: float = 0.0
+
+
+def usage_list(
+    *, project: Project, cursor: str | None, limit: int
+) -> tuple[list[tuple[Session, Usage]], Usage, str | None]:
+    """One page of sessions, newest first, with what each used; the project's sum; the cursor of the next page."""
+    sessions, next_cursor = session_list(project=project, cursor=cursor, limit=limit)
+    ids = [session.id for session in sessions]
+    spent = _spent(RuntimeSpan.objects.filter(session_id__in=ids), "session_id")
+    tokens = tokens_trained_sum(session_ids=ids)
+    items = [
+        (session, _usage(spent[session.id], session.policy_version_high, tokens.get(session.id, 0)))
+        for session in sessions
+    ]
+    every = Session.objects.filter(project=project)
+    total = _usage(
+        _spent(RuntimeSpan.objects.filter(project=project), "project_id")[project.id],
+        every.aggregate(steps=Sum("policy_version_high"))["steps"] or 0,
+        sum(tokens_trained_sum(session_ids=every.values_list("id", flat=True)).values()),
+    )
+    return items, total, next_cursor
+
+
+def spent_by_key(*, project: Project) -> dict[str, float]:
+    """Device-seconds of the sessions that each key of the project started."""
+    spans = RuntimeSpan.objects.filter(project=project, key_id__isnull=False)
+    return {key_id: spent.device_s for key_id, spent in _spent(spans, "key_id").items()}
+
+
+def key_budget_check(*, key: ApiKey | None) -> None:
+    """Raises BudgetExhausted when the key's sessions have used its cap. A person (None) has none."""
+    if key is None or key.spend_cap_s is None:
+        return
+    spent_s = key_spent_s(key=key)
+    if spent_s >= key.spend_cap_s:
+        raise BudgetExhausted(
+            f"This key's sessions have used {spent_s:.0f} of {key.spend_cap_s} device-seconds.",
+            hint="Make a key with a larger cap, or none.",
+            details={"spend_cap_s": key.spend_cap_s, "spent_s": spent_s, "left_s": 0},
+        )
+
+
+def span_open(*, session: Session, lease_sha256: str, gpus: int) -> None:
+    """A runtime was given the session's lease: its time begins."""
+    now = timezone.now()
+    RuntimeSpan.objects.create(
+        project_id=session.project_id,
+        session_id=session.id,
+        key_id=session.key_id,
+        lease_sha256=lease_sha256,
+        gpus=gpus,
+        started_at=now,
+        seen_at=now,
+    )
+
+
+def span_seen(*, lease_sha256: str, at: datetime) -> None:
+    """The runtime of this lease is there."""
+    RuntimeSpan.objects.filter(lease_sha256=lease_sha256).update(seen_at=at)
+
+
+def key_spent_s(*, key: ApiKey) -> float:
+    """Device-seconds of the sessions that the key started."""
+    return _spent(RuntimeSpan.objects.filter(key_id=key.id), "key_id")[key.id].device_s
+
+
+def session_spent_s(*, session: Session) -> float:
+    """Device-seconds of one session."""
+    return _spent(RuntimeSpan.objects.filter(session_id=session.id), "session_id")[session.id].device_s
+
+
+def session_ran_s(*, session: Session) -> float:
+    """Seconds in which the session had a runtime."""
+    return _spent(RuntimeSpan.objects.filter(session_id=session.id), "session_id")[session.id].runtime_s
+
+
+def _spent(spans: QuerySet[RuntimeSpan], by: str) -> defaultdict[str, Spent]:
+    length = ExpressionWrapper(F("seen_at") - F("started_at"), output_field=DurationField())
+    found: defaultdict[str, Spent] = defaultdict(Spent)
+    for row in spans.values(by, "gpus").annotate(time=Sum(length)).order_by():
+        spent, seconds = found[row[by]], row["time"].total_seconds()
+        spent.runtime_s += seconds
+        spent.gpu_s += seconds * row["gpus"]
+        spent.device_s += seconds * max(1, row["gpus"])
+    return found
+
+
+def _usage(spent: Spent, steps: int, tokens: int) -> Usage:
+    return Usage(runtime_s=spent.runtime_s, gpu_s=spent.gpu_s, steps=steps, tokens_trained=tokens)

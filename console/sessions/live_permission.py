@@ -1,0 +1,78 @@
+"""Who may watch a session live: the API key or the signed-in person behind a websocket."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from console.errors import Forbidden, NotFound, Unauthenticated
+from console.sessions.selectors import session_get
+from console.users.keys import key_authenticate
+from console.users.models import Project
+from console.users.selectors import project_list
+from tinkerscript.wire.account import Scope
+
+HINT = f"Sign in at {settings.PUBLIC_URL}, or send `Authorization: Bearer <API key>` with the handshake."
+
+
+FRESH_S = 0.2  # a thousand watchers with one key cost one query
+MAX_REMEMBERED = 10_000
+_allowed: dict[tuple[bytes, str], float] = {}
+
+
+async def live_permission_check(scope: Mapping[str, Any], session_id: str) -> None:
+    """Raises Unauthenticated, Forbidden, NotFound when this websocket may not watch the session.
+
+    It may be asked again while the websocket lives; what was allowed less than FRESH_S ago is.
+    """
+    headers = dict(scope["headers"])
+    credential = headers.get(b"authorization") or headers.get(b"cookie", b"")
+    who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest(), session_id
+    now = time.monotonic()
+    if now - _allowed.get(who, -FRESH_S) < FRESH_S:
+        return
+    await database_sync_to_async(_check)(scope, session_id)
+    if len(_allowed) >= MAX_REMEMBERED:
+        _allowed.clear()
+    _allowed[who] = now
+
+
+def _check(scope: Mapping[str, Any], session_id: str) -> None:
+    for project in _projects(scope):
+        try:
+            session_get(project=project, session_id=session_id)
+            return
+        except NotFound:
+            continue
+    raise NotFound("There is no such session, or it is not yours.")
+
+
+def _projects(scope: Mapping[str, Any]) -> list[Project]:
+    headers = dict(scope["headers"])
+    if b"authorization" in headers:
+        kind, _, secret = headers[b"authorization"].decode("latin-1").partition(" ")
+        if kind.lower() != "bearer":
+            raise Unauthenticated("The Authorization header does not read `Bearer <API key>`.", hint=HINT)
+        key = key_authenticate(secret=secret.strip())
+        if not {Scope.SESSIONS_READ, Scope.ADMIN} & set(key.scopes):
+            raise Forbidden(f"This needs the scope {Scope.SESSIONS_READ}.")
+        return [key.project]
+    user = scope.get("user")
+    # The user is as of the handshake: who signed out since then has no browser session any more.
+    if user is None or not user.is_authenticated or not scope["session"].exists(scope["session"].session_key):
+        raise Unauthenticated("This websocket carries no API key and no sign-in.", hint=HINT)
+    if not _is_our_page(headers):
+        raise Forbidden("A page of another origin may not watch with this sign-in.")
+    return [membership.project for membership in project_list(user=user)]
+
+
+def _is_our_page(headers: dict[bytes, bytes]) -> bool:
+    """Browsers send cookies with any page's websocket and name the page's origin: it must be ours."""
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    return origin in settings.CSRF_TRUSTED_ORIGINS or urlsplit(origin).netloc == headers.get(b"host", b"").decode(
+        "latin-1"
+    )

@@ -1,0 +1,269 @@
+"""What a runtime may write: only the one that holds the session's lease now.
+
+A lease token is "tml-ls-" + session id + "." + 256 random bits in hex; the row keeps its SHA-256. Issuing a new one
+replaces the old, which fences the runtime that had it: every write here holds the row and compares first.
+"""
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from console.catalogue.base_models import base_model_resolve
+from console.errors import InvalidRequest, StaleLease
+from console.live.services import event_record, events_record
+from console.object_store import client as object_store
+from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
+from console.sessions.limits.usage import span_open, span_seen
+from console.sessions.models import Checkpoint, Session
+from console.sessions.runtime.drift import drift_announce
+from console.sessions.states import Actor, Desired
+from console.sessions.transitions import checkpoints_fail, session_move
+from tinkerscript.wire import episode_key
+from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.events import EventKind, StepMetrics
+from tinkerscript.wire.runtime import (
+    Assignment,
+    CheckpointOrder,
+    FailureReport,
+    Orders,
+    Report,
+    ResumePoint,
+    RuntimeStage,
+    RuntimeState,
+    StopReason,
+    StoredFile,
+)
+from tinkerscript.wire.sessions import SessionKind, SessionState
+
+PREFIX = "tml-ls-"
+ADDRESS = re.compile(r"[A-Za-z0-9.\-]+:(?P<port>[1-9]\d{0,4})")
+MAX_PORT = 65_535
+
+
+def lease_issue(*, session: Session) -> str:
+    """A new lease, which fences off the one before. The checkpoints of that one are given up or requested again."""
+    token = f"{PREFIX}{session.id}.{secrets.token_hex(32)}"
+    with transaction.atomic():
+        span_open(session=session, lease_sha256=_sha256(token), gpus=session.devices or 0)
+        Session.objects.filter(id=session.id).update(
+            lease_sha256=_sha256(token),
+            lease_expires_at=timezone.now() + timedelta(seconds=settings.LEASE_S),
+            address="",
+            gateway_port=None,
+        )
+        checkpoints_fail(session_id=session.id, reason="Its runtime ended before it was written.", ordered=False)
+        Checkpoint.objects.filter(session=session, state=CheckpointState.UPLOADING).update(
+            state=CheckpointState.REQUESTED
+        )
+    session.refresh_from_db()
+    return token
+
+
+def lease_check(*, token: str) -> Session:
+    """The session whose runtime holds this lease. Raises StaleLease for any other token."""
+    session_id = token.removeprefix(PREFIX).partition(".")[0]
+    session = Session.objects.filter(id=session_id).first()
+    if session is None or not session.lease_sha256 or not hmac.compare_digest(session.lease_sha256, _sha256(token)):
+        raise _stale()
+    if SessionState(session.state).is_terminal:
+        raise _stale()
+    return session
+
+
+def lease_lock(session: Session) -> Session:
+    """The row as it is now, held until the transaction ends. Raises StaleLease if the lease is another's by now."""
+    row = Session.objects.select_for_update().filter(id=session.id, lease_sha256=session.lease_sha256).first()
+    if row is None or not row.lease_sha256 or SessionState(row.state).is_terminal:
+        raise _stale()
+    return row
+
+
+def relay_key(*, session_id: str) -> str:
+    """What the control plane sends in X-Relay-Key to this session's gateway, and to no other's."""
+    return hmac.new(settings.SECRET_KEY.encode(), f"relay-key|{session_id}".encode(), hashlib.sha256).hexdigest()
+
+
+def episode_signing_keys(*, session_id: str) -> list[bytes]:
+    """The key that signs this session's episode keys; after it the one that signed them before a rotation, if any."""
+    secrets_of_server = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
+    return [episode_key.session_key(secret.encode(), session_id) for secret in secrets_of_server]
+
+
+def runtime_register(*, session: Session) -> Assignment:
+    """A runtime's first request; it may be repeated. Raises StaleLease, InvalidRequest if the model is gone."""
+    model = base_model_resolve(session.base_model)
+    with transaction.atomic():
+        row = lease_lock(session)
+        if row.state == SessionState.PROVISIONING:
+            session_move(
+                session_id=row.id,
+                source=SessionState.PROVISIONING,
+                target=SessionState.LOADING,
+                actor=Actor.RUNTIME,
+                reason="the runtime registered",
+                lease_sha256=row.lease_sha256,
+                progress_at=timezone.now(),
+                **_renewed(),
+            )
+    signing_key, *previous_keys = episode_signing_keys(session_id=row.id)
+    return Assignment(
+        session_id=row.id,
+        kind=SessionKind(row.kind),
+        base_model=row.base_model,
+        base_model_path=model.path,
+        config=SessionConfig.model_validate(row.config),
+        public_url=settings.PUBLIC_URL,
+        episode_signing_key=signing_key.hex(),
+        previous_episode_signing_keys=[key.hex() for key in previous_keys],
+        relay_key=relay_key(session_id=row.id),
+        lease_seconds=settings.LEASE_S,
+        resume_from=_resume_point(row) if row.kind == SessionKind.EPISODES else None,
+        journal=_stored(row.journal["key"], row.journal) if row.journal else None,
+    )
+
+
+def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
+    """Renew the lease, store the runtime's status, return its orders. Raises StaleLease, InvalidRequest."""
+    port = _port(body.address)
+    with transaction.atomic():
+        row = lease_lock(session)
+        observed = _observed(row, body) | {"gateway_port": port}
+        Session.objects.filter(id=row.id).update(**_renewed(), **observed)
+        span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
+        if row.state == SessionState.LOADING and body.state is RuntimeStage.READY:
+            session_move(
+                session_id=row.id,
+                source=SessionState.LOADING,
+                target=SessionState.READY,
+                actor=Actor.RUNTIME,
+                phase=body.phase,
+                lease_sha256=row.lease_sha256,
+                last_activity_at=timezone.now(),
+            )
+        elif body.phase != row.phase:
+            event_record(
+                session_id=row.id,
+                kind=EventKind.STATE,
+                data={"from": row.state, "to": row.state, "phase": body.phase, "reason": ""},
+            )
+    return _orders(row, restarts=observed.get("restarts", row.restarts))
+
+
+def runtime_report(*, session: Session, body: Report) -> None:
+    """Add to the session's record; entries that are there already are left. Raises StaleLease, InvalidRequest."""
+    for entry in body.entries:
+        if entry.kind is EventKind.STATE:
+            raise InvalidRequest(f"{entry.key}: a runtime reports its state by heartbeat.")
+        try:
+            json.dumps(entry.data, allow_nan=False)
+            if entry.kind is EventKind.METRIC:
+                StepMetrics.model_validate(entry.data)
+        except ValueError as error:
+            raise InvalidRequest(f"{entry.key}: {error}") from None
+    with transaction.atomic():
+        lease_lock(session)
+        drift_announce(session=session, entries=body.entries)
+        events_record(session_id=session.id, entries=body.entries)
+
+
+def runtime_fail(*, session: Session, body: FailureReport) -> None:
+    """The runtime gives up: the session fails with its cause. Raises StaleLease."""
+    with transaction.atomic():
+        row = lease_lock(session)
+        session_move(
+            session_id=row.id,
+            source=SessionState(row.state),
+            target=SessionState.FAILED,
+            actor=Actor.RUNTIME,
+            reason=body.cause,
+            lease_sha256=row.lease_sha256,
+            failure=body.model_dump(),
+        )
+
+
+def _port(address: str) -> int | None:
+    """The port of the gateway. The host is left out: where a runtime is, its launcher says (reconcile)."""
+    if not address:
+        return None
+    matched = ADDRESS.fullmatch(address)
+    if matched is None or int(matched["port"]) > MAX_PORT:
+        raise InvalidRequest("address must read host:port.")
+    return int(matched["port"])
+
+
+def _renewed() -> dict[str, Any]:
+    now = timezone.now()
+    return {"lease_expires_at": now + timedelta(seconds=settings.LEASE_S), "updated_at": now}
+
+
+def _observed(row: Session, body: RuntimeState) -> dict[str, Any]:
+    """The columns that a heartbeat sets."""
+    fields = {
+        "accounting": body.accounting.model_dump(),
+        "phase": body.phase,
+        "progress": body.progress,
+    }
+    if body.progress != row.progress or body.phase != row.phase:
+        fields["progress_at"] = timezone.now()
+    if body.last_activity_at is not None:
+        fields["last_activity_at"] = datetime.fromtimestamp(body.last_activity_at, UTC)
+    if body.state is not RuntimeStage.LOADING:  # a runtime that is loading serves no version yet
+        fields["policy_version"] = body.policy_version
+        fields["reward_mean"] = body.reward_mean
+        if body.policy_version > row.policy_version_high:
+            fields |= {"policy_version_high": body.policy_version, "restarts": 0}
+    return fields
+
+
+def _orders(row: Session, *, restarts: int) -> Orders:
+    stop = Desired.STOP if row.state == SessionState.STOPPING else Desired(row.desired)
+    pending = Checkpoint.objects.filter(
+        session=row, ordered=True, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
+    )
+    return Orders(
+        lease_seconds=settings.LEASE_S,
+        stop=None if stop is Desired.RUN else StopReason(stop),
+        last_try=restarts >= settings.MAX_RESTARTS,
+        checkpoints=[
+            CheckpointOrder(checkpoint_id=checkpoint.id, kind=CheckpointKind(checkpoint.kind))
+            for checkpoint in pending.order_by("created_at", "id")
+        ],
+    )
+
+
+def _resume_point(row: Session) -> ResumePoint | None:
+    checkpoint = checkpoint_resume_get(session_id=row.id)
+    if checkpoint is None:
+        return None
+    assert checkpoint.step is not None, "every committed checkpoint has a step"
+    files = [_stored(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]
+    return ResumePoint(checkpoint_id=checkpoint.id, step=checkpoint.step, files=files)
+
+
+def _stored(key: str, file: dict[str, Any]) -> StoredFile:
+    return StoredFile(
+        path=file["path"],
+        size_bytes=file["size_bytes"],
+        sha256=file["sha256"],
+        url=object_store.read_url(key, expires_s=settings.TRANSFER_URL_S),
+    )
+
+
+def _sha256(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _stale() -> StaleLease:
+    return StaleLease(
+        "This lease is not, or no longer, the session's.",
+        hint="Another runtime holds the session or it has ended: end this one.",
+    )

@@ -1,0 +1,265 @@
+"""How a runtime writes to the object store: presigned URLs, then a commit that makes all objects appear."""
+
+import math
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from console.errors import Conflict, InvalidRequest, NotFound
+from console.live.services import event_record
+from console.object_store import client as object_store
+from console.object_store import free_space
+from console.sessions.checkpoints.checkpoints import checkpoint_key
+from console.sessions.checkpoints.removal import checkpoint_remove
+from console.sessions.checkpoints.verification import is_small
+from console.sessions.episodes.names import pack_key
+from console.sessions.models import Checkpoint, Session, Upload
+from console.sessions.runtime.archive import part_commit, part_key
+from console.sessions.runtime.episode_reports import pack_commit
+from console.sessions.runtime.leases import lease_lock
+from console.users.models import new_id
+from console.webhooks.services import event_announce
+from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, Manifest, ManifestFile
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.runtime import (
+    AnyUpload,
+    ArchiveUpload,
+    CheckpointUpload,
+    EpisodesUpload,
+    UploadCommit,
+    UploadCommitted,
+    UploadFile,
+    UploadTargets,
+)
+from tinkerscript.wire.webhooks import WebhookTopic
+
+MANIFEST = "manifest.json"
+PART_SIZE_BYTES = 64 << 20
+KEPT_STATES = 2  # automatic `state` checkpoints of a session; one more than needed, in case the last is damaged
+
+
+def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
+    """Where to write the files. ``session`` is what ``lease_check`` returned.
+
+    Raises InvalidRequest for paths that leave their folder, NotFound and Conflict for a checkpoint that is not waiting
+    to be written, StaleLease, StorageUnavailable, DiskFull.
+    """
+    _check_paths(body)
+    free_space.room_require(size_bytes=sum(file.size_bytes for file in body.files))
+    checkpoint = _checkpoint_for(session, body)
+    files = []
+    for file in body.files:
+        key = _key(session, checkpoint, body, file)
+        files.append(file.model_dump() | {"key": key, "upload_id": object_store.multipart_open(key)})
+    with transaction.atomic():
+        lease_lock(session)
+        if checkpoint is not None and isinstance(body, CheckpointUpload):
+            _checkpoint_uploading(checkpoint, body)
+        archive = {"part": body.part, "episodes": body.episodes} if isinstance(body, ArchiveUpload) else None
+        packed = [place.model_dump() for place in body.packed] if isinstance(body, EpisodesUpload) else None
+        upload = Upload.objects.create(
+            id=new_id("upl"), session=session, checkpoint=checkpoint, archive=archive, packed=packed, files=files
+        )
+    return UploadTargets(
+        upload_id=upload.id, checkpoint_id=checkpoint.id if checkpoint else None, files=[_plan(file) for file in files]
+    )
+
+
+def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> UploadCommitted:
+    """Make every object appear, check sizes and hashes, write the manifest, say so; doing it again changes nothing.
+
+    Raises NotFound, InvalidRequest when the files are not those of the plan, Conflict when an object is not what was
+    announced, StaleLease, StorageUnavailable. Large files of a checkpoint are hashed after it (``verification``).
+    """
+    upload = Upload.objects.select_related("checkpoint").filter(session=session, id=upload_id).first()
+    if upload is None:
+        raise NotFound("There is no such upload in this session.", hint="Open a new one.")
+    checkpoint = upload.checkpoint
+    if checkpoint is None:
+        _complete(upload, body)
+        if upload.archive is not None:
+            part_commit(session=session, upload=upload)
+        elif upload.packed is not None:
+            pack_commit(session=session, upload=upload)
+        else:
+            _journal_commit(session, upload)
+        return UploadCommitted(checkpoint_id=None)
+    if checkpoint.state != CheckpointState.COMMITTED:
+        _complete(upload, body)
+        object_store.put(
+            checkpoint_key(checkpoint, MANIFEST), _manifest(session, checkpoint).model_dump_json().encode()
+        )
+        _checkpoint_commit(session, checkpoint)
+        _prune(session)
+    return UploadCommitted(checkpoint_id=checkpoint.id)
+
+
+def _check_paths(body: AnyUpload) -> None:
+    paths = [file.path for file in body.files]
+    for path in paths:
+        steps = path.split("/")
+        if "\\" in path or "\0" in path or any(step in {"", ".", ".."} for step in steps) or len(path) > 512:
+            raise InvalidRequest(f"{path!r} is no relative path with forward slashes.")
+        if path == MANIFEST:
+            raise InvalidRequest(f"{MANIFEST} is written by the server, last.")
+    if len(set(paths)) != len(paths):
+        raise InvalidRequest("A path stands twice in this upload.")
+    if isinstance(body, ArchiveUpload) and paths != [f"part-{body.part:06d}.parquet"]:
+        raise InvalidRequest("A part of an archive is named for its number.")
+    if isinstance(body, EpisodesUpload) and any(
+        place.offset + place.size_bytes > body.files[0].size_bytes for place in body.packed
+    ):
+        raise InvalidRequest("An episode of this upload lies outside of its file.")
+
+
+def _key(session: Session, checkpoint: Checkpoint | None, body: AnyUpload, file: ManifestFile) -> str:
+    if checkpoint is not None:
+        return checkpoint_key(checkpoint, file.path)
+    if isinstance(body, ArchiveUpload):
+        return part_key(session, file.sha256)
+    if isinstance(body, EpisodesUpload):
+        return pack_key(session, file.sha256)
+    return f"sessions/{session.id}/journal/{file.sha256}.sqlite3"
+
+
+def _checkpoint_for(session: Session, body: AnyUpload) -> Checkpoint | None:
+    """The row to write to; an automatic checkpoint's is made in memory and saved with the plan."""
+    if not isinstance(body, CheckpointUpload):
+        return None
+    if body.checkpoint_id is None:
+        return Checkpoint(session=session, kind=body.kind)
+    checkpoint = Checkpoint.objects.filter(session=session, id=body.checkpoint_id).first()
+    if checkpoint is None:
+        raise NotFound("There is no such checkpoint in this session.")
+    if checkpoint.kind != body.kind:
+        raise Conflict(f"The checkpoint that was asked for is a {checkpoint.kind} one, not {body.kind}.")
+    return checkpoint
+
+
+def _checkpoint_uploading(checkpoint: Checkpoint, body: CheckpointUpload) -> None:
+    if not checkpoint._state.adding:  # noqa: SLF001 - documented by Django
+        waiting = Checkpoint.objects.select_for_update().filter(
+            id=checkpoint.id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
+        )
+        if not waiting.exists():
+            raise Conflict(
+                "The checkpoint is not waiting to be written.", hint="Go by the orders of the next heartbeat."
+            )
+    checkpoint.state = CheckpointState.UPLOADING
+    checkpoint.step = body.step
+    checkpoint.files = [file.model_dump() for file in body.files]
+    checkpoint.size_bytes = sum(file.size_bytes for file in body.files)
+    checkpoint.save()
+
+
+def _plan(file: dict) -> UploadFile:
+    size = file["size_bytes"]
+    count = _part_count(size)
+    urls = [
+        object_store.part_url(file["key"], file["upload_id"], number, expires_s=settings.TRANSFER_URL_S)
+        for number in range(1, count + 1)
+    ]
+    return UploadFile(
+        path=file["path"],
+        part_size_bytes=_part_size(size),
+        part_urls=urls,
+        upload_id=file["upload_id"] if count > 1 else None,
+    )
+
+
+def _part_count(size_bytes: int) -> int:
+    return max(1, math.ceil(size_bytes / _part_size(size_bytes)))
+
+
+def _part_size(size_bytes: int) -> int:
+    return max(PART_SIZE_BYTES, math.ceil(size_bytes / object_store.MAX_PARTS))
+
+
+def _complete(upload: Upload, body: UploadCommit) -> None:
+    etags = {file.path: file.etags for file in body.files}
+    if len(body.files) != len(etags) or set(etags) != {file["path"] for file in upload.files}:
+        raise InvalidRequest("The files of this commit are not those of its plan.")
+    for file in upload.files:
+        if len(etags[file["path"]]) != _part_count(file["size_bytes"]):
+            raise InvalidRequest(f"{file['path']} needs one ETag for each of its parts, in order.")
+    for file in upload.files:
+        object_store.multipart_complete(file["key"], file["upload_id"], etags[file["path"]])
+        # An upload that is gone may have been completed by an earlier try of this commit: look.
+        written = object_store.size_bytes(file["key"])
+        if written != file["size_bytes"]:
+            raise Conflict(
+                f"{file['path']} has {written or 0} bytes in the store, {file['size_bytes']} were announced.",
+                hint="Open a new upload and write it again.",
+            )
+        if is_small(file) and object_store.sha256(file["key"]) != file["sha256"]:
+            raise Conflict(
+                f"{file['path']} in the store is not what was announced: its SHA-256 is another.",
+                hint="Open a new upload and write it again.",
+            )
+
+
+def _manifest(session: Session, checkpoint: Checkpoint) -> Manifest:
+    assert checkpoint.step is not None, "set when the upload was opened"
+    return Manifest(
+        checkpoint_id=checkpoint.id,
+        session_id=session.id,
+        kind=CheckpointKind(checkpoint.kind),
+        step=checkpoint.step,
+        base_model=session.base_model,
+        files=[ManifestFile(**file) for file in checkpoint.files],
+    )
+
+
+def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
+    with transaction.atomic():
+        lease_lock(session)
+        committed = Checkpoint.objects.filter(id=checkpoint.id, state=CheckpointState.UPLOADING).update(
+            state=CheckpointState.COMMITTED,
+            committed_at=timezone.now(),
+            unverified=not all(is_small(file) for file in checkpoint.files),
+        )
+        if committed != 1:
+            return  # another try of the same commit was faster
+        event_record(
+            session_id=session.id,
+            kind=EventKind.EVENT,
+            data={
+                "name": "checkpoint_committed",
+                "checkpoint_id": checkpoint.id,
+                "kind": checkpoint.kind,
+                "step": checkpoint.step,
+                "size_bytes": checkpoint.size_bytes,
+            },
+        )
+        event_announce(
+            project_id=session.project_id,
+            topic=WebhookTopic.CHECKPOINT_COMMITTED,
+            data={
+                "session_id": session.id,
+                "checkpoint_id": checkpoint.id,
+                "kind": checkpoint.kind,
+                "step": checkpoint.step,
+            },
+        )
+
+
+def _journal_commit(session: Session, upload: Upload) -> None:
+    file = upload.files[0]
+    with transaction.atomic():
+        previous = lease_lock(session).journal
+        journal = {name: file[name] for name in ("path", "size_bytes", "sha256", "key")}
+        Session.objects.filter(id=session.id).update(journal=journal)
+        others = Upload.objects.filter(session=session, checkpoint=None, archive__isnull=True, packed__isnull=True)
+        others.exclude(id=upload.id).delete()
+    if previous and previous["key"] != file["key"]:
+        object_store.delete([previous["key"]])
+
+
+def _prune(session: Session) -> None:
+    """Drop the oldest automatic ``state`` checkpoints: each is three times the model and only the last is resumed."""
+    automatic = Checkpoint.objects.filter(
+        session=session, kind=CheckpointKind.STATE, state=CheckpointState.COMMITTED, ordered=False, pinned=False
+    )
+    for checkpoint in automatic.order_by("-step", "-committed_at")[KEPT_STATES:]:
+        checkpoint_remove(checkpoint, reason="newer states replaced it")

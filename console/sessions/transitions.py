@@ -1,0 +1,93 @@
+"""The one way in which a session's state changes."""
+
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from console.errors import Conflict
+from console.live.services import event_record
+from console.sessions.models import Checkpoint, Session
+from console.sessions.states import Actor, is_allowed
+from console.webhooks.services import event_announce
+from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.sessions import SessionState
+from tinkerscript.wire.webhooks import WebhookTopic
+
+# A session in any other state has no runtime to listen to.
+WITH_RUNTIME = {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY, SessionState.STOPPING}
+NO_LEASE = {"lease_sha256": "", "lease_expires_at": None, "address": "", "gateway_port": None}
+
+
+def session_move(
+    *,
+    session_id: str,
+    source: SessionState,
+    target: SessionState,
+    actor: Actor,
+    phase: str = "",
+    reason: str = "",
+    lease_sha256: str | None = None,
+    **fields: Any,
+) -> None:
+    """Move a session from ``source`` to ``target``, set ``fields`` with it and record the event: all or nothing.
+
+    ``lease_sha256`` makes it hold only while that lease is the session's; a move to a state without a runtime ends the
+    lease. Raises Conflict when the table does not
+    allow the move, or when the session is not (or no longer) as expected.
+    """
+    if not is_allowed(source, target, actor):
+        raise Conflict(f"The {actor} may not move a session from {source} to {target}.")
+    expected = {"id": session_id, "state": source}
+    if lease_sha256 is not None:
+        expected["lease_sha256"] = lease_sha256
+    now = timezone.now()
+    changes = {"state": target, "phase": phase, "state_since": now, "updated_at": now}
+    if target not in WITH_RUNTIME:
+        changes |= NO_LEASE
+    with transaction.atomic():
+        moved = Session.objects.filter(**expected).update(**(changes | fields))
+        if moved != 1:
+            raise Conflict(f"The session is no longer {source}.", hint="Read it again and decide anew.")
+        event_record(
+            session_id=session_id,
+            kind=EventKind.STATE,
+            data={"from": source, "to": target, "phase": phase, "reason": reason},
+        )
+        data = {"session_id": session_id, "from": source, "to": target, "reason": reason}
+        session_announce(session_id=session_id, topic=WebhookTopic.SESSION_STATE, data=data)
+        if target is SessionState.FAILED:
+            failure = fields.get("failure") or {}
+            cause = failure.get("cause", reason)
+            data = {"session_id": session_id, "code": failure.get("code", ""), "cause": cause}
+            session_announce(session_id=session_id, topic=WebhookTopic.SESSION_FAILED, data=data)
+        if target.is_terminal:
+            checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
+
+
+def session_announce(*, session_id: str, topic: WebhookTopic, data: dict[str, Any]) -> None:
+    """Tell those of the session's project who subscribed; it leaves when the surrounding transaction commits."""
+    project_id = Session.objects.values_list("project_id", flat=True).get(id=session_id)
+    event_announce(project_id=project_id, topic=topic, data=data)
+
+
+def checkpoints_fail(*, session_id: str, reason: str, ordered: bool = True) -> None:
+    """Give up the checkpoints that are not written yet; with ``ordered=False`` only those that no user requested."""
+    pending = Checkpoint.objects.select_related("session").filter(
+        session_id=session_id, state__in=[CheckpointState.REQUESTED, CheckpointState.UPLOADING]
+    )
+    if not ordered:
+        pending = pending.filter(ordered=False)
+    for checkpoint in pending:
+        Checkpoint.objects.filter(id=checkpoint.id).update(state=CheckpointState.FAILED, failure=reason)
+        event_record(
+            session_id=session_id,
+            kind=EventKind.EVENT,
+            data={"name": "checkpoint_failed", "checkpoint_id": checkpoint.id, "reason": reason},
+        )
+        event_announce(
+            project_id=checkpoint.session.project_id,
+            topic=WebhookTopic.CHECKPOINT_FAILED,
+            data={"session_id": session_id, "checkpoint_id": checkpoint.id, "reason": reason},
+        )

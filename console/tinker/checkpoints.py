@@ -1,0 +1,156 @@
+"""Checkpoints by the names that Tinker clients give them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from console.errors import InvalidRequest, NotFound, QuotaExceeded
+from console.object_store import client as object_store
+from console.sessions.checkpoints.checkpoints import checkpoint_key
+from console.sessions.checkpoints.removal import checkpoint_remove
+from console.sessions.limits.quotas import storage_quota_check
+from console.sessions.models import Checkpoint, Session
+from console.sessions.runtime.leases import lease_lock
+from console.tinker.models import TinkerCheckpoint, TinkerModel
+from console.users.models import Project
+from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+from tinkerscript.wire.runtime import StoredFile
+from tinkerscript.wire.tinker.ids import TINKER_PATH
+from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen
+
+MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
+
+
+def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> NamedCheckpoint:
+    """A runtime is about to store it. Raises NotFound, StaleLease; what its client did wrong is the ``refusal``."""
+    model = TinkerModel.objects.filter(session=session, id=body.model_id).first()
+    if model is None:
+        raise NotFound("There is no such model in this session.")
+    try:
+        storage_quota_check(project=session.project)
+    except QuotaExceeded as full:
+        return NamedCheckpoint(refusal=f"{full.message} {full.hint}")
+    with transaction.atomic():
+        lease_lock(session)
+        named = TinkerCheckpoint.objects.filter(model=model, segment=body.segment, name=body.name)
+        known = named.filter(seq_id=body.seq_id).select_related("checkpoint").first()
+        if known is not None and known.checkpoint.state != CheckpointState.FAILED:
+            is_stored = known.checkpoint.state == CheckpointState.COMMITTED
+            return NamedCheckpoint(checkpoint_id=known.checkpoint_id, is_stored=is_stored)
+        if named.filter(checkpoint__state=CheckpointState.COMMITTED).exists() and not body.overwrite:
+            return NamedCheckpoint(
+                refusal=f"tinker://{model.id}/{body.segment}/{body.name} is there: use another name, or delete it"
+            )
+        kind = CheckpointKind.STATE if body.segment == "weights" else CheckpointKind.MODEL
+        checkpoint = Checkpoint.objects.create(session=session, kind=kind, ordered=True)
+        TinkerCheckpoint.objects.create(
+            model=model, checkpoint=checkpoint, segment=body.segment, name=body.name, seq_id=body.seq_id,
+            lora=body.lora.model_dump(), user_metadata=body.user_metadata, expires_at=_expiry(body.ttl_seconds),
+        )  # fmt: skip
+    return NamedCheckpoint(checkpoint_id=checkpoint.id)
+
+
+def checkpoints_of(*, project: Project, model_id: str | None = None) -> QuerySet[TinkerCheckpoint]:
+    """The project's committed ones that have not expired, newest first; of one model, or of all."""
+    rows = TinkerCheckpoint.objects.filter(
+        Q(expires_at=None) | Q(expires_at__gt=timezone.now()),
+        model__tinker_session__project=project,
+        checkpoint__state=CheckpointState.COMMITTED,
+    )
+    if model_id is not None:
+        rows = rows.filter(model_id=model_id)
+    return rows.select_related("checkpoint__session", "model__tinker_session").order_by("-created_at", "-id")
+
+
+def checkpoint_find(*, project: Project, path: str) -> TinkerCheckpoint:
+    """The project's own, or a published one of any. Raises InvalidRequest for what is no path, NotFound."""
+    parts = TINKER_PATH.fullmatch(path)
+    if parts is None:
+        raise InvalidRequest(f"{path!r} is no path of the form tinker://MODEL/weights|sampler_weights/NAME.")
+    named = {"model_id": parts["model_id"], "segment": parts["segment"], "name": parts["name"]}
+    found = checkpoints_of(project=project).filter(**named).first()
+    if found is None:
+        committed = TinkerCheckpoint.objects.filter(
+            Q(expires_at=None) | Q(expires_at__gt=timezone.now()),
+            checkpoint__state=CheckpointState.COMMITTED,
+            public=True,
+        )
+        found = committed.filter(**named).select_related("checkpoint__session", "model").order_by("-created_at").first()
+    if found is None:
+        raise NotFound(f"There is no checkpoint {path}.")
+    return found
+
+
+def checkpoint_own(*, project: Project, model_id: str, segment: str, name: str) -> TinkerCheckpoint:
+    """One of the project's own, to be changed. Raises NotFound."""
+    found = checkpoints_of(project=project, model_id=model_id).filter(segment=segment, name=name).first()
+    if found is None:
+        raise NotFound(f"There is no checkpoint tinker://{model_id}/{segment}/{name}.")
+    return found
+
+
+def checkpoint_delete(*, checkpoint: TinkerCheckpoint) -> None:
+    """Remove it and whatever it replaced under its name."""
+    rows = TinkerCheckpoint.objects.filter(
+        model=checkpoint.model, segment=checkpoint.segment, name=checkpoint.name,
+        checkpoint__state=CheckpointState.COMMITTED,
+    )  # fmt: skip
+    for row in rows.select_related("checkpoint"):
+        checkpoint_remove(row.checkpoint, reason="deleted by the user")
+
+
+def checkpoint_ttl_set(*, checkpoint: TinkerCheckpoint, ttl_seconds: int | None) -> None:
+    """Let it expire so many seconds from now, or never. Raises InvalidRequest."""
+    if ttl_seconds is not None and not MIN_TTL_S <= ttl_seconds <= MAX_TTL_S:
+        raise InvalidRequest(f"ttl_seconds is {ttl_seconds}; it must be from {MIN_TTL_S} to {MAX_TTL_S}, or null.")
+    TinkerCheckpoint.objects.filter(id=checkpoint.id).update(expires_at=_expiry(ttl_seconds))
+
+
+def checkpoint_publish(*, checkpoint: TinkerCheckpoint, public: bool) -> None:
+    """Let every project of this server read it, or its own alone."""
+    TinkerCheckpoint.objects.filter(id=checkpoint.id).update(public=public)
+
+
+def checkpoint_files(checkpoint: TinkerCheckpoint) -> list[StoredFile]:
+    """Its files with presigned URLs."""
+    return [
+        StoredFile(url=url, **{name: file[name] for name in ("path", "size_bytes", "sha256")})
+        for file, url in _urls(checkpoint.checkpoint)
+    ]
+
+
+def checkpoint_urls(checkpoint: TinkerCheckpoint) -> tuple[dict[str, str], datetime]:
+    """Presigned URLs of its files by their relative paths, and until when they hold."""
+    until = timezone.now() + timedelta(seconds=settings.TRANSFER_URL_S)
+    return {file["path"]: url for file, url in _urls(checkpoint.checkpoint)}, until
+
+
+def checkpoints_replaced_remove() -> None:
+    """Remove what has expired, and what a newer one of its name replaced."""
+    expired = TinkerCheckpoint.objects.filter(
+        expires_at__lt=timezone.now(), checkpoint__state=CheckpointState.COMMITTED
+    )
+    for row in expired.select_related("checkpoint"):
+        checkpoint_remove(row.checkpoint, reason="its time to live is over")
+    committed = TinkerCheckpoint.objects.filter(checkpoint__state=CheckpointState.COMMITTED)
+    newest: dict[tuple[Any, ...], int] = {}
+    for row in committed.select_related("checkpoint").order_by("-created_at", "-id"):
+        name = (row.model_id, row.segment, row.name)
+        if newest.setdefault(name, row.id) != row.id:
+            checkpoint_remove(row.checkpoint, reason="replaced by a newer one of its name")
+
+
+def _urls(checkpoint: Checkpoint) -> list[tuple[dict[str, Any], str]]:
+    expires_s = settings.TRANSFER_URL_S
+    return [
+        (file, object_store.read_url(checkpoint_key(checkpoint, file["path"]), expires_s=expires_s))
+        for file in checkpoint.files
+    ]
+
+
+def _expiry(ttl_seconds: int | None) -> datetime | None:
+    return None if ttl_seconds is None else timezone.now() + timedelta(seconds=ttl_seconds)

@@ -1,0 +1,99 @@
+"""What Tinker clients made: their sessions, models, samplers and named checkpoints."""
+
+from django.db import models
+
+from console.sessions.models import Checkpoint, Session
+from console.users.models import ApiKey, Project, new_id
+
+
+def new_tinker_session_id() -> str:
+    return new_id("tnk")
+
+
+class TinkerSession(models.Model):
+    """One ServiceClient. Each base model that it uses gets a session of ours, with a runtime."""
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_tinker_session_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tinker_sessions")
+    key = models.ForeignKey(ApiKey, on_delete=models.SET_NULL, null=True, related_name="+")
+    display_name = models.CharField(max_length=200, blank=True)
+    sdk_version = models.CharField(max_length=40, blank=True)
+    tags = models.JSONField(default=list)
+    user_metadata = models.JSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+    heartbeat_at = models.DateTimeField(auto_now_add=True)
+    finished = models.JSONField(null=True)  # {"type", "detail"}: how its client ended it, or that it vanished
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-created_at"], name="tinker_session_list")]
+
+
+class TinkerRuntime(models.Model):
+    """The session of ours for one base model of a Tinker session."""
+
+    tinker_session = models.ForeignKey(TinkerSession, on_delete=models.CASCADE, related_name="runtimes")
+    base_model = models.CharField(max_length=400)
+    session = models.OneToOneField(Session, on_delete=models.CASCADE, related_name="tinker")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tinker_session", "base_model"], name="tinker_runtime_once")]
+
+
+class TinkerModel(models.Model):
+    """A model that a client trains: a training run. Its id is ``{Tinker session}:train:{number}``."""
+
+    id = models.CharField(primary_key=True, max_length=80, editable=False)
+    tinker_session = models.ForeignKey(TinkerSession, on_delete=models.CASCADE, related_name="models")
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_models")
+    number = models.PositiveIntegerField()
+    base_model = models.CharField(max_length=400)
+    lora = models.JSONField()  # tinkerscript.wire.tinker.LoraOptions
+    source = models.JSONField(null=True)  # {"path", "checkpoint_id", "optimizer"} where it began from a saved state
+    user_metadata = models.JSONField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_request_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_model_once")]
+
+
+class TinkerSampler(models.Model):
+    """A sampling session that a client made of a base model or a path. Those of unnamed saves the runtime has."""
+
+    id = models.CharField(primary_key=True, max_length=120, editable=False)
+    tinker_session = models.ForeignKey(TinkerSession, on_delete=models.CASCADE, related_name="samplers")
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_samplers")
+    number = models.PositiveIntegerField()
+    base_model = models.CharField(max_length=400)
+    model_path = models.CharField(max_length=400, blank=True)
+    checkpoint = models.ForeignKey(Checkpoint, on_delete=models.SET_NULL, null=True, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_sampler_once")]
+
+
+class TinkerCheckpoint(models.Model):
+    """A checkpoint under the name that its client gave it: ``tinker://{model}/{segment}/{name}``.
+
+    Of several with one name the newest committed one counts; what it replaced is removed soon after.
+    """
+
+    model = models.ForeignKey(TinkerModel, on_delete=models.CASCADE, related_name="checkpoints")
+    checkpoint = models.OneToOneField(Checkpoint, on_delete=models.CASCADE, related_name="tinker")
+    segment = models.CharField(max_length=16)
+    name = models.CharField(max_length=128)
+    seq_id = models.PositiveIntegerField()
+    lora = models.JSONField()
+    user_metadata = models.JSONField(default=dict)
+    public = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["model", "segment", "name"], name="tinker_checkpoint_name")]
+
+    @property
+    def path(self) -> str:
+        """Its address for clients."""
+        return f"tinker://{self.model_id}/{self.segment}/{self.name}"

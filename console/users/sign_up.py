@@ -1,0 +1,76 @@
+"""Whether an address may sign up, and what ends when an address is first shown to be its owner's.
+
+Someone may have made the account with an address that is not theirs. Once its owner confirms the address, or sets a
+password by a mailed link, what was made before may be an attacker's: keys and other sign-ins end.
+"""
+
+from typing import Any
+
+from allauth.account import signals
+from allauth.account.models import EmailAddress
+from allauth.usersessions.models import UserSession
+from django.conf import settings
+from django.db import transaction
+from django.dispatch import receiver
+from django.http import HttpRequest
+from django.utils import timezone
+
+from console.audit.services import audit_record
+from console.users.models import ApiKey, Membership, User
+
+REFUSALS = {
+    "closed": "This server takes no sign-ups. Ask its operator for an account.",
+    "invited": "This server takes people by invitation: ask a member to invite this address to their project.",
+    "domains": "This server takes addresses of certain domains alone. Ask its operator.",
+}
+
+
+def sign_up_refusal(email: str) -> str | None:
+    """Why this address may not sign up, in words for its owner; None: it may."""
+    policy = settings.SIGN_UP.policy
+    address = email.lower()
+    allowed = {
+        "closed": lambda: False,
+        "invited": lambda: Membership.objects.filter(user=None, email=address).exists(),
+        "domains": lambda: address.rpartition("@")[2] in settings.SIGN_UP.domains,
+        "open": lambda: True,
+    }[policy]()
+    return None if allowed else REFUSALS[policy]
+
+
+@receiver(signals.email_confirmed)
+def address_confirmed(request: HttpRequest, email_address: EmailAddress, **_: Any) -> None:
+    """End earlier access unless the browser that made the account is the one that followed the link."""
+    user = email_address.user
+    if EmailAddress.objects.filter(user=user, verified=True).exclude(pk=email_address.pk).exists():
+        return
+    if request.user != user:
+        access_end(user=user, reason="the address was confirmed for the first time")
+
+
+@receiver(signals.password_reset)
+def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
+    """Who sets a password by a mailed link reads the mail: that confirms the address too."""
+    addresses = EmailAddress.objects.filter(user=user, email__iexact=user.email)
+    if not addresses.exists() or addresses.filter(verified=True).exists():
+        return
+    addresses.update(verified=True)
+    access_end(user=user, reason="the address was confirmed by a password reset")
+
+
+def access_end(*, user: User, reason: str) -> int:
+    """Revoke every key of a person, recorded in its project, and end their sign-ins; returns the number of keys."""
+    with transaction.atomic():
+        keys = list(ApiKey.objects.select_for_update().filter(user=user, revoked_at=None))
+        for key in keys:
+            audit_record(
+                project_id=key.project_id,
+                actor=user.email,
+                action="key_revoke",
+                target={"key_id": key.id},
+                details={"reason": reason},
+            )
+        ApiKey.objects.filter(id__in=[key.id for key in keys]).update(revoked_at=timezone.now())
+        for session in UserSession.objects.filter(user=user):
+            session.end()
+    return len(keys)

@@ -1,0 +1,100 @@
+// One checkpoint: what it is, its files once committed, and what can be done with it.
+import { useQuery } from "@tanstack/react-query";
+import { Collapsible } from "radix-ui";
+import { downloadQuery, isPending } from "../../../api/checkpoints";
+import type { Checkpoint } from "../../../api/types";
+import { Badge, type Tone } from "../../../ui/badge";
+import { Confirm } from "../../../ui/dialog";
+import { ago, bytes, dateTime, number, timeOfDay } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { IconButton } from "../../../ui/icon-button";
+import { FileLinks } from "../file-links";
+
+const TONES: Record<Checkpoint["state"], Tone> = { requested: "busy", uploading: "busy", committed: "good", failed: "bad" };
+
+interface CheckpointEntryProps {
+  checkpoint: Checkpoint;
+  /** Undefined for a user who may only look. */
+  actions: { onPin: (pinned: boolean) => void; onDelete: () => void } | null;
+}
+
+export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
+  const name = `the ${checkpoint.kind} checkpoint${checkpoint.step === null ? "" : ` of step ${number(checkpoint.step)}`}`;
+  const isCommitted = checkpoint.state === "committed";
+  return (
+    <Collapsible.Root>
+      <div className="flex items-center pr-2 hover:bg-sunken">
+        {isCommitted ? (
+          <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left">
+            <span aria-hidden className="w-3 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90">
+              ▸
+            </span>
+            <Line checkpoint={checkpoint} />
+            <span className="sr-only">Files of {name}</span>
+          </Collapsible.Trigger>
+        ) : (
+          <div className="flex min-w-0 flex-1 items-center gap-2 py-2 pl-9">
+            <Line checkpoint={checkpoint} />
+          </div>
+        )}
+        {actions && (
+          <div className="ml-2 flex w-14 shrink-0 justify-end">
+            {isCommitted && (
+              <IconButton
+                icon="pin"
+                label={checkpoint.pinned ? `Unpin ${name}` : `Pin ${name}`}
+                pressed={checkpoint.pinned}
+                onClick={() => {
+                  actions.onPin(!checkpoint.pinned);
+                }}
+              />
+            )}
+            {!isPending(checkpoint) && (
+              <Confirm
+                trigger={<IconButton icon="bin" label={`Delete ${name}`} />}
+                title={`Delete ${name}?`}
+                description={`${checkpoint.pinned ? "It is pinned. " : ""}Its files are removed from the store. This cannot be undone.`}
+                action="Delete checkpoint"
+                onConfirm={actions.onDelete}
+              />
+            )}
+          </div>
+        )}
+      </div>
+      {checkpoint.failure && <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>}
+      {isCommitted && (
+        <Collapsible.Content>
+          <Files checkpoint={checkpoint} />
+        </Collapsible.Content>
+      )}
+    </Collapsible.Root>
+  );
+}
+
+function Line({ checkpoint }: { checkpoint: Checkpoint }) {
+  return (
+    <>
+      <span className="w-12 shrink-0 font-medium">{checkpoint.kind}</span>
+      <span className="truncate text-muted tabular-nums">{checkpoint.step === null ? "" : `step ${number(checkpoint.step)}`}</span>
+      <span className="ml-auto shrink-0 text-xs text-muted tabular-nums" title={dateTime(checkpoint.created_at)}>
+        {checkpoint.size_bytes === null ? ago(checkpoint.created_at) : bytes(checkpoint.size_bytes)}
+      </span>
+      <Badge tone={TONES[checkpoint.state]}>{checkpoint.state}</Badge>
+    </>
+  );
+}
+
+function Files({ checkpoint }: { checkpoint: Checkpoint }) {
+  const { data, error } = useQuery(downloadQuery(checkpoint.session_id, checkpoint.id));
+  if (error) return <ErrorNotice error={error} />;
+  if (!data) return <p className="px-9 py-2 text-xs text-muted">Signing links…</p>;
+  return (
+    <div className="border-t border-line bg-sunken px-4 py-2 pl-9 text-xs">
+      <FileLinks files={data.files} />
+      <p className="mt-2 text-muted">
+        {data.files.length > 1 && `${number(data.files.length)} files, ${bytes(checkpoint.size_bytes)}. `}
+        Links are good until {timeOfDay(data.expires_at)} and are renewed while shown.
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,72 @@
+// Checkpoints of a session: download, pin, delete.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { checkpointsQuery, deleteCheckpoint, pinCheckpoint } from "../../../api/checkpoints";
+import type { Checkpoint, Session } from "../../../api/types";
+import { Button } from "../../../ui/button";
+import { bytes, number } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty, Panel } from "../../../ui/panel";
+import { CheckpointEntry } from "./checkpoint-entry";
+import { shownCheckpoints } from "./shown-checkpoints";
+import { useMayWrite } from "../use-may-write";
+
+export function CheckpointsPanel({ session }: { session: Session }) {
+  const query = checkpointsQuery(session.id);
+  const { data, error } = useQuery(query);
+  const client = useQueryClient();
+  const mayWrite = useMayWrite();
+  const onSettled = () => client.invalidateQueries({ queryKey: query.queryKey });
+  const pin = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; pinned: boolean }) => pinCheckpoint(wanted.checkpoint, wanted.pinned), onSettled });
+  const remove = useMutation({ mutationFn: deleteCheckpoint, onSettled });
+  const [all, setAll] = useState(false);
+  const shown = shownCheckpoints(data?.items ?? [], all);
+  const kept = data?.items.reduce((sum, checkpoint) => sum + (checkpoint.size_bytes ?? 0), 0) ?? 0;
+  return (
+    <Panel title="Checkpoints" actions={kept > 0 && <span className="text-xs text-muted tabular-nums">{bytes(kept)} in all</span>}>
+      <div className="p-3 empty:hidden">
+        <ErrorNotice error={error ?? remove.error ?? pin.error} />
+      </div>
+      {data?.items.length === 0 && (
+        <Empty title="No checkpoint yet">
+          State is saved every {number(session.config.checkpoint_every_steps)} steps. “Export model” writes the weights as a Hugging Face folder.
+        </Empty>
+      )}
+      <ul className="max-h-[32rem] divide-y divide-line overflow-y-auto">
+        {shown.map((checkpoint) => (
+          <li key={checkpoint.id}>
+            <CheckpointEntry
+              checkpoint={checkpoint}
+              actions={
+                mayWrite
+                  ? {
+                      onPin: (pinned) => {
+                        remove.reset();
+                        pin.mutate({ checkpoint, pinned });
+                      },
+                      onDelete: () => {
+                        pin.reset();
+                        remove.mutate(checkpoint);
+                      },
+                    }
+                  : null
+              }
+            />
+          </li>
+        ))}
+      </ul>
+      {data && shown.length < data.items.length && (
+        <div className="border-t border-line p-2 text-center">
+          <Button
+            look="quiet"
+            onClick={() => {
+              setAll(true);
+            }}
+          >
+            Show all {number(data.items.length)}
+          </Button>
+        </div>
+      )}
+    </Panel>
+  );
+}

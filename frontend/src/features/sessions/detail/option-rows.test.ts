@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import schema from "../../../api/session-config.json";
+import { configFields, type OptionSchema, type OptionValue } from "../config-fields";
+import { optionRows } from "./option-rows";
+
+const fields = configFields(schema as unknown as OptionSchema);
+const defaults: Record<string, OptionValue> = Object.fromEntries(fields.map((field) => [field.name, field.default]));
+
+test("every option of the session is there, with its value and its meaning", () => {
+  const rows = optionRows(fields, defaults);
+  expect(rows.map((row) => row.name).sort()).toEqual(fields.map((field) => field.name).sort());
+  expect(rows.every((row) => row.description && !row.isChanged)).toBe(true);
+  expect(rows.find((row) => row.name === "max_steps")?.value).toBe("none");
+});
+
+test("what differs from its default comes first and shows the default", () => {
+  const rows = optionRows(fields, { ...defaults, learning_rate: 1e-5, loss: "dapo", max_steps: 4 });
+  expect(rows.slice(0, 3).map((row) => [row.name, row.value, row.default])).toEqual([
+    ["learning_rate", "0.00001", "none"],
+    ["loss", "dapo", "grpo"],
+    ["max_steps", "4", "none"],
+  ]);
+  expect(rows.filter((row) => row.isChanged)).toHaveLength(3);
+});
+
+test("an option that this page's schema does not know is shown all the same", () => {
+  expect(optionRows(fields, { ...defaults, of_tomorrow: true })[0]).toMatchObject({ name: "of_tomorrow", value: "true", isChanged: true, default: "" });
+});

@@ -1,0 +1,32 @@
+// Every option that a session runs with, what differs from its default first.
+import type { ConfigField, OptionValue } from "../config-fields";
+
+export interface OptionRow {
+  name: string;
+  value: string;
+  /** As text; empty where this page does not know the option. */
+  default: string;
+  isChanged: boolean;
+  description: string;
+}
+
+export function optionRows(fields: ConfigField[], config: Record<string, OptionValue>): OptionRow[] {
+  const known = new Map(fields.map((field) => [field.name, field]));
+  const rows = Object.entries(config).map(([name, value]): OptionRow => {
+    const field = known.get(name);
+    return {
+      name,
+      value: valueText(value),
+      default: field ? valueText(field.default) : "",
+      isChanged: !field || field.default !== value,
+      description: field?.description ?? "",
+    };
+  });
+  return rows.sort((a, b) => Number(b.isChanged) - Number(a.isChanged) || a.name.localeCompare(b.name));
+}
+
+function valueText(value: OptionValue): string {
+  if (value === null) return "none";
+  if (typeof value === "boolean") return value ? "true" : "false";
+  return typeof value === "number" ? value.toLocaleString("en", { maximumSignificantDigits: 9, useGrouping: false }) : value;
+}

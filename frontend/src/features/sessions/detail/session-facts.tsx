@@ -1,0 +1,45 @@
+// The few numbers that answer "how is it going" at a glance.
+import type { Session, StepMetrics } from "../../../api/types";
+import { Fact } from "../../../ui/fact";
+import { ago, dateTime, number, seconds } from "../../../ui/format";
+
+export function policyText(maxStaleness: number): string {
+  if (maxStaleness === 0) return "strictly on-policy";
+  return `up to ${String(maxStaleness)} ${maxStaleness === 1 ? "version" : "versions"} old`;
+}
+
+function weightsText(loraRank: number): string {
+  return loraRank === 0 ? "all weights" : `LoRA of rank ${number(loraRank)}`;
+}
+
+export function SessionFacts({ session, last }: { session: Session; last: StepMetrics | undefined }) {
+  const { config } = session;
+  const limit = config.max_steps === null ? "" : ` of ${number(config.max_steps)}`;
+  const stepTime = last ? seconds(last.rollout_s + last.train_s + last.handover_s) : "–";
+  return (
+    <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3 lg:grid-cols-6">
+      <Fact term="Policy version" note={`steps served${limit}`}>
+        <span data-testid="policy-version">{number(session.policy_version)}</span>
+      </Fact>
+      <Fact term="Reward" note={last ? `± ${number(last.reward_std)}, latest step` : "mean of the latest step"}>
+        {number(last?.reward_mean ?? session.reward_mean)}
+      </Fact>
+      <Fact term="Step time" note={last ? `${number(last.tokens_trained)} tokens trained` : "rollout, train, handover"}>
+        {stepTime}
+      </Fact>
+      <Fact term="Samples" note={`${number(config.tasks_per_batch)} tasks × ${number(config.grpo_n)} per step`}>
+        <span className="text-sm">{policyText(config.max_staleness)}</span>
+      </Fact>
+      <Fact term="Base model" note={`${config.loss} · ${weightsText(config.lora_rank)} · lr ${config.learning_rate == null ? "by size" : number(config.learning_rate)}`}>
+        <span className="block truncate text-sm" title={session.base_model}>
+          {session.base_model}
+        </span>
+      </Fact>
+      <Fact term="Created" note={session.restarts > 0 ? `restarted ${String(session.restarts)} times` : "no restart"}>
+        <span className="text-sm" title={dateTime(session.created_at)}>
+          {ago(session.created_at)}
+        </span>
+      </Fact>
+    </dl>
+  );
+}

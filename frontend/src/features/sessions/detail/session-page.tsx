@@ -1,0 +1,135 @@
+// One session, live: what it is doing, how it learns, where its episodes went, what can be downloaded.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useCallback } from "react";
+import { useParams } from "react-router";
+import { checkpointsQuery } from "../../../api/checkpoints";
+import { ApiError } from "../../../api/client";
+import { hasEnded, sessionQuery } from "../../../api/sessions";
+import type { EventPage, Session } from "../../../api/types";
+import type { BudgetEnd } from "../../../live/record";
+import { useSessionRecord } from "../../../live/use-session-record";
+import { LoopSnippet } from "../../../ui/loop-snippet";
+import { ButtonLink } from "../../../ui/button";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice, Notice } from "../../../ui/notice";
+import { Empty, Panel } from "../../../ui/panel";
+import { useTitle } from "../../../ui/use-title";
+import { AccountingPanel } from "./accounting-panel";
+import { BatchDownload } from "./batch-download";
+import { budgetEndText } from "../budget";
+import { BudgetPanel } from "./budget-panel";
+import { ChartsPanel } from "./charts-panel";
+import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
+import { ConfigPanel } from "./config-panel";
+import { EpisodesDownload } from "./episodes-download";
+import { RecordPanel } from "./record-panel";
+import { SessionFacts } from "./session-facts";
+import { SessionHeader } from "./session-header";
+
+export function SessionPage() {
+  const { id = "" } = useParams();
+  const { data: session, error } = useQuery(sessionQuery(id));
+  useTitle(session ? session.name || session.id : "Session");
+  if (!session) return error ? <NoSession error={error} /> : <Loading />;
+  return (
+    <>
+      {error && (
+        // Over the page: what stands below does not jump when the server is away for a moment.
+        <div className="fixed inset-x-4 bottom-4 z-10 mx-auto max-w-xl shadow-lg">
+          <ErrorNotice error={error} />
+        </div>
+      )}
+      <LiveSession key={id} session={session} />
+    </>
+  );
+}
+
+function NoSession({ error }: { error: Error }) {
+  if (!(error instanceof ApiError) || error.status !== 404) return <ErrorNotice error={error} />;
+  return (
+    <Empty isPage title="There is no such session in this project">
+      <p className="mb-3">It may have been deleted, or be in another of your projects.</p>
+      <ButtonLink to="/sessions">All sessions</ButtonLink>
+    </Empty>
+  );
+}
+
+function LiveSession({ session }: { session: Session }) {
+  const client = useQueryClient();
+  const id = session.id;
+  // An entry of the record means that the row behind it has moved too.
+  const refresh = useCallback(
+    (page: EventPage) => {
+      if (page.items.some((item) => item.kind !== "log")) void client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true });
+      if (page.items.some((item) => item.kind === "event")) void client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey });
+    },
+    [client, id],
+  );
+  const { record, link } = useSessionRecord(id, refresh);
+  const last = record.steps[record.steps.length - 1];
+  return (
+    <div className="space-y-4">
+      <SessionHeader session={session} link={link} />
+      <Attention session={session} budgetEnd={record.budgetEnd} />
+      <SessionFacts session={session} last={last} />
+      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
+        <div className="min-w-0 space-y-4">
+          {session.state === "ready" && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
+          <ChartsPanel steps={record.steps} done={session.policy_version} />
+          <RecordPanel sessionId={id} record={record} />
+        </div>
+        <div className="min-w-0 space-y-4">
+          <AccountingPanel session={session} />
+          <BudgetPanel session={session} />
+          <CheckpointsPanel session={session} />
+          <EpisodesDownload session={session} />
+          <ConfigPanel session={session} />
+          <BatchDownload session={session} lastStep={last?.step} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** What the user should know first, when anything is. */
+function Attention({ session, budgetEnd }: { session: Session; budgetEnd: BudgetEnd | null }) {
+  if (session.failure) {
+    return (
+      <Notice tone="bad" title={`Failed: ${session.failure.code.replaceAll("_", " ")}`}>
+        <p className="max-h-60 overflow-y-auto font-mono text-xs whitespace-pre-wrap" tabIndex={0}>
+          {session.failure.cause}
+        </p>
+        {session.failure.hint && <p className="mt-2 font-medium">{session.failure.hint}</p>}
+      </Notice>
+    );
+  }
+  if (budgetEnd) {
+    return (
+      <Notice tone={hasEnded(session) ? "info" : "warn"} title={hasEnded(session) ? "Ended by its budget" : "Its budget is used up: it is ending"}>
+        {budgetEndText(budgetEnd)}
+      </Notice>
+    );
+  }
+  if (session.state === "queued" && session.queue_position !== null) {
+    return (
+      <Notice title={`Queued, position ${String(session.queue_position)}`}>
+        It starts by itself when a runtime is free.{" "}
+        {session.priority !== 0 && `Its priority among the project’s queued sessions is ${String(session.priority)}. `}
+        {session.restarts > 0 && "It goes on from its last committed state."}
+      </Notice>
+    );
+  }
+  if (session.state === "suspended") return <Notice title="Suspended">The next episode wakes it where it left off, or “Resume”.</Notice>;
+  return null;
+}
+
+function WaitingForEpisodes({ session }: { session: Session }) {
+  return (
+    <Panel title="Ready for episodes">
+      <div className="space-y-3 p-4">
+        <p className="text-muted">The engine is up and nothing has been asked of it yet. Run your loop with a key of this project:</p>
+        <LoopSnippet secret={null} target={{ sessionId: session.id, grpoN: session.config.grpo_n }} />
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,21 @@
+import { expect, test } from "vitest";
+import type { StepMetrics } from "../../../api/types";
+import { lines, noGradientText, rewardBand } from "./step-columns";
+
+const step = (over: Partial<StepMetrics>) => ({ step: 1, groups: 4, groups_skipped: 0, reward_p10: 0, reward_p90: 1, ...over }) as StepMetrics;
+
+test("the reward's band is what episodes earned, and is missing where it was not recorded", () => {
+  const steps = [step({ reward_p10: null, reward_p90: null }), step({ reward_p10: 0, reward_p90: 1 })];
+  expect(rewardBand(steps)).toEqual({ low: [null, 0], high: [null, 1] });
+});
+
+test("a measure that a step lacks is a gap, not a zero", () => {
+  const [entropy] = lines([step({ entropy: 2 }), step({})], [["entropy", "entropy"]]);
+  expect(entropy?.values).toEqual([2, null]);
+});
+
+test("only a step in which no group has a gradient is said to teach nothing", () => {
+  expect(noGradientText(undefined)).toBeNull();
+  expect(noGradientText(step({ groups_skipped: 3 }))).toBeNull();
+  expect(noGradientText(step({ step: 9, groups_skipped: 4 }))).toMatch(/^Step 9 taught nothing. All 4 groups had equal rewards/);
+});

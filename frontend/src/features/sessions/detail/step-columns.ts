@@ -1,0 +1,24 @@
+// The steps of a run as columns for its charts, and what a reader should know of a step that taught nothing.
+import type { StepMetrics } from "../../../api/types";
+import type { Band, Series } from "../../../ui/chart-data";
+
+export type Measure = Exclude<keyof StepMetrics, "step">;
+
+/** Label, measure and colour of each line of a chart. */
+export type Line = readonly [label: string, measure: Measure, colour?: string];
+
+export function lines(steps: readonly StepMetrics[], wanted: readonly Line[]): Series[] {
+  return wanted.map(([label, measure, colour = "--series-1"]) => ({ label, values: steps.map((step) => step[measure] ?? null), colour }));
+}
+
+/** From the tenth to the ninetieth percentile of the episodes' rewards. Steps of before it was recorded have none. */
+export function rewardBand(steps: readonly StepMetrics[]): Band {
+  return { low: steps.map((step) => step.reward_p10 ?? null), high: steps.map((step) => step.reward_p90 ?? null) };
+}
+
+/** Why the latest step taught nothing but its KL term, in words; null when it has a gradient of rewards. */
+export function noGradientText(last: StepMetrics | undefined): string | null {
+  if (!last || last.groups === 0 || last.groups_skipped < last.groups) return null;
+  const groups = last.groups === 1 ? "Its only group" : `All ${String(last.groups)} groups`;
+  return `Step ${String(last.step)} taught nothing. ${groups} had equal rewards, so there was no gradient: try harder or easier tasks, a higher temperature, larger groups, or a reward with steps between its ends.`;
+}

@@ -1,0 +1,13 @@
+import { expect, test } from "vitest";
+import { commonPrefix } from "./common-prefix";
+
+test("answers part at the first token that is not the same in all", () => {
+  expect(commonPrefix([[1, 2, 3], [1, 2, 4], [1, 2]])).toBe(2);
+  expect(commonPrefix([[1], [2]])).toBe(0);
+  expect(commonPrefix([[1, 2], [1, 2]])).toBe(2);
+});
+
+test("one answer alone shares nothing", () => {
+  expect(commonPrefix([[1, 2, 3]])).toBe(0);
+  expect(commonPrefix([])).toBe(0);
+});

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { episodesPath } from "../../../api/episodes";
+import { filterOf, listPart, neighbours, withPart } from "./episode-filter";
+
+test("an address without a filter asks for the newest", () => {
+  expect(filterOf(new URLSearchParams())).toEqual([]);
+  expect(episodesPath("ses_1", [], "")).toBe("/v1/sessions/ses_1/episodes?limit=100&sort=newest");
+});
+
+test("every part of the filter goes with every page", () => {
+  const filter = filterOf(new URLSearchParams("fate=trained&fate=stale&q=a%26b&reward_min=-0.5&version=3&sort=best"));
+  expect(episodesPath("s", filter, "1.5~7")).toBe(
+    "/v1/sessions/s/episodes?limit=100&q=a%26b&reward_min=-0.5&version=3&fate=trained&fate=stale&sort=best&cursor=1.5%7E7",
+  );
+});
+
+test("what makes no sense in an address is left out", () => {
+  expect(filterOf(new URLSearchParams("fate=happy&sort=upwards&version=1.5&step=x&reward_min=much&eval=perhaps&token=4&q=%20"))).toEqual([]);
+});
+
+test("a link to an episode takes the list with it, and nothing else", () => {
+  expect(listPart(new URLSearchParams("token=4&fate=eval&colour=version"))).toBe("?fate=eval");
+  expect(listPart(new URLSearchParams("token=4"))).toBe("");
+  expect(withPart(new URLSearchParams("fate=eval&q=x"), "q", "").toString()).toBe("fate=eval");
+});
+
+test("the episodes before and after are those of the list", () => {
+  expect(neighbours(["a", "b", "c"], "b")).toEqual({ previous: "a", next: "c", at: 1 });
+  expect(neighbours(["a", "b"], "a")).toEqual({ previous: null, next: "b", at: 0 });
+  expect(neighbours(["a"], "elsewhere")).toEqual({ previous: null, next: null, at: -1 });
+});

@@ -1,0 +1,64 @@
+// What the list of episodes is narrowed to and how it is sorted. It stands in the address of the list and of each episode.
+import type { EpisodeFilter } from "../../../api/episodes";
+import type { EpisodeFate, EpisodeSort } from "../../../api/types";
+
+export const FATES: { value: EpisodeFate; name: string }[] = [
+  { value: "open", name: "Open" },
+  { value: "waiting", name: "Waiting for its group" },
+  { value: "trained", name: "Trained" },
+  { value: "eval", name: "Evaluation" },
+  { value: "stale", name: "Stale" },
+  { value: "abandoned", name: "Abandoned" },
+  { value: "expired", name: "Expired" },
+];
+
+export const SORTS: { value: EpisodeSort; name: string }[] = [
+  { value: "newest", name: "Newest" },
+  { value: "oldest", name: "Oldest" },
+  { value: "best", name: "Best reward" },
+  { value: "worst", name: "Worst reward" },
+  { value: "surprising", name: "Most surprising" },
+  { value: "longest", name: "Longest" },
+];
+
+const NUMBERS = ["reward_min", "reward_max", "version", "step"];
+const TEXTS = ["q", "task", "agent"];
+
+/** What an address asks of the API. What makes no sense there is left out, so that an edited address still shows a list. */
+export function filterOf(address: URLSearchParams): EpisodeFilter {
+  const asked: EpisodeFilter = [];
+  for (const name of TEXTS) {
+    const value = (address.get(name) ?? "").trim();
+    if (value) asked.push([name, value]);
+  }
+  for (const name of NUMBERS) {
+    const value = (address.get(name) ?? "").trim();
+    if (value && Number.isFinite(Number(value)) && (name.startsWith("reward") || /^\d{1,9}$/.test(value))) asked.push([name, value]);
+  }
+  for (const fate of address.getAll("fate")) if (FATES.some(({ value }) => value === fate)) asked.push(["fate", fate]);
+  const evaluation = address.get("eval");
+  if (evaluation === "true" || evaluation === "false") asked.push(["eval", evaluation]);
+  const sort = address.get("sort");
+  if (SORTS.some(({ value }) => value === sort)) asked.push(["sort", sort ?? ""]);
+  return asked;
+}
+
+/** The part of an address that belongs to the list: what a link to an episode takes with it. */
+export function listPart(address: URLSearchParams): string {
+  const text = new URLSearchParams(filterOf(address)).toString();
+  return text && `?${text}`;
+}
+
+/** The address with one part set, or taken out when empty. */
+export function withPart(address: URLSearchParams, name: string, value: string): URLSearchParams {
+  const next = new URLSearchParams(address);
+  if (value) next.set(name, value);
+  else next.delete(name);
+  return next;
+}
+
+/** The neighbours of an episode in the list that it was opened from. */
+export function neighbours(ids: string[], id: string): { previous: string | null; next: string | null; at: number } {
+  const at = ids.indexOf(id);
+  return { previous: ids[at - 1] ?? null, next: at < 0 ? null : (ids[at + 1] ?? null), at };
+}

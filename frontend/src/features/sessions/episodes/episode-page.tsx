@@ -1,0 +1,142 @@
+// One episode, down to the token. The address holds the chosen token, the colours, and the list that it was opened from.
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { Link, useNavigate, useParams, useSearchParams } from "react-router";
+import { episodesQuery, timelinesQuery } from "../../../api/episodes";
+import { hasEnded, sessionQuery } from "../../../api/sessions";
+import type { Episode, EpisodeTimelines } from "../../../api/types";
+import { Button, ButtonLink } from "../../../ui/button";
+import { CopyText } from "../../../ui/copy";
+import { Facts } from "./facts";
+import { number } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { useTitle } from "../../../ui/use-title";
+import { Conversation } from "./conversation";
+import { EpisodeSide } from "./episode-side";
+import { filterOf, listPart, neighbours } from "./episode-filter";
+import { FateBadge } from "./fate-badge";
+import { joinPages } from "./join-pages";
+import { visible } from "./plain-text";
+import { SessionCrumb } from "./session-crumb";
+import { useKeys } from "./use-keys";
+
+export function EpisodePage() {
+  const { id = "", episodeId = "" } = useParams();
+  const [address] = useSearchParams();
+  const session = useQuery(sessionQuery(id)).data;
+  const { data, error, isPending, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(timelinesQuery(id, episodeId));
+  const told = useMemo(() => (data ? joinPages(data.pages) : null), [data]);
+  useTitle(told ? visible(told.episode.task ?? episodeId) : "Episode");
+  return (
+    <>
+      <SessionCrumb session={session} id={id} trail={[episodeId]} list={listPart(address)} />
+      <Neighbours id={id} episodeId={episodeId} isLive={session !== undefined && !hasEnded(session)} />
+      {isPending && <Loading />}
+      {error && <Unreadable error={error} id={id} list={listPart(address)} />}
+      {told && (
+        <>
+          <EpisodeHeader id={id} episode={told.episode} />
+          <div className="mt-4 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
+            <div className="min-w-0">
+              <Conversation key={episodeId} timelines={told.timelines} calls={told.calls} />
+              {hasNextPage && (
+                <div className="mt-3 text-center">
+                  <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
+                    {isFetchingNextPage ? "Loading…" : "Show more tokens"}
+                  </Button>
+                </div>
+              )}
+            </div>
+            <EpisodeSide told={told} />
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function Unreadable({ error, id, list }: { error: Error; id: string; list: string }) {
+  return (
+    <div className="space-y-3">
+      <ErrorNotice error={error} />
+      <ButtonLink to={`/sessions/${id}/episodes${list}`}>All episodes</ButtonLink>
+    </div>
+  );
+}
+
+function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines["episode"] }) {
+  return (
+    <>
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+        <h1 className="min-w-0 text-xl font-semibold tracking-tight wrap-anywhere">
+          <bdi>{visible(episode.task ?? episode.episode_id)}</bdi>
+        </h1>
+        <CopyText label="the episode's id" text={episode.episode_id} />
+        <FateBadge episode={episode} />
+        {episode.reason && <span className="text-muted">{visible(episode.reason)}</span>}
+      </div>
+      <Facts
+        facts={[
+          ["Reward", number(episode.reward)],
+          ["Advantage", number(episode.advantage)],
+          ["Versions", versions(episode)],
+          [
+            "Trained in",
+            episode.trained_step === null ? (
+              "–"
+            ) : (
+              <Link className="rounded text-accent hover:underline" to={`/sessions/${id}/steps/${String(episode.trained_step)}?group=${encodeURIComponent(episode.group_key ?? "")}`}>
+                step {episode.trained_step}
+              </Link>
+            ),
+          ],
+          ["Calls", number(episode.calls)],
+          ["Sampled tokens", number(episode.sampled_tokens)],
+          ["Timelines", number(episode.timelines)],
+          ["Mean log-prob.", number(episode.logprob_mean)],
+        ]}
+      />
+    </>
+  );
+}
+
+function versions({ policy_version_first: first, policy_version_last: last }: Episode): string {
+  if (first === null) return "–";
+  return first === last ? String(first) : `${String(first)}–${String(last)}`;
+}
+
+/** J and K, and the same as buttons: through the list that stands in the address. */
+function Neighbours({ id, episodeId, isLive }: { id: string; episodeId: string; isLive: boolean }) {
+  const [address] = useSearchParams();
+  const navigate = useNavigate();
+  const filter = useMemo(() => filterOf(address), [address]);
+  const list = useInfiniteQuery({ ...episodesQuery(id, filter, isLive), refetchInterval: false });
+  const ids = list.data?.pages.flatMap((page) => page.items.map((item) => item.episode_id)) ?? [];
+  const { previous, next, at } = neighbours(ids, episodeId);
+  const go = (to: string | null) => {
+    if (to === null) return;
+    const kept = new URLSearchParams(address);
+    for (const name of ["token", "line"]) kept.delete(name);
+    void navigate({ pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() });
+    if (at > ids.length - 5 && list.hasNextPage) void list.fetchNextPage();
+  };
+  useKeys({
+    j: () => {
+      go(next);
+    },
+    k: () => {
+      go(previous);
+    },
+  });
+  return (
+    <div className="float-right flex items-center gap-2">
+      <Button onClick={() => { go(previous); }} disabled={previous === null} title="K">
+        ‹ Previous
+      </Button>
+      <Button onClick={() => { go(next); }} disabled={next === null} title="J">
+        Next ›
+      </Button>
+    </div>
+  );
+}

@@ -1,0 +1,88 @@
+// Beside an episode's conversation: rewards by agent and call, what the agent reported, how the calls merged, drift.
+import type { EpisodeTimelines } from "../../../api/types";
+import { number, seconds } from "../../../ui/format";
+import { Panel } from "../../../ui/panel";
+import { visible } from "./plain-text";
+import { CutText } from "./token-line";
+
+export function EpisodeSide({ told }: { told: EpisodeTimelines }) {
+  const { episode, report, calls } = told;
+  return (
+    <div className="space-y-4">
+      <Values title="Rewards by agent" values={episode.rewards_by_agent} />
+      <Values title="Rewards by call" values={episode.rewards_by_call} />
+      <Values title="Metrics" values={episode.metrics} />
+      {calls.length > 0 && (
+        <Panel title="Calls">
+          <ol className="divide-y divide-line text-xs">
+            {calls.map((call, at) => (
+              <li key={call.id} className="flex flex-wrap gap-x-3 px-4 py-2">
+                <span className="font-medium">Call {at + 1}</span>
+                {call.agent !== null && <bdi>{visible(call.agent)}</bdi>}
+                <span className="text-muted">{seconds(Math.max(0, call.ended_at - call.begun_at))}</span>
+                <span className="text-muted">
+                  {call.status === "cancelled" ? "cancelled" : call.answers.map((answer) => `${number(answer.tokens)} tokens, ${answer.finish_reason ?? "–"}`).join("; ")}
+                </span>
+              </li>
+            ))}
+          </ol>
+        </Panel>
+      )}
+      {report && (
+        <Panel title="Merging">
+          <p className="p-4 text-xs text-muted">
+            {number(report.completions)} answers of {number(report.calls)} calls merged into {number(report.timelines)} {report.timelines === 1 ? "timeline" : "timelines"}
+            {report.cancelled_calls > 0 && `; ${number(report.cancelled_calls)} calls were cancelled`}.
+          </p>
+        </Panel>
+      )}
+      {report?.drift.map((drift) => (
+        <Panel key={drift.call} title="Drift">
+          <div className="space-y-2 p-4 text-xs">
+            <p className="text-muted">
+              Call {calls.findIndex((call) => call.id === drift.call) + 1}, message {drift.message + 1}: {visible(drift.reason)}
+            </p>
+            <Fragment name="The engine saw" tone="bg-bad-soft" text={drift.saw} />
+            <Fragment name="This prompt has" tone="bg-good-soft" text={drift.renders} />
+          </div>
+        </Panel>
+      ))}
+      {episode.metadata && Object.keys(episode.metadata).length > 0 && (
+        <Panel title="Metadata">
+          <pre className="max-h-80 overflow-auto p-4 font-mono text-xs whitespace-pre-wrap wrap-anywhere" tabIndex={0}>
+            <CutText text={JSON.stringify(episode.metadata, null, 2)} />
+          </pre>
+        </Panel>
+      )}
+    </div>
+  );
+}
+
+function Fragment({ name, tone, text }: { name: string; tone: string; text: string }) {
+  return (
+    <div>
+      <p className="font-medium">{name}</p>
+      <p className={`rounded p-2 font-mono whitespace-pre-wrap wrap-anywhere ${tone}`}>
+        <CutText text={text} most={500} />
+      </p>
+    </div>
+  );
+}
+
+function Values({ title, values }: { title: string; values: Record<string, number> | null }) {
+  if (!values || Object.keys(values).length === 0) return null;
+  return (
+    <Panel title={title}>
+      <dl className="grid grid-cols-[minmax(0,1fr)_auto] gap-x-3 gap-y-1 p-4 text-xs tabular-nums">
+        {Object.entries(values).map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="truncate text-muted" title={visible(name)}>
+              <bdi>{visible(name)}</bdi>
+            </dt>
+            <dd className="text-right">{number(value)}</dd>
+          </div>
+        ))}
+      </dl>
+    </Panel>
+  );
+}

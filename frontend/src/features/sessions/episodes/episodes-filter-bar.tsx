@@ -1,0 +1,90 @@
+// Narrows and sorts the list of episodes; each change is in the address.
+import { useEffect, useState } from "react";
+import { useSearchParams } from "react-router";
+import { inputClass } from "../../../ui/field";
+import { FATES, SORTS, withPart } from "./episode-filter";
+
+const PAUSE_MS = 300; // so that a word is asked for once, not at each letter
+
+export function EpisodesFilterBar() {
+  const [address, setAddress] = useSearchParams();
+  const choose = (name: string) => ({
+    value: address.get(name) ?? "",
+    onChange: (event: { target: { value: string } }) => {
+      setAddress((before) => withPart(before, name, event.target.value), { replace: true });
+    },
+  });
+  return (
+    <search className="mb-3 flex flex-wrap items-end gap-2">
+      <Typed name="q" label="Text" hint="in task, question or answer" wide />
+      <Typed name="task" label="Task" hint="exactly" />
+      <Typed name="agent" label="Agent" hint="exactly" />
+      <Typed name="reward_min" label="Reward from" number />
+      <Typed name="reward_max" label="to" number />
+      <Typed name="version" label="Version" number />
+      <Typed name="step" label="Step" number />
+      <Select label="Fate" {...choose("fate")} choices={[{ value: "", name: "Every fate" }, ...FATES]} />
+      <Select label="Evaluation" {...choose("eval")} choices={[{ value: "", name: "Both" }, { value: "true", name: "Only" }, { value: "false", name: "Without" }]} />
+      <Select label="Sorted by" {...choose("sort")} choices={[{ value: "", name: "Newest" }, ...SORTS.slice(1)]} />
+    </search>
+  );
+}
+
+interface SelectProps {
+  label: string;
+  value: string;
+  onChange: (event: { target: { value: string } }) => void;
+  choices: { value: string; name: string }[];
+}
+
+function Select({ label, choices, ...rest }: SelectProps) {
+  return (
+    <label className="text-xs text-muted">
+      {label}
+      <select className={`${inputClass} mt-0.5 block min-w-28 text-sm`} {...rest}>
+        {choices.map(({ value, name }) => (
+          <option key={value} value={value}>
+            {name}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Typed({ name, label, hint, number = false, wide = false }: { name: string; label: string; hint?: string; number?: boolean; wide?: boolean }) {
+  const [address, setAddress] = useSearchParams();
+  const asked = address.get(name) ?? "";
+  const [typed, setTyped] = useState(asked);
+  const [seen, setSeen] = useState(asked);
+  // "Back", and a link that clears the filter, change the address under the input.
+  if (asked !== seen) {
+    setSeen(asked);
+    if (asked !== typed.trim()) setTyped(asked);
+  }
+  useEffect(() => {
+    if (typed.trim() === asked) return;
+    const timer = setTimeout(() => {
+      setAddress((before) => withPart(before, name, typed.trim()), { replace: true });
+    }, PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [typed, asked, name, setAddress]);
+  return (
+    <label className="text-xs text-muted">
+      {label}
+      <input
+        type={number ? "number" : "search"}
+        step="any"
+        placeholder={hint}
+        maxLength={200}
+        className={`${inputClass} mt-0.5 block text-sm ${wide ? "w-56!" : number ? "w-24!" : "w-32!"}`}
+        value={typed}
+        onChange={(event) => {
+          setTyped(event.target.value);
+        }}
+      />
+    </label>
+  );
+}

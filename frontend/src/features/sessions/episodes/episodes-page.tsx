@@ -1,0 +1,54 @@
+// Every episode of a session that matches: while it runs and long after. The address holds what is asked.
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useParams, useSearchParams } from "react-router";
+import { episodesQuery } from "../../../api/episodes";
+import { hasEnded, sessionQuery } from "../../../api/sessions";
+import { ButtonLink } from "../../../ui/button";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty, PageHeader } from "../../../ui/panel";
+import { filterOf } from "./episode-filter";
+import { EpisodesFilterBar } from "./episodes-filter-bar";
+import { EpisodesTable } from "./episodes-table";
+import { SessionCrumb } from "./session-crumb";
+
+export function EpisodesPage() {
+  const { id = "" } = useParams();
+  const [address] = useSearchParams();
+  const session = useQuery(sessionQuery(id)).data;
+  const filter = useMemo(() => filterOf(address), [address]);
+  const isLive = session !== undefined && !hasEnded(session);
+  const { data, error, isPending, isPlaceholderData, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(episodesQuery(id, filter, isLive));
+  const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
+  const isFiltered = filter.some(([name]) => name !== "sort");
+  return (
+    <>
+      <SessionCrumb session={session} id={id} trail={[]} />
+      <PageHeader title="Episodes" />
+      <EpisodesFilterBar />
+      <ErrorNotice error={error} />
+      {isPending && <Loading />}
+      {data && episodes.length === 0 && (
+        <Empty title={isFiltered ? "No episode matches" : "No episode yet"}>
+          {isFiltered ? <ButtonLink to={`/sessions/${id}/episodes`}>Show all episodes</ButtonLink> : "They are listed a second or two after they begin."}
+        </Empty>
+      )}
+      {episodes.length > 0 && (
+        <div aria-busy={isPlaceholderData} className={isPlaceholderData ? "opacity-60" : ""}>
+          <EpisodesTable
+            id={id}
+            episodes={episodes}
+            list={address}
+            onEnd={() => {
+              if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+            }}
+          />
+          <p className="mt-2 text-xs text-muted" role="status">
+            {episodes.length.toLocaleString("en")} {hasNextPage ? "loaded; scroll for more" : "in all"}. J and K choose, Enter opens.
+          </p>
+        </div>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,88 @@
+// The answers of one group beside each other, best first; what they all begin with is dimmed.
+import { useQueries } from "@tanstack/react-query";
+import { Link, useSearchParams } from "react-router";
+import { get } from "../../../api/client";
+import type { Episode, EpisodeTimelines, Group } from "../../../api/types";
+import { number } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { commonPrefix, sampledRuns } from "./common-prefix";
+import { MeasureChoice } from "./measure-choice";
+import { visible } from "./plain-text";
+import { heatOf, measureOf, scaleOf, type Measure, type Scale } from "./token-heat";
+import { CutText } from "./token-line";
+
+const TOKENS = 400; // of each answer; its page has the rest
+const MOST = 16;
+
+export function GroupAnswers({ id, group }: { id: string; group: Group }) {
+  const [address] = useSearchParams();
+  const measure = measureOf(address);
+  const episodes = [...group.episodes].sort((one, other) => (other.reward ?? 0) - (one.reward ?? 0)).slice(0, MOST);
+  const answers = useQueries({
+    queries: episodes.map((episode) => ({
+      queryKey: ["session", id, "answer", episode.episode_id],
+      queryFn: () => get<EpisodeTimelines>(`/v1/sessions/${id}/episodes/${episode.episode_id}/timelines?limit=${String(TOKENS * 4)}`),
+      staleTime: 60_000,
+    })),
+  });
+  const told = answers.map((answer) => answer.data);
+  const known = told.filter((each) => each !== undefined);
+  const scale = scaleOf(known.flatMap((each) => sampledRuns(each)));
+  const shared = commonPrefix(known.map((each) => sampledRuns(each)[0]?.token_ids ?? []));
+  const prompt = known[0]?.timelines[0]?.runs.find((run) => run.call === null)?.text;
+  return (
+    <div className="min-w-0 space-y-3">
+      <MeasureChoice measure={measure} scale={scale} />
+      {prompt !== undefined && (
+        <div className="rounded-lg border border-line bg-surface p-3 font-mono text-xs whitespace-pre-wrap wrap-anywhere text-muted">
+          <CutText text={prompt} most={600} />
+        </div>
+      )}
+      <div tabIndex={0} role="region" aria-label="Answers" className="flex gap-3 overflow-x-auto pb-2">
+        {episodes.map((episode, at) => (
+          <section key={episode.episode_id} aria-label={`Answer ${String(at + 1)}`} className="w-72 shrink-0 rounded-lg border border-line bg-surface">
+            <AnswerHead id={id} episode={episode} list={`?step=${String(group.step ?? "")}&sort=best`} />
+            <div className="p-3">
+              <ErrorNotice error={answers[at]?.error ?? null} />
+              {answers[at]?.isPending && <p className="text-xs text-muted">Loading…</p>}
+              {told[at] && <AnswerTokens told={told[at]} measure={measure} scale={scale} shared={shared} />}
+            </div>
+          </section>
+        ))}
+      </div>
+      {group.episodes.length > MOST && <p className="text-xs text-muted">The best {MOST} of {group.episodes.length}.</p>}
+    </div>
+  );
+}
+
+function AnswerHead({ id, episode, list }: { id: string; episode: Episode; list: string }) {
+  return (
+    <header className="border-b border-line px-3 py-2">
+      <Link to={`/sessions/${id}/episodes/${episode.episode_id}${list}`} className="rounded font-semibold text-accent tabular-nums hover:underline">
+        Reward {number(episode.reward)}
+      </Link>
+      <p className="text-xs text-muted tabular-nums">
+        advantage {number(episode.advantage)} · {number(episode.sampled_tokens)} tokens · {number(episode.calls)} {episode.calls === 1 ? "call" : "calls"}
+      </p>
+    </header>
+  );
+}
+
+function AnswerTokens({ told, measure, scale, shared }: { told: EpisodeTimelines; measure: Measure; scale: Scale; shared: number }) {
+  const runs = sampledRuns(told);
+  if (runs.length === 0) return <p className="text-xs text-muted">No token was sampled.</p>;
+  return (
+    <div className="space-y-2 font-mono text-xs leading-5 whitespace-pre-wrap wrap-anywhere">
+      {runs.map((run, index) => (
+        <p key={`${run.call ?? ""} ${String(run.start)}`}>
+          {run.pieces.slice(0, TOKENS).map((piece, at) => (
+            <span key={at} data-heat={heatOf(run, at, measure, scale)} className={index === 0 && at < shared ? "opacity-50" : undefined}>
+              {visible(piece)}
+            </span>
+          ))}
+          {run.tokens > TOKENS && <span className="text-muted"> … {number(run.tokens - TOKENS)} more tokens</span>}
+        </p>
+      ))}
+    </div>
+  );
+}

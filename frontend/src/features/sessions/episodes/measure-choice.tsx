@@ -1,0 +1,51 @@
+// By what the tokens are coloured, and what the colours say.
+import { useSearchParams } from "react-router";
+import { inputClass } from "../../../ui/field";
+import { number } from "../../../ui/format";
+import { withPart } from "./episode-filter";
+import { MEASURES, type Measure, type Scale } from "./token-heat";
+
+export function MeasureChoice({ measure, scale }: { measure: Measure; scale: Scale }) {
+  const [, setAddress] = useSearchParams();
+  return (
+    <div className="flex flex-wrap items-center gap-3 text-xs">
+      <label className="flex items-center gap-2">
+        Colour by
+        <select
+          className={`${inputClass} w-44! text-sm`}
+          value={measure}
+          onChange={(event) => {
+            const chosen = event.target.value;
+            setAddress((before) => withPart(before, "colour", chosen === "logprob" ? "" : chosen), { replace: true });
+          }}
+        >
+          {MEASURES.map(({ value, name }) => (
+            <option key={value} value={value}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <Legend measure={measure} scale={scale} />
+    </div>
+  );
+}
+
+function Legend({ measure, scale }: { measure: Measure; scale: Scale }) {
+  if (measure === "logprob") return <Key heats={["s1", "s3", "s5"]} words="likely to surprising (below 0.7 %)" />;
+  if (measure === "advantage" && scale.advantage === 0) return <span className="text-muted">No token of this episode has an advantage: it is not trained, or its group’s rewards are equal.</span>;
+  if (measure === "advantage") return <Key heats={["b5", "b2", "g2", "g5"]} words={`${number(-scale.advantage)} to ${number(scale.advantage)}`} />;
+  if (measure === "version") return <Key heats={scale.versions.slice(0, 5).map((_, at) => `v${String(at)}`)} words={scale.versions.map((version) => String(version)).join(", ")} />;
+  return null;
+}
+
+function Key({ heats, words }: { heats: string[]; words: string }) {
+  return (
+    <span className="flex items-center gap-1.5 text-muted">
+      {heats.map((heat) => (
+        <span key={heat} aria-hidden data-heat={heat} className="size-4 rounded-sm border border-line" />
+      ))}
+      {words}
+    </span>
+  );
+}

@@ -1,0 +1,27 @@
+// The way back: session, its episodes, what is open now.
+import { Link } from "react-router";
+import type { Session } from "../../../api/types";
+
+export function SessionCrumb({ session, id, trail, list = "" }: { session: Session | undefined; id: string; trail: string[]; list?: string }) {
+  const link = "rounded text-accent hover:underline";
+  return (
+    <nav aria-label="Where this is" className="mb-1 flex min-w-0 flex-wrap gap-x-1.5 text-xs text-muted">
+      <Link to={`/sessions/${id}`} className={`${link} max-w-64 truncate`}>
+        <bdi>{session?.name || id}</bdi>
+      </Link>
+      <span aria-hidden>/</span>
+      {trail.length === 0 ? (
+        <span aria-current="page">Episodes</span>
+      ) : (
+        <Link to={`/sessions/${id}/episodes${list}`} className={link}>
+          Episodes
+        </Link>
+      )}
+      {trail.map((name) => (
+        <span key={name} className="truncate">
+          / {name}
+        </span>
+      ))}
+    </nav>
+  );
+}

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import type { TokenRun } from "../../../api/types";
+import { heatOf, measureOf, scaleOf } from "./token-heat";
+
+function run(fields: Partial<TokenRun>): TokenRun {
+  const empty = { call: "call_1", answer: 0, start: 0, tokens: 3, text: "", token_ids: [1, 2, 3], pieces: ["a", "b", "c"] };
+  return { ...empty, logprobs: [0, -0.6, -12], policy_versions: [4, 4, 6], split_bytes: {}, advantage: null, ...fields };
+}
+
+test("a surprising token is stronger than a certain one", () => {
+  const scale = scaleOf([run({})]);
+  expect([0, 1, 2].map((at) => heatOf(run({}), at, "logprob", scale))).toEqual([undefined, "s1", "s5"]);
+});
+
+test("an advantage is measured by the largest, and has a side", () => {
+  const runs = [run({ advantage: 2 }), run({ advantage: -1 }), run({ advantage: null })];
+  const scale = scaleOf(runs);
+  expect(runs.map((each) => heatOf(each, 0, "advantage", scale))).toEqual(["g5", "b2", undefined]);
+  expect(heatOf(run({ advantage: 0 }), 0, "advantage", scaleOf([run({ advantage: 0 })]))).toBeUndefined();
+});
+
+test("each version has a colour, context has none", () => {
+  const scale = scaleOf([run({})]);
+  expect([0, 1, 2].map((at) => heatOf(run({}), at, "version", scale))).toEqual(["v0", "v0", "v1"]);
+  expect(heatOf(run({ call: null }), 0, "version", scale)).toBeUndefined();
+});
+
+test("an address names the measure; one that there is not means log-probability", () => {
+  expect(measureOf(new URLSearchParams("colour=version"))).toBe("version");
+  expect(measureOf(new URLSearchParams("colour=taste"))).toBe("logprob");
+});

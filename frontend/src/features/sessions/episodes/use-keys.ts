@@ -1,0 +1,18 @@
+// Single keys for a page: not while something is typed, nor with a modifier, so that the browser's own stay.
+import { useEffect } from "react";
+
+export function useKeys(keys: Record<string, () => void>): void {
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const action = keys[event.key];
+      const typing = event.target instanceof HTMLElement && event.target.closest("input, select, textarea, [contenteditable], [role=dialog]");
+      if (!action || typing || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      event.preventDefault();
+      action();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => {
+      window.removeEventListener("keydown", pressed);
+    };
+  }, [keys]);
+}

@@ -1,0 +1,26 @@
+// What the list of sessions is narrowed to. It stands in the page's address, so that a link or "back" keeps it.
+import { ENDED_STATES, type SessionFilter } from "../../../api/sessions";
+import type { SessionState } from "../../../api/types";
+
+const GOING: readonly SessionState[] = ["queued", "provisioning", "loading", "ready", "suspended", "stopping"];
+
+export const STATE_CHOICES: { value: string; name: string; states: readonly SessionState[] }[] = [
+  { value: "", name: "Every state", states: [] },
+  { value: "going", name: "Not ended", states: GOING },
+  { value: "ended", name: "Ended", states: ENDED_STATES },
+  ...[...GOING, ...ENDED_STATES].map((state) => ({ value: state, name: state, states: [state] })),
+];
+
+/** The filter that an address asks for; a state that there is not means every one. */
+export function filterOf(address: URLSearchParams): SessionFilter {
+  const choice = STATE_CHOICES.find((one) => one.value === address.get("state"));
+  return { states: choice?.states ?? [], name: (address.get("name") ?? "").trim() };
+}
+
+/** The address with one part of the filter set, or taken out when empty. */
+export function withFilter(address: URLSearchParams, part: "state" | "name", value: string): URLSearchParams {
+  const next = new URLSearchParams(address);
+  if (value) next.set(part, value);
+  else next.delete(part);
+  return next;
+}

@@ -1,0 +1,110 @@
+// All sessions of the project, newest first.
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { Link, useSearchParams } from "react-router";
+import { sessionsQuery } from "../../../api/sessions";
+import type { Session } from "../../../api/types";
+import { Button, ButtonLink } from "../../../ui/button";
+import { ago, dateTime, number } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty, PageHeader } from "../../../ui/panel";
+import { cell, headCell, Table } from "../../../ui/table";
+import { filterOf } from "./session-filter";
+import { SessionsFilterBar } from "./sessions-filter-bar";
+import { StateBadge } from "../state-badge";
+import { useMayWrite } from "../use-may-write";
+
+const HEAD = [
+  { name: "Session" },
+  { name: "State" },
+  { name: "Base model" },
+  { name: "Steps", right: true },
+  { name: "Reward", right: true },
+  { name: "Episodes", right: true },
+  { name: "Created" },
+];
+
+export function SessionsPage() {
+  const [address] = useSearchParams();
+  const filter = filterOf(address);
+  const isFiltered = filter.name !== "" || filter.states.length > 0;
+  const mayWrite = useMayWrite();
+  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage, isPlaceholderData } = useInfiniteQuery(sessionsQuery(filter));
+  const sessions = data?.pages.flatMap((page) => page.items);
+  return (
+    <>
+      <PageHeader title="Sessions">
+        {mayWrite && (
+          <ButtonLink to="/sessions/new" look="primary">
+            New session
+          </ButtonLink>
+        )}
+      </PageHeader>
+      {(isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar />}
+      <ErrorNotice error={error} />
+      <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
+        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {sessions?.length === 0 && (isFiltered ? <NoMatch /> : <NoSessions />)}
+        {sessions && sessions.length > 0 && (
+          <Table label="Sessions" head={HEAD}>
+            {sessions.map((session) => (
+              <SessionRow key={session.id} session={session} />
+            ))}
+          </Table>
+        )}
+      </div>
+      {hasNextPage && (
+        <div className="mt-3 text-center">
+          <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
+            Show older
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+function NoMatch() {
+  return (
+    <Empty title="No session matches">
+      <ButtonLink to="/sessions">Show all sessions</ButtonLink>
+    </Empty>
+  );
+}
+
+function NoSessions() {
+  return (
+    <Empty title="No session yet">
+      <ol className="mb-4 list-decimal space-y-1 pl-5 text-left">
+        <li>Create an API key and set it in your shell.</li>
+        <li>Paste the loop that comes with it: it starts a session by itself.</li>
+        <li>Watch the reward here while it runs.</li>
+      </ol>
+      <ButtonLink to="/keys">Create an API key</ButtonLink>
+    </Empty>
+  );
+}
+
+function SessionRow({ session }: { session: Session }) {
+  const right = `${cell} text-right`;
+  return (
+    <tr className="hover:bg-sunken">
+      <th scope="row" className={`${headCell} max-w-64`}>
+        <Link to={`/sessions/${session.id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
+          <bdi>{session.name || session.id}</bdi>
+        </Link>
+        {session.name && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}
+      </th>
+      <td className={cell}>
+        <StateBadge state={session.state} />
+        {session.queue_position !== null && <span className="ml-2 text-xs text-muted">position {session.queue_position}</span>}
+      </td>
+      <td className={cell}>{session.base_model}</td>
+      <td className={right}>{number(session.policy_version)}</td>
+      <td className={right}>{number(session.reward_mean)}</td>
+      <td className={right}>{number(session.accounting.begun)}</td>
+      <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
+        {ago(session.created_at)}
+      </td>
+    </tr>
+  );
+}

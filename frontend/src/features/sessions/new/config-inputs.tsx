@@ -1,0 +1,110 @@
+// The options of a session as inputs, in titled groups.
+import { SelectField, TextField } from "../../../ui/field";
+import { boundsText, defaultText, type ConfigField } from "../config-fields";
+import type { FieldGroup } from "./config-layout";
+
+interface ConfigInputsProps {
+  groups: FieldGroup[];
+  fields: ConfigField[];
+  texts: Record<string, string>;
+  errors: Record<string, string>;
+  onChange: (name: string, text: string) => void;
+}
+
+export function ConfigInputs({ groups, fields, texts, errors, onChange }: ConfigInputsProps) {
+  const byName = new Map(fields.map((field) => [field.name, field]));
+  return groups.map((group) => (
+    <fieldset key={group.title} className="px-4 py-4">
+      <legend className="sr-only">{group.title}</legend>
+      <p aria-hidden className="mb-3 text-xs font-semibold tracking-wide text-muted uppercase">
+        {group.title}
+      </p>
+      <div className="grid grid-cols-2 gap-x-5 gap-y-4 lg:grid-cols-4">
+        {group.names.map((name) => {
+          const field = byName.get(name);
+          return (
+            field && (
+              <ConfigInput
+                key={name}
+                field={field}
+                text={texts[name] ?? defaultText(field)}
+                error={errors[name]}
+                onChange={(text) => {
+                  onChange(name, text);
+                }}
+              />
+            )
+          );
+        })}
+      </div>
+    </fieldset>
+  ));
+}
+
+interface ConfigInputProps {
+  field: ConfigField;
+  text: string;
+  error: string | undefined;
+  onChange: (text: string) => void;
+}
+
+function ConfigInput({ field, text, error, onChange }: ConfigInputProps) {
+  const bounds = boundsText(field);
+  const description = [field.description, bounds && `${bounds[0]?.toUpperCase() ?? ""}${bounds.slice(1)}.`].filter(Boolean).join(" ");
+  const label = readable(field.name);
+  if (field.kind === "choice" || field.kind === "boolean") {
+    const choices = field.kind === "boolean" ? ["true", "false"] : field.choices.map(String);
+    return (
+      <SelectField
+        label={label}
+        description={description}
+        error={error}
+        name={field.name}
+        value={text}
+        onChange={(event) => {
+          onChange(event.target.value);
+        }}
+      >
+        {choices.map((choice) => (
+          <option key={choice} value={choice}>
+            {field.kind === "boolean" ? (choice === "true" ? "yes" : "no") : choice}
+          </option>
+        ))}
+      </SelectField>
+    );
+  }
+  return (
+    <TextField
+      label={label}
+      description={description}
+      error={error}
+      name={field.name}
+      inputMode="decimal"
+      className="tabular-nums"
+      placeholder={field.nullable ? "none" : undefined}
+      value={text}
+      onChange={(event) => {
+        onChange(event.target.value);
+      }}
+    />
+  );
+}
+
+const ACRONYMS: Record<string, string> = {
+  adam: "Adam",
+  dro: "DRO",
+  grpo: "GRPO",
+  kl: "KL",
+  lora: "LoRA",
+  lr: "LR",
+  s: "(s)",
+  tis: "TIS",
+  zero: "ZeRO",
+};
+
+/** "episode_idle_timeout_s" as "Episode idle timeout (s)". */
+function readable(name: string): string {
+  const words = name.split("_").map((word) => ACRONYMS[word] ?? word);
+  const text = words.join(" ");
+  return `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}`;
+}

@@ -1,0 +1,175 @@
+// The form that starts a session.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Collapsible } from "radix-ui";
+import { useEffect, useRef, useState, type SyntheticEvent } from "react";
+import { useNavigate } from "react-router";
+import { baseModelsQuery } from "../../../api/base-models";
+import schema from "../../../api/session-config.json";
+import { createSession, planSession, sessionsKey } from "../../../api/sessions";
+import type { SessionCreate } from "../../../api/types";
+import { Button, ButtonLink } from "../../../ui/button";
+import { SelectField, TextField } from "../../../ui/field";
+import { count } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { PageHeader } from "../../../ui/panel";
+import { readTurn } from "../budget";
+import { BudgetInputs } from "./budget-inputs";
+import { configFields, defaultText, readForm, type OptionSchema } from "../config-fields";
+import { ConfigInputs } from "./config-inputs";
+import { advancedGroups, MAIN_GROUPS } from "./config-layout";
+import { serverErrors } from "./form-errors";
+import { refusedPlan } from "./plan";
+import { PlanPanel } from "./plan-panel";
+
+const FIELDS = configFields(schema as unknown as OptionSchema);
+const ADVANCED = advancedGroups(FIELDS);
+
+export function NewSessionPage() {
+  const models = useQuery(baseModelsQuery);
+  const [chosen, setChosen] = useState("");
+  const [name, setName] = useState("");
+  const [texts, setTexts] = useState<Record<string, string>>({});
+  const [checked, setChecked] = useState<Record<string, string>>({});
+  const [advanced, setAdvanced] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const create = useMutation({
+    mutationFn: createSession,
+    onSuccess: async (session) => {
+      await client.invalidateQueries({ queryKey: sessionsKey });
+      await navigate(`/sessions/${session.id}`);
+    },
+  });
+  const check = useMutation({ mutationFn: planSession });
+  const refusal = create.error ?? check.error;
+  const refused = refusedPlan(refusal);
+  const errors = { ...serverErrors(refusal), ...checked };
+  const wrongInAdvanced = ADVANCED.some((group) => group.names.some((field) => errors[field]));
+  const wrong = Object.keys(errors).join();
+
+  useEffect(() => {
+    if (wrong) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus();
+  }, [wrong]);
+
+  const baseModel = chosen || (models.data?.items[0]?.name ?? "");
+
+  /** Sends what was typed, to be checked or created, unless it can be seen here that it is wrong. */
+  function send(to: typeof check | typeof create) {
+    const options = readForm(FIELDS, texts);
+    const turn = readTurn(texts);
+    forget();
+    setChecked({ ...options.errors, ...turn.errors });
+    if (Object.keys({ ...options.errors, ...turn.errors }).length > 0) return;
+    to.mutate({ base_model: baseModel, name: name.trim(), config: options.values, ...turn.values } as SessionCreate);
+  }
+
+  /** An answer is about what was sent: it goes when that changes. */
+  function forget() {
+    create.reset();
+    check.reset();
+  }
+
+  function submit(event: SyntheticEvent) {
+    event.preventDefault();
+    send(create);
+  }
+
+  function change(field: string, text: string) {
+    forget();
+    setTexts((before) => ({ ...before, [field]: text }));
+    setChecked((before) => Object.fromEntries(Object.entries(before).filter(([key]) => key !== field)));
+  }
+
+  const inputs = { texts, errors, onChange: change };
+  return (
+    <form ref={form} onSubmit={submit} noValidate aria-label="New session">
+      <PageHeader title="New session" />
+      <div className="space-y-4">
+        <ErrorNotice error={models.error ?? refusal} />
+        <div className="divide-y divide-line rounded-lg border border-line bg-surface">
+          <div className="grid grid-cols-2 gap-x-5 gap-y-4 p-4">
+            <SelectField
+              label="Base model"
+              description={modelText(models.data?.items.find((model) => model.name === baseModel))}
+              error={errors.base_model}
+              value={baseModel}
+              onChange={(event) => {
+                forget();
+                setChosen(event.target.value);
+              }}
+            >
+              {models.data?.items.map((model) => <option key={model.name}>{model.name}</option>)}
+            </SelectField>
+            <TextField
+              label="Name"
+              placeholder="arithmetic, first try"
+              description="What this console calls it. May stay empty."
+              maxLength={120}
+              error={errors.name}
+              value={name}
+              onChange={(event) => {
+                setName(event.target.value);
+              }}
+            />
+          </div>
+          <ConfigInputs groups={MAIN_GROUPS} fields={FIELDS} {...inputs} />
+          <BudgetInputs {...inputs} />
+          <Collapsible.Root open={advanced || wrongInAdvanced} onOpenChange={setAdvanced}>
+            <Collapsible.Trigger className="flex w-full items-center gap-2 px-4 py-3 text-left font-medium hover:bg-sunken">
+              <span aria-hidden className="w-3 text-muted">
+                {advanced || wrongInAdvanced ? "▾" : "▸"}
+              </span>
+              Advanced options
+            </Collapsible.Trigger>
+            <Collapsible.Content className="divide-y divide-line border-t border-line">
+              <ConfigInputs groups={ADVANCED} fields={FIELDS} {...inputs} />
+            </Collapsible.Content>
+          </Collapsible.Root>
+        </div>
+        {check.data && <PlanPanel plan={check.data} queuePosition={check.data.queue_position} />}
+        {refused && <PlanPanel plan={refused} queuePosition={null} />}
+        <div className="flex items-center justify-end gap-3">
+          <BatchSize texts={texts} />
+          <ButtonLink to="/sessions">Cancel</ButtonLink>
+          <Button
+            onClick={() => {
+              send(check);
+            }}
+            disabled={check.isPending || !baseModel}
+          >
+            Check
+          </Button>
+          <Button type="submit" look="primary" disabled={create.isPending || !baseModel}>
+            Start session
+          </Button>
+        </div>
+      </div>
+    </form>
+  );
+}
+
+function modelText(model: { parameters: number | null; context_length: number | null; license: string } | undefined): string {
+  if (!model) return "";
+  return [
+    model.parameters && `${count(model.parameters)} weights`,
+    model.context_length && `${model.context_length.toLocaleString("en")} tokens of context`,
+    model.license,
+  ]
+    .filter(Boolean)
+    .join(" · ");
+}
+
+function BatchSize({ texts }: { texts: Record<string, string> }) {
+  const [perGroup, groups] = ["grpo_n", "tasks_per_batch"].map((name) => {
+    const field = FIELDS.find((one) => one.name === name);
+    return Number(texts[name] ?? (field ? defaultText(field) : ""));
+  });
+  const episodes = (perGroup ?? 0) * (groups ?? 0);
+  if (!Number.isInteger(episodes) || episodes <= 0) return null;
+  return (
+    <p className="mr-auto text-muted">
+      A step trains {groups} tasks × {perGroup} attempts = <span className="font-medium text-ink">{episodes.toLocaleString("en")} episodes</span>
+    </p>
+  );
+}

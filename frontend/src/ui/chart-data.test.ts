@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+import { alignedData, isZoomed } from "./chart-data";
+
+const series = [{ label: "reward", values: [0.1, null], colour: "--series-1" }];
+
+test("a band's edges stand before the lines, and a missing value stays missing", () => {
+  expect(alignedData([1, 2], series, { low: [0, null], high: [1, null] })).toEqual([[1, 2], [0, null], [1, null], [0.1, null]]);
+  expect(alignedData([1, 2], series)).toEqual([[1, 2], [0.1, null]]);
+});
+
+test("a range inside the data is a zoom, the whole of it is none", () => {
+  expect(isZoomed({ min: 1, max: 9 }, [1, 5, 9])).toBe(false);
+  expect(isZoomed({ min: 0, max: 10 }, [5])).toBe(false); // one step alone gets an axis around it
+  expect(isZoomed({ min: 3, max: 9 }, [1, 5, 9])).toBe(true);
+  expect(isZoomed({ min: 1, max: 5 }, [1, 5, 9])).toBe(true);
+  expect(isZoomed({}, [1, 5, 9])).toBe(false);
+});

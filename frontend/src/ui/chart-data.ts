@@ -1,0 +1,30 @@
+// Columns as uPlot takes them, and how far of them is shown.
+import type uPlot from "uplot";
+
+export interface Series {
+  label: string;
+  values: (number | null)[];
+  /** CSS variable of its colour, e.g. "--series-1". */
+  colour: string;
+}
+
+export interface Band {
+  low: (number | null)[];
+  high: (number | null)[];
+}
+
+/** x, then the lower and upper edge of the band if there is one, then the lines. */
+export function alignedData(x: number[], series: Series[], band?: Band): uPlot.AlignedData {
+  return [x, ...(band ? [band.low, band.high] : []), ...series.map((one) => one.values)];
+}
+
+/**
+ * Whether the user has zoomed in: the shown range is narrower than the data was when the range was set. New points
+ * then must not move it, or a zoom would end at the next step.
+ */
+export function isZoomed(shown: { min?: number | undefined; max?: number | undefined }, x: readonly number[]): boolean {
+  const first = x[0];
+  const last = x[x.length - 1];
+  if (first === undefined || last === undefined || shown.min === undefined || shown.max === undefined) return false;
+  return shown.min > first || shown.max < last;
+}

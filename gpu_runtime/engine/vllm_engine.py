@@ -1,0 +1,237 @@
+"""vLLM behind interfaces.Engine: token ids in, token ids out, weights replaced in place between calls."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
+from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
+from gpu_runtime.health.stack_dumps import stacks_folder
+from gpu_runtime.interfaces import Delta, SamplingOptions
+from tinkerscript.wire.config import SessionConfig
+
+if TYPE_CHECKING:
+    from vllm.logprobs import PromptLogprobs
+    from vllm.outputs import CompletionOutput
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+# Seconds. Start covers loading a large model; a hand-over waits for calls in flight, whose own length bounds it.
+START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
+
+# Of the memory of a GPU that is shared with the trainer, whose weights and (unless offloaded) moments stay there too.
+SHARED_MEMORY = 0.5
+
+REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that did not take them
+
+
+class VllmEngine:
+    """One vLLM engine in a child process. Build it with ``start``."""
+
+    def __init__(self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False) -> None:
+        self.llm = llm
+        self.context_length = context_length
+        self.shares_device = shares_device
+        self.version = 0
+        self.calls_in_flight = 0
+        self.open_for_calls, self._drained = asyncio.Event(), asyncio.Event()
+        self.open_for_calls.set()
+        self._drained.set()
+
+    @classmethod
+    async def start(
+        cls,
+        model_path: str,
+        config: SessionConfig,
+        device: str,
+        *,
+        shares_device: bool = False,
+        gpus: Sequence[str] = (),
+    ) -> "VllmEngine":
+        """Load ``model_path`` and wait until it can serve. Raises EngineDead.
+
+        ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
+        """
+        environment_set(device)
+        # Here and not above: vLLM reads its environment when it is imported.
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        arguments = AsyncEngineArgs(
+            model=model_path,
+            dtype=dtype_name(config, device),
+            max_model_len=config.max_context_length,
+            seed=config.seed,
+            # On a CPU, and at the sizes that a CPU can train, compiling costs a minute and gains nothing.
+            enforce_eager=device == "cpu",
+            distributed_executor_backend=IN_PROCESS if device == "cpu" else None,
+            max_num_seqs=256,
+            worker_extension_cls="gpu_runtime.weights.vllm_receiver.WeightReceiver",
+            generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
+            logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
+            max_logprobs=20,
+            disable_log_stats=True,
+            enable_sleep_mode=shares_device,
+            gpu_memory_utilization=SHARED_MEMORY if shares_device else AsyncEngineArgs.gpu_memory_utilization,
+        )
+        try:
+            with started_with(child_variables(device, gpus)):
+                llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
+        except (RuntimeError, TimeoutError) as error:
+            raise EngineDead(f"the engine did not start: {error}") from error
+        engine = cls(llm, config.max_context_length, shares_device=shares_device)
+        if (stacks := stacks_folder()) is not None:
+            await llm.collective_rpc("stacks_register", args=(str(stacks),))
+        return engine
+
+    async def generate(
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+    ) -> AsyncGenerator[Delta, None]:
+        """Stream one completion; closing the iterator aborts it inside vLLM. Raises EngineDead, RequestRefused."""
+        from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        await self.open_for_calls.wait()
+        version = self.version
+        self.calls_in_flight += 1
+        self._drained.clear()
+        stream = self.llm.generate({"prompt_token_ids": list(prompt_ids)}, _parameters(options), request_id)
+        try:
+            async for output in stream:
+                delta = _delta(output.outputs[0], version, options.top_logprobs)
+                if options.prompt_logprobs is not None and output.prompt_logprobs:
+                    delta = replace(delta, prompt_logprobs_P=_of_prompt(output.prompt_logprobs))
+                yield delta
+        except VLLMClientError as error:
+            raise RequestRefused(str(error)) from error
+        except (EngineDeadError, EngineGenerateError) as error:
+            raise EngineDead(f"the engine failed while generating: {error}") from error
+        finally:
+            await stream.aclose()
+            self.calls_in_flight -= 1
+            if self.calls_in_flight == 0:
+                self._drained.set()
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        """Let calls in flight finish, take the weights, forget the cached prefixes, go on.
+
+        Raises EngineDead, WeightsRefused.
+        """
+        await self._pause_admission()
+        try:
+            async with asyncio.timeout(HANDOVER_S):
+                # vLLM's own pause_generation sleeps first, for outputs on their way: ours have all arrived.
+                await self.llm.engine_core.pause_scheduler_async("wait", True)
+                taken = await self.llm.collective_rpc("take_weights", args=(str(folder),))
+                self.version = version
+                await self.llm.resume_generation()
+        except TimeoutError as error:
+            raise EngineDead("the engine did not take the new weights before its deadline") from error
+        self.open_for_calls.set()
+        if refused := [answer for answer in taken if answer.startswith(REFUSED)]:
+            raise WeightsRefused(refused[0])
+
+    async def sleep(self) -> None:
+        """Let calls in flight finish, then keep the weights in host memory and free those of the device.
+
+        vLLM's level 1: a step that is refused needs the old weights back. Raises EngineDead.
+        """
+        await self._pause_admission()
+        try:
+            async with asyncio.timeout(SLEEP_S):
+                await self.llm.sleep(level=1, mode="wait")
+        except TimeoutError as error:
+            raise EngineDead("the engine did not free its device before its deadline") from error
+
+    async def wake(self) -> None:
+        """Serve again. Raises EngineDead."""
+        try:
+            async with asyncio.timeout(SLEEP_S):
+                await self.llm.wake_up()
+        except TimeoutError as error:
+            raise EngineDead("the engine did not wake before its deadline") from error
+        self.open_for_calls.set()
+
+    async def _pause_admission(self) -> None:
+        """Hold new calls back until ``open_for_calls`` is set; wait until those that run have ended. Raises EngineDead.
+
+        Calls are counted here and not by vLLM's own pause: one that vLLM has queued but not begun would be sampled
+        with the next weights under the number of the last.
+        """
+        self.open_for_calls.clear()
+        try:
+            async with asyncio.timeout(HANDOVER_S):
+                await self._drained.wait()
+        except TimeoutError as error:
+            raise EngineDead(f"{self.calls_in_flight} calls did not end within {HANDOVER_S:g} s") from error
+
+    @property
+    def dead(self) -> bool:
+        """Whether vLLM has lost one of its processes."""
+        return self.llm.errored
+
+    async def close(self) -> None:
+        """End vLLM's processes; it gives them a grace and then kills them."""
+        await asyncio.to_thread(self.llm.shutdown)
+        # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
+        vars(self.llm)["shutdown"] = lambda timeout=None: None
+
+
+def _parameters(options: SamplingOptions) -> "SamplingParams":
+    from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+
+    structured = None
+    if options.structural_tag is not None:
+        structured = StructuredOutputsParams(structural_tag=options.structural_tag)
+    elif options.json_schema is not None:
+        json_object = options.json_schema == "{}"
+        structured = StructuredOutputsParams(
+            json_object=json_object or None, json=None if json_object else options.json_schema
+        )
+    return SamplingParams(
+        max_tokens=options.max_tokens,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        min_p=options.min_p,
+        frequency_penalty=options.frequency_penalty,
+        presence_penalty=options.presence_penalty,
+        repetition_penalty=options.repetition_penalty,
+        logit_bias=dict(options.logit_bias) or None,
+        min_tokens=options.min_tokens,
+        stop_token_ids=list(options.stop_token_ids) or None,
+        ignore_eos=options.ignore_eos,
+        prompt_logprobs=options.prompt_logprobs,
+        stop=list(options.stop) or None,
+        seed=options.seed,
+        logprobs=options.top_logprobs,  # 0 asks for the sampled token's alone
+        structured_outputs=structured,
+        output_kind=RequestOutputKind.DELTA,
+        skip_special_tokens=True,
+    )
+
+
+def _delta(completion: "CompletionOutput", version: int, top: int) -> Delta:
+    ids = tuple(completion.token_ids)
+    by_token = [{token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []]
+    return Delta(
+        text=completion.text,
+        token_ids_T=ids,
+        logprobs_T=tuple(entry[token] for token, entry in zip(ids, by_token, strict=True)),
+        version=version,
+        finish_reason=completion.finish_reason,
+        top_logprobs_T=tuple(map(_possible, by_token)) if top else (),
+        stop_reason=completion.stop_reason if isinstance(completion.stop_reason, str) else None,
+    )
+
+
+def _of_prompt(given: "PromptLogprobs") -> tuple[dict[int, float], ...]:
+    return tuple(_possible({token: of.logprob for token, of in (entry or {}).items()}) for entry in given)
+
+
+def _possible(logprobs: Mapping[int, float]) -> dict[int, float]:
+    """Without the alternatives that top_p or a grammar ruled out: minus infinity is no number in JSON."""
+    return {token: logprob for token, logprob in logprobs.items() if logprob > -math.inf}

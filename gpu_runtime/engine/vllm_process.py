@@ -1,0 +1,60 @@
+"""How vLLM's processes are started here: their environment, their executor, the type of their weights."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from tinkerscript import machine_share
+from tinkerscript.wire.config import SessionConfig
+
+# On a CPU vLLM puts its one worker into a process of its own, and its core spins while that worker computes: on two
+# cores a call then takes 4.6 times as long (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
+# path, the executor that runs the worker inside the core's process is taken as it is.
+IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+
+
+@contextmanager
+def started_with(variables: Mapping[str, str]) -> Iterator[None]:
+    """Sets environment variables for the processes that are started inside the block, and restores ours after it."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
+    """The environment of the processes alone: which GPUs they see, how they keep freed memory."""
+    if device == "cpu":
+        # Freed memory is kept, as in the trainer's ranks (training/cpu/malloc.py): where a hand-over has to pack
+        # weights anew, page faults were a quarter of its time (SmolLM2-135M in float32, 538 MB: 0.29 s, then 0.22 s).
+        return {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+
+
+def environment_set(device: str) -> None:
+    """What vLLM reads when it is imported: call it before."""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # its processes are all on this machine
+    if device == "cpu":
+        os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+        os.environ.setdefault("OMP_NUM_THREADS", str(machine_share.cpus()))
+        # Threads that wait by spinning starve each other as soon as anything else runs: with one other busy process on
+        # two cores 8 tokens take 5.7 s, and 0.84 s with threads that sleep (alone: 0.62 s and 0.75 s).
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+        # The trainer uses the same cores between the engine's turns: nothing may be bound to one.
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+
+
+def dtype_name(config: SessionConfig, device: str) -> Literal["float32", "bfloat16"]:
+    """The type of the engine's weights; auto is that of the device."""
+    return ("bfloat16" if device == "cuda" else "float32") if config.dtype == "auto" else config.dtype

@@ -1,0 +1,183 @@
+"""vLLM behind interfaces.SamplerEngine: one base model and any number of LoRA adapters on it, side by side."""
+
+import asyncio
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
+from gpu_runtime.errors import EngineDead, RequestRefused
+from gpu_runtime.health.stack_dumps import stacks_folder
+from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
+from tinkerscript.wire.config import SessionConfig
+
+if TYPE_CHECKING:
+    from vllm.lora.request import LoRARequest
+    from vllm.outputs import CompletionOutput, RequestOutput
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+START_S = 900.0
+RANKS = (8, 16, 32, 64, 128, 256)  # for which vLLM has room to be made
+ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32  # in one batch; loaded: others are read again from their folders
+MAX_TOP = 20
+
+
+class VllmSampler:
+    """One vLLM engine in a child process. Build it with ``start``."""
+
+    def __init__(
+        self, llm: "AsyncLLM", context_length: int, vocabulary_size: int, *, scores_adapters: bool = True
+    ) -> None:
+        self._llm, self._scores_adapters = llm, scores_adapters
+        self.context_length, self.vocabulary_size = context_length, vocabulary_size
+        self._numbers = itertools.count(1)
+        self._adapters: dict[Path, int] = {}
+
+    @classmethod
+    async def start(
+        cls, model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = ()
+    ) -> "VllmSampler":
+        """Load ``model_path`` with room for adapters of ``config.lora_rank``. Raises EngineDead."""
+        environment_set(device)
+        # Here and not above: vLLM reads its environment when it is imported.
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        rank: Any = next(rank for rank in RANKS if rank >= config.lora_rank)
+        arguments = AsyncEngineArgs(
+            model=model_path,
+            dtype=dtype_name(config, device),
+            max_model_len=config.max_context_length,
+            seed=config.seed,
+            enforce_eager=device == "cpu",
+            distributed_executor_backend=IN_PROCESS if device == "cpu" else None,
+            max_num_seqs=256,
+            worker_extension_cls="gpu_runtime.engine.vllm_adapters.AdapterWorker",
+            generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
+            logprobs_mode="processed_logprobs",  # of the distribution that was sampled from
+            max_logprobs=MAX_TOP,
+            disable_log_stats=True,
+            enable_lora=True,
+            max_lora_rank=rank,
+            max_loras=ADAPTERS_AT_ONCE,
+            max_cpu_loras=ADAPTERS_IN_MEMORY,
+        )
+        try:
+            with started_with(child_variables(device, gpus)):
+                llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
+        except (RuntimeError, TimeoutError, ValueError) as error:
+            raise EngineDead(f"the engine did not start: {error}") from error
+        if device == "cpu":
+            await llm.collective_rpc("adapters_set_right")
+        if (stacks := stacks_folder()) is not None:
+            await llm.collective_rpc("stacks_register", args=(str(stacks),))
+        return cls(llm, config.max_context_length, llm.model_config.get_vocab_size(), scores_adapters=device == "cpu")
+
+    async def sample(self, order: SampleOrder) -> SampleOutcome:
+        """The answers, and the scores of the prompt where they are asked for. Raises EngineDead, RequestRefused.
+
+        Several answers take one request, and the prompt's scores, which vLLM would compute for each of them, another.
+        """
+        if order.prompt_top is not None and order.adapter is not None and not self._scores_adapters:
+            raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
+        if order.prompt_top is None or order.num_samples == 1:
+            return _outcome(await self._generate(order), order)
+        scores = replace(order, num_samples=1, max_tokens=1, top_logprobs=0, stop=(), stop_token_ids=())
+        answers, scored = await asyncio.gather(self._generate(replace(order, prompt_top=None)), self._generate(scores))
+        of_prompt = _outcome(scored, scores)
+        return replace(of_prompt, answers=_outcome(answers, order).answers)
+
+    async def _generate(self, order: SampleOrder) -> "RequestOutput":
+        from vllm.exceptions import VLLMClientError
+        from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+
+        adapter = self._adapter(order.adapter) if order.adapter else None
+        prompt: Any = {"prompt_token_ids": list(order.prompt_ids)}
+        stream = self._llm.generate(prompt, _parameters(order), f"sample-{next(self._numbers)}", lora_request=adapter)
+        try:
+            last: RequestOutput | None = None
+            async for output in stream:
+                last = output
+        except (VLLMClientError, ValueError) as error:
+            raise RequestRefused(str(error)) from error
+        except (EngineDeadError, EngineGenerateError) as error:
+            raise EngineDead(f"the engine failed while generating: {error}") from error
+        finally:
+            await stream.aclose()
+        if last is None:
+            raise EngineDead("the engine ended an answer without a word")
+        return last
+
+    def _adapter(self, folder: Path) -> "LoRARequest":
+        """vLLM knows an adapter by a number, which stands for its folder for as long as the engine lives."""
+        from vllm.lora.request import LoRARequest
+
+        number = self._adapters.setdefault(folder, len(self._adapters) + 1)
+        name = hashlib.sha256(str(folder).encode()).hexdigest()[:20]
+        return LoRARequest(lora_name=name, lora_int_id=number, lora_path=str(folder))
+
+    @property
+    def dead(self) -> bool:
+        """Whether vLLM has lost one of its processes."""
+        return self._llm.errored
+
+    async def close(self) -> None:
+        """End vLLM's processes; it gives them a grace and then kills them."""
+        await asyncio.to_thread(self._llm.shutdown)
+        # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
+        vars(self._llm)["shutdown"] = lambda timeout=None: None
+
+
+def _parameters(order: SampleOrder) -> "SamplingParams":
+    from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+    return SamplingParams(
+        n=order.num_samples,
+        max_tokens=order.max_tokens,
+        temperature=order.temperature,
+        top_p=order.top_p,
+        top_k=order.top_k,
+        seed=order.seed,
+        stop=list(order.stop) or None,
+        stop_token_ids=list(order.stop_token_ids) or None,
+        ignore_eos=order.ignore_end,
+        logprobs=order.top_logprobs,  # 0 asks for the sampled token's alone
+        prompt_logprobs=order.prompt_top,
+        detokenize=bool(order.stop),
+        include_stop_str_in_output=True,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _outcome(output: "RequestOutput", order: SampleOrder) -> SampleOutcome:
+    answers = tuple(_answer(completion, order.top_logprobs) for completion in output.outputs)
+    if order.prompt_top is None or output.prompt_logprobs is None:
+        return SampleOutcome(answers)
+    scores: list[float | None] = []
+    top: list[tuple[tuple[int, float], ...]] = []
+    for token, entry in zip(order.prompt_ids, output.prompt_logprobs, strict=True):
+        scores.append(None if entry is None else entry[token].logprob)
+        top.append(() if entry is None else _top(entry, order.prompt_top))
+    return SampleOutcome(answers, tuple(scores), tuple(top))
+
+
+def _answer(completion: "CompletionOutput", top: int) -> SampledAnswer:
+    ids = tuple(completion.token_ids)
+    entries: Any = completion.logprobs or []
+    return SampledAnswer(
+        token_ids_T=ids,
+        logprobs_T=tuple(entry[token].logprob for token, entry in zip(ids, entries, strict=True)),
+        is_stopped=completion.finish_reason == "stop",
+        top_T=tuple(_top(entry, top) for entry in entries) if top else (),
+    )
+
+
+def _top(entry: Mapping[int, Any], k: int) -> tuple[tuple[int, float], ...]:
+    """The k likeliest tokens, the likeliest first; without those that top_p or top_k ruled out."""
+    ranked = sorted(entry.items(), key=lambda item: item[1].rank or math.inf)
+    return tuple((token, of.logprob) for token, of in ranked[:k] if of.logprob > -math.inf)

@@ -1,0 +1,106 @@
+"""A batch as JSON lines (``tinkerscript.wire.batches``), built from the journal on request."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.training.batching import Batch, TrainedEpisode, batch_samples
+from tinkerscript.wire.batches import BatchEpisode, BatchHeader, BatchSample
+from tinkerscript.wire.events import StepMetrics
+from tinkerscript.wire.runtime import Assignment
+
+from .call_views import episode_calls
+
+
+@dataclass(frozen=True)
+class KeptBatch:
+    """A batch and what became of it."""
+
+    name: str
+    batch: Batch
+    state: Literal["trained", "refused", "journaled"]
+    reason: str = ""
+    metrics: dict[str, Any] | None = None
+
+
+def batch_lines(kept: KeptBatch, assignment: Assignment) -> Iterator[bytes]:
+    """The lines, each with its end. The samples are made by the function that makes them for the trainer."""
+    batch, config = kept.batch, assignment.config
+    samples = batch_samples(batch, config)
+    live = {sample.group for sample in samples if sample.has_signal}
+    yield _line(
+        BatchHeader(
+            name=kept.name,
+            session_id=assignment.session_id,
+            base_model=assignment.base_model,
+            step=batch.step,
+            state=kept.state,
+            reason=kept.reason,
+            policy_version=batch.policy_version,
+            seed=config.seed,
+            config=config,
+            metrics=StepMetrics.model_validate(kept.metrics) if kept.metrics else None,
+            groups=len(batch.groups),
+            episodes=len(batch.episodes),
+            samples=len(samples),
+        )
+    )
+    for index, group in enumerate(batch.groups):
+        for episode in group.episodes:
+            yield _line(_episode(episode, index))
+    owners = {call.id: (episode.record.id, call) for episode in batch.episodes for call in episode.calls}
+    for sample in samples:
+        yield _line(_sample(sample, owners, in_gradient=config.has_kl_loss or sample.group in live))
+
+
+def _episode(episode: TrainedEpisode, group: int) -> BatchEpisode:
+    record = episode.record
+    return BatchEpisode(
+        group=group,
+        episode_id=record.id,
+        task=record.task,
+        group_key=record.group_key,
+        output=episode.output,
+        begun_at=record.begun_at,
+        ended_at=record.ended_at,
+        calls=episode_calls(episode.calls, start=0, limit=len(episode.calls)).items,
+    )
+
+
+def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gradient: bool) -> BatchSample:
+    calls = list(dict.fromkeys(sample.call_ids))
+    positions = range(len(sample.token_ids_T))
+    return BatchSample(
+        group=sample.group,
+        episode_id=owners[calls[0]][0],
+        calls=calls,
+        token_ids=list(sample.token_ids_T),
+        mask=list(sample.mask_T),
+        logprobs=list(sample.logprobs_T),
+        temperatures=[sample.temperature_at(t) for t in positions],
+        narrowed=[int(sample.narrowed_at(t)) for t in positions],
+        policy_versions=_versions(sample, [owners[call][1] for call in calls]),
+        advantages=[sample.advantage_at(t) if sample.mask_T[t] else 0.0 for t in positions],
+        weight=sample.weight,
+        in_gradient=in_gradient,
+    )
+
+
+def _versions(sample: Sample, calls: Sequence[CallRecord]) -> list[int]:
+    """The policy version of each trained token, taken from the answer whose tokens are at its position."""
+    versions = [-1] * len(sample.token_ids_T)
+    for call in calls:
+        start = len(call.prompt_ids_P)
+        for answer in call.completions:
+            end = start + len(answer.token_ids_T)
+            if sample.token_ids_T[start:end] == answer.token_ids_T and all(sample.mask_T[start:end]):
+                versions[start:end] = answer.versions_T
+    return versions
+
+
+def _line(model: BaseModel) -> bytes:
+    return model.model_dump_json().encode() + b"\n"

@@ -1,0 +1,237 @@
+"""Completed episodes on their way into steps: who waits, what the next batch is, and what a done step changes."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gpu_runtime.episodes.batch_export import KeptBatch
+from gpu_runtime.episodes.grouping import full_groups, stale_episodes
+from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
+from gpu_runtime.notifier import ChangeNotifier
+from gpu_runtime.refusals import NotAdmitted
+from gpu_runtime.training.batching import Batch, Group, TrainedEpisode, batch_advantages, group_has_signal
+from tinkerscript.wire.config import SessionConfig
+
+GATE_S = 300.0  # how long a call may wait for a step and its hand-over
+LEVEL = "nothing to learn: every reward of its group is the same"
+STALE = "stale: its tokens are older than max_staleness allows"
+
+
+class Batches:
+    """``policy_version`` is the number of completed steps. One batch is under way at a time, and it is journaled."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        config: SessionConfig,
+        executor: JournalExecutor,
+        changes: ChangeNotifier,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._now = now
+        self._journal, self._config, self._executor, self._changes = journal, config, executor, changes
+        self._lock = asyncio.Lock()
+        self._stepping = False
+        self._ready: Batch | None = None
+        self.policy_version = journal.batches.latest_step()
+        undone = journal.batches.after(self.policy_version)
+        self._under_way: int | None = undone[0].step if undone else None
+        self.waiting = {record.id: record for record in journal.episodes.waiting()}
+        self._with_signal: set[str] = set()  # first episodes of full groups that are known to have a gradient
+        self.on_set_aside: Callable[[int, int, Sequence[Group]], None] = lambda step, total, groups: None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether ``max_steps`` is reached: episodes are still served, none is trained any more."""
+        return self._config.max_steps is not None and self.policy_version >= self._config.max_steps
+
+    @property
+    def calls_may_run(self) -> bool:
+        """Strictly on-policy sessions sample nothing while a step and its hand-over run."""
+        return not (self._stepping and self._config.max_staleness == 0)
+
+    async def wait_for_calls(self, *, gate_s: float = GATE_S) -> None:
+        """Until ``calls_may_run``. Raises NotAdmitted after ``gate_s`` seconds."""
+        deadline = asyncio.get_running_loop().time() + gate_s
+        while not self.calls_may_run:
+            left_s = deadline - asyncio.get_running_loop().time()
+            if left_s <= 0:
+                raise NotAdmitted("a training step takes longer than a call may wait")
+            await self._changes.wait(left_s)
+
+    def pending(self) -> int:
+        """Batches that are under way or could be made at once."""
+        full = len(self._full_groups()) // self._config.tasks_per_batch
+        return full + int(self._under_way is not None or self._stepping)
+
+    async def add(self, record: EpisodeRecord) -> EpisodeRecord:
+        """A completed training episode joins those that wait; one that is too old already becomes stale."""
+        self.waiting[record.id] = record
+        await self._drop_stale()
+        self._changes.notify()
+        return await self._executor.run(self._journal.episodes.get, record.id) or record
+
+    async def next_batch(self) -> Batch | None:
+        """Wait for a full batch, journal its composition, and return it; None once ``max_steps`` is reached.
+
+        A batch that was journaled but whose step is not done is returned again, first: also after a restart. Nothing
+        is returned while a step runs: it could be what ``flush_batch`` gave to that step.
+        """
+        while not self.is_over:
+            seen = self._changes.count
+            batch = None if self._stepping else await self._make(self._config.tasks_per_batch)
+            if batch is not None and batch.step == self._under_way and not self._stepping:
+                return batch
+            await self._changes.wait(5.0, seen)
+        return None
+
+    async def flush_batch(self) -> Batch | None:
+        """A batch of whatever full groups exist now, at most ``tasks_per_batch`` of them; None if there is none."""
+        return None if self.is_over else await self._make(1)
+
+    async def batch(self, step: int) -> Batch | None:
+        """The journaled batch of ``step`` with all its episodes, as it was or will be trained."""
+        return await self._executor.run(self._load, step)
+
+    def find(self, name: str) -> KeptBatch | None:
+        """A batch by the number of its step or, if it was refused, by its name. Reads the disk: call it in a thread."""
+        if (refused := self._journal.batches.refused(name)) is not None:
+            record, reason = refused
+            return KeptBatch(name, self._load_record(record), "refused", reason=reason)
+        batch = self._load(int(name)) if name.isdecimal() and len(name) < 10 else None
+        if batch is None:
+            return None
+        metrics = self._journal.batches.step_metrics(batch.step)
+        return KeptBatch(name, batch, "trained" if metrics else "journaled", metrics=metrics)
+
+    @contextmanager
+    def stepping(self) -> Iterator[None]:
+        """Around a step and its hand-over. Leaving it lets calls and episodes go on, whatever happened inside."""
+        self._stepping = True
+        try:
+            yield
+        finally:
+            self._stepping = False
+            self._changes.notify()
+
+    async def step_done(self, step: int, metrics: dict[str, Any]) -> None:
+        """The step's weights are served: its episodes are trained, ``policy_version`` is at least ``step``."""
+        await self._executor.run(self._journal.batches.step_done, step, metrics)
+        self.policy_version = max(self.policy_version, step)
+        self._forget(step)
+        await self._drop_stale()
+        self._changes.notify()
+
+    async def step_refused(self, step: int, reason: str) -> None:
+        """The step cannot be done: its episodes become stale with this reason, and its number is free again."""
+        await self._executor.run(self._journal.batches.discard, step, reason)
+        self._forget(step)
+        self._changes.notify()
+
+    async def step_metrics(self, step: int) -> dict[str, Any] | None:
+        """What was recorded of a step, which is never undone; None of one that is not done."""
+        return await self._executor.run(self._journal.batches.step_metrics, step)
+
+    async def set_aside(self, step: int, groups: Sequence[Group]) -> None:
+        """Groups without a gradient that were for ``step``: their episodes become stale, and they make no step."""
+        ids = [[episode.record.id for episode in group.episodes] for group in groups]
+        total = await self._executor.run(self._journal.batches.set_aside, step, ids, LEVEL)
+        for episode_id in (name for of_group in ids for name in of_group):
+            self.waiting.pop(episode_id, None)
+        self._forget(step)
+        self.on_set_aside(step, total, groups)
+        self._changes.notify()
+
+    async def record_gaps(self, step: int, gaps: Mapping[str, float]) -> Batch | None:
+        """Keep how far each episode is from the reference; returns the batch with it."""
+        await self._executor.run(self._journal.batches.record_gaps, gaps)
+        return await self.batch(step)
+
+    async def groups_set_aside(self, step: int) -> int:
+        """How many groups were set aside on the way to ``step``."""
+        return await self._executor.run(self._journal.batches.level_groups, step)
+
+    def _forget(self, step: int) -> None:
+        if self._under_way == step:
+            self._under_way, self._ready = None, None
+
+    async def _make(self, least_groups: int) -> Batch | None:
+        # Shielded: a caller that stops waiting must not leave a journaled batch that no variable holds.
+        return await asyncio.shield(asyncio.ensure_future(self._make_now(least_groups)))
+
+    async def _make_now(self, least_groups: int) -> Batch | None:
+        async with self._lock:
+            if self._under_way is None:
+                groups = await self._choose()
+                if len(groups) < least_groups:
+                    return None
+                step = self.policy_version + 1
+                ids = [[episode.id for episode in group] for group in groups]
+                self._with_signal.clear()
+                await self._executor.run(self._journal.batches.record, step, ids, self.policy_version)
+                self._under_way = step
+                for group in groups:
+                    for episode in group:
+                        self.waiting.pop(episode.id, None)
+            if self._ready is None:
+                self._ready = await self._executor.run(self._load, self._under_way)
+            return self._ready
+
+    async def _choose(self) -> list[list[EpisodeRecord]]:
+        """The groups of the next batch; with dynamic sampling those without a gradient are set aside on the way."""
+        chosen: list[list[EpisodeRecord]] = []
+        for records in self._full_groups():
+            if len(chosen) == self._config.tasks_per_batch:
+                break
+            if not self._config.dynamic_sampling or await self._has_signal(records):
+                chosen.append(records)
+        return chosen
+
+    def _full_groups(self) -> list[list[EpisodeRecord]]:
+        limit_s = self._config.group_timeout_s
+        overdue_before = None if limit_s is None else self._now() - limit_s
+        return full_groups(list(self.waiting.values()), self._config.grpo_n, overdue_before=overdue_before)
+
+    async def _has_signal(self, records: Sequence[EpisodeRecord]) -> bool:
+        if records[0].id in self._with_signal:
+            return True
+        step = self.policy_version + 1
+        group = await self._executor.run(self._load_group, tuple(record.id for record in records))
+        if group_has_signal(batch_advantages(Batch(step, self.policy_version, (group,)), self._config)[0]):
+            self._with_signal.add(records[0].id)
+            return True
+        await self.set_aside(step, [group])
+        return False
+
+    def _load(self, step: int) -> Batch | None:
+        found = self._journal.batches.get(step)
+        return None if found is None else self._load_record(found)
+
+    def _load_record(self, record: BatchRecord) -> Batch:
+        return Batch(record.step, record.policy_version, tuple(map(self._load_group, record.groups)))
+
+    def _load_group(self, episode_ids: tuple[str, ...]) -> Group:
+        members = tuple(
+            TrainedEpisode(
+                record, tuple(self._journal.calls.of_episode(episode_id)), self._journal.batches.gap(episode_id)
+            )
+            for episode_id in episode_ids
+            if (record := self._journal.episodes.get(episode_id))
+        )
+        return Group(members[0].record.group_key or "", members)
+
+    async def _drop_stale(self) -> None:
+        ids = stale_episodes(
+            list(self.waiting.values()),
+            policy_version=self.policy_version,
+            max_staleness=self._config.max_staleness,
+        )
+        for episode_id in ids:
+            self.waiting.pop(episode_id, None)
+        if ids:
+            await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)

@@ -1,0 +1,100 @@
+"""What a call needs of its episode: key check, permission to sample, what it can continue, its record on disk."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+from gpu_runtime.episodes.batches import Batches
+from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.episodes.keys import EpisodeKeys
+from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.episodes.open_episodes import OpenEpisodes
+from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.records import CallRecord, pack_ids
+from gpu_runtime.notifier import ChangeNotifier
+from gpu_runtime.refusals import EpisodeClosed
+from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.tool_formats import ToolFormat
+
+
+class CallRecorder:
+    """All methods run on one asyncio loop."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        executor: JournalExecutor,
+        open_episodes: OpenEpisodes,
+        keys: EpisodeKeys,
+        batches: Batches,
+        changes: ChangeNotifier,
+    ) -> None:
+        self._journal, self._executor, self._open = journal, executor, open_episodes
+        self._keys, self._batches, self._changes = keys, batches, changes
+
+    def authenticate(self, key: str) -> OpenEpisode:
+        """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
+        episode_id = self._keys.episode_of(key)
+        episode = self._open.get(episode_id)
+        if episode is None or episode.closing or self._open.expiry(episode):
+            raise EpisodeClosed(f"episode {episode_id} is over")
+        return episode
+
+    async def wait_to_sample(self, episode: OpenEpisode) -> None:
+        """Wait until the episode's calls may be sampled. Raises NotAdmitted, EpisodeClosed."""
+        await self._batches.wait_for_calls()
+        if episode.closing or episode.id not in self._open:
+            raise EpisodeClosed(f"episode {episode.id} is over")
+
+    def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
+        """``task`` runs a call of ``episode``: it keeps the episode from being idle and ends with it."""
+        self._open.touch(episode)
+        episode.calls.add(task)
+        task.add_done_callback(lambda done: self._over(episode, done))
+
+    async def make_eval(self, episode: OpenEpisode, reason: str) -> None:
+        """From now on ``episode`` is evaluated and not trained: on disk when this returns. Raises EpisodeNotOpen."""
+        if not episode.eval:
+            await self._executor.run(self._journal.episodes.make_eval, episode.id, reason)
+            episode.eval, episode.not_trained = True, reason
+            self._changes.notify()  # it fills no group any more
+
+    def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None:
+        """The first prompt of an episode that has no task names its group."""
+        if episode.group_key is None:
+            episode.group_key = "prompt:" + hashlib.sha256(pack_ids(prompt_ids)).hexdigest()[:32]
+            self._changes.notify()
+
+    async def conversation(self, episode: OpenEpisode, tool_format: ToolFormat | None) -> Conversation:
+        """What later calls of the episode can continue; read from the journal after a restart."""
+        if episode.conversation is None:
+            calls = await self._executor.run(self._journal.calls.of_episode, episode.id)
+            # Another call may have read it meanwhile, and added to it since.
+            episode.conversation = episode.conversation or Conversation(calls, tool_format)
+        return episode.conversation
+
+    async def calls(self, episode: OpenEpisode) -> list[CallRecord]:
+        """Every call of the episode so far."""
+        return await self._executor.run(self._journal.calls.of_episode, episode.id)
+
+    async def record(self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int) -> None:
+        """Keep a call; it is on disk when this returns. Raises EpisodeNotOpen, VolumeFull."""
+        await self._executor.run(
+            self._journal.calls.record, call, group_key=episode.group_key, parent_prefix_length=parent_prefix_length
+        )
+        versions = [version for answer in call.completions for version in answer.versions_T]
+        if call.status == "completed" and versions:
+            known = [] if episode.version_first is None else [episode.version_first]
+            episode.version_first = min([*known, *versions])
+
+    async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
+        """The completed call that this request id got before, if any."""
+        return await self._executor.run(self._journal.calls.of_request, episode.id, request_id)
+
+    async def check_room(self) -> None:
+        """Raises VolumeFull when a call could be sampled but not kept."""
+        await self._executor.run(self._journal.database.check_room)
+
+    def _over(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
+        episode.calls.discard(task)
+        self._open.touch(episode)

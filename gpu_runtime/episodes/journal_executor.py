@@ -1,0 +1,31 @@
+"""The one worker thread in which a session's journal is read and written."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from gpu_runtime.errors import DiskFull
+from gpu_runtime.refusals import VolumeFull
+
+T = TypeVar("T")
+
+
+class JournalExecutor:
+    """Runs journal calls in order, off the event loop."""
+
+    def __init__(self) -> None:
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+
+    async def run(self, call: Callable[..., T], *args: object, **options: object) -> T:
+        """``call(*args, **options)`` in the worker. A cancelled caller does not undo it. Raises VolumeFull."""
+        future = asyncio.get_running_loop().run_in_executor(self._worker, functools.partial(call, *args, **options))
+        try:
+            return await asyncio.shield(future)
+        except DiskFull as error:
+            raise VolumeFull(str(error)) from error
+
+    def close(self) -> None:
+        """Finish what was taken and end the thread."""
+        self._worker.shutdown(wait=True)

@@ -1,0 +1,70 @@
+"""One open episode in memory: its clocks, the calls in flight, and what later calls can continue."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from gpu_runtime.journal.records import EpisodeRecord
+from gpu_runtime.rendering.conversation import Conversation
+
+# The SDK sends a heartbeat every 30 s or more often: silence for longer than two of them means that the client is gone.
+LIVE_S = 75.0
+STOP_CALLS_S = 30.0
+
+
+@dataclass(eq=False)
+class OpenEpisode:
+    """Times are Unix seconds. ``conversation`` is loaded by need. ``not_trained`` is the option for which an episode
+    that was begun for training is evaluated instead."""
+
+    id: str
+    eval: bool
+    group_key: str | None
+    deadline_at: float
+    last_seen: float
+    version_first: int | None = None
+    not_trained: str | None = None
+    closing: bool = False
+    conversation: Conversation | None = None
+    calls: set[asyncio.Task] = field(default_factory=set)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @classmethod
+    def of(cls, record: EpisodeRecord, now: float) -> "OpenEpisode":
+        """The open episode of a journal row, seen ``now``: a restart of the runtime must not count as idleness."""
+        return cls(
+            id=record.id,
+            eval=record.eval,
+            group_key=record.group_key,
+            deadline_at=record.deadline_at,
+            last_seen=now,
+            version_first=record.version_first,
+            not_trained=record.reason if record.eval else None,
+        )
+
+    def expiry(self, now: float, idle_timeout_s: float) -> str | None:
+        """Why the episode is over by its clocks, or None. A call in flight is not idleness."""
+        if now >= self.deadline_at:
+            return "deadline"
+        if (idle_at := self.idle_at(idle_timeout_s)) is not None and now >= idle_at:
+            return "idle"
+        return None
+
+    def idle_at(self, idle_timeout_s: float) -> float | None:
+        """When it will have been silent for too long; None while a call is in flight."""
+        return None if self.calls else self.last_seen + idle_timeout_s
+
+    def due_at(self, idle_timeout_s: float) -> float:
+        """When a clock of this episode can next run out."""
+        return self.deadline_at if self.calls else min(self.deadline_at, self.last_seen + idle_timeout_s)
+
+    def is_live(self, now: float) -> bool:
+        """Whether a client still works on it, as far as can be seen."""
+        return bool(self.calls) or now < self.last_seen + LIVE_S
+
+    async def stop_calls(self) -> None:
+        """Cancel the calls in flight and wait until each has recorded what became of it."""
+        tasks = list(self.calls)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_CALLS_S)

@@ -1,0 +1,201 @@
+"""Requests of Anthropic's Messages dialect, checked strictly, as the chat request they mean."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
+from gpu_runtime.generation.parsing import checked
+from gpu_runtime.generation.requests import ENGINE_NEUTRAL, MAX_STOPS, ChatRequest, Effort, StopString, Thinking
+from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.messages import Strict
+
+# Options that this gateway does not have, with the values that change nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "service_tier": ("auto", "standard_only"),
+    **ENGINE_NEUTRAL,
+}
+
+
+class _Cached(Strict):
+    """``cache_control`` chooses what to cache, which changes no answer."""
+
+    cache_control: dict[str, Any] | None = None
+
+
+class TextBlock(_Cached):
+    type: Literal["text"]
+    text: str
+    citations: list[Any] = Field([], max_length=0)
+
+
+class ToolUseBlock(_Cached):
+    type: Literal["tool_use"]
+    id: str = Field(min_length=1, max_length=256)
+    name: str = Field(min_length=1, max_length=256)
+    input: dict[str, Any]
+
+
+class ToolResultBlock(_Cached):
+    type: Literal["tool_result"]
+    tool_use_id: str = Field(min_length=1, max_length=256)
+    content: str | list[TextBlock] = ""
+    is_error: bool = False  # the model reads it in the content: templates have no field for it
+
+
+class ThinkingBlock(Strict):
+    """Thoughts that came with an answer; they are not signed here, and no signature is checked."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: str | None = None
+
+
+class UserMessage(Strict):
+    role: Literal["user"]
+    content: str | list[Annotated[TextBlock | ToolResultBlock, Field(discriminator="type")]]
+
+
+class AssistantMessage(Strict):
+    role: Literal["assistant"]
+    content: str | list[Annotated[TextBlock | ThinkingBlock | ToolUseBlock, Field(discriminator="type")]]
+
+
+class Tool(_Cached):
+    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    input_schema: dict[str, Any]
+    description: str | None = None
+    type: Literal["custom"] = "custom"
+    strict: bool | None = None
+    eager_input_streaming: bool | None = None  # a call streams as early as it is certain, whatever is asked
+
+
+class ToolChoice(Strict):
+    type: Literal["auto", "any", "none"]
+    disable_parallel_tool_use: bool = False
+
+
+class NamedToolChoice(Strict):
+    type: Literal["tool"]
+    name: str
+    disable_parallel_tool_use: bool = False
+
+
+class OutputFormat(Strict):
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class OutputConfig(Strict):
+    effort: Effort | None = None
+    format: OutputFormat | None = None
+
+
+class CountRequest(TemplateOptions):
+    """The body of ``POST /v1/messages/count_tokens``: what makes the prompt."""
+
+    model: str
+    messages: list[Annotated[UserMessage | AssistantMessage, Field(discriminator="role")]] = Field(min_length=1)
+    system: str | list[TextBlock] | None = None
+    tools: list[Tool] | None = Field(None, max_length=128)
+    tool_choice: Annotated[ToolChoice | NamedToolChoice, Field(discriminator="type")] | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    cache_control: dict[str, Any] | None = None  # chooses what to cache, which changes no answer
+
+
+class MessagesRequest(CountRequest, EngineOptions):
+    """The body of ``POST /v1/messages``."""
+
+    max_tokens: int = Field(ge=1)
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
+    stop_sequences: list[StopString] | None = Field(None, max_length=MAX_STOPS)
+    stream: bool | None = None
+    metadata: dict[str, str] | None = None
+    thread: dict[str, Any] | None = None  # the package's own runner of tools asks for one; see _refuse_thread
+
+
+def chat_request(asked: CountRequest) -> ChatRequest:
+    """The same question in chat terms. Raises BadRequest for what does not fit together."""
+    chat: dict[str, Any] = {
+        "model": asked.model,
+        "messages": [*_system(asked), *(each for message in asked.messages for each in _messages(message))],
+        "tools": [_tool(tool) for tool in asked.tools or []],
+        "chat_template_kwargs": asked.chat_template_kwargs,
+        "thinking": asked.thinking,
+        **_output(asked.output_config),
+    }
+    if isinstance(asked, MessagesRequest):
+        _refuse_thread(asked)
+        chat["stop"] = asked.stop_sequences or None
+        for name in ("max_tokens", "temperature", "top_p", "stream", "metadata"):
+            chat[name] = getattr(asked, name)
+        chat |= asked.copied()
+    if isinstance(asked.tool_choice, NamedToolChoice):
+        chat["tool_choice"] = {"type": "function", "function": {"name": asked.tool_choice.name}}
+    elif asked.tool_choice is not None:
+        chat["tool_choice"] = "required" if asked.tool_choice.type == "any" else asked.tool_choice.type
+    if asked.tool_choice is not None and asked.tool_choice.disable_parallel_tool_use:
+        chat["parallel_tool_calls"] = False
+    return checked(chat, ChatRequest)
+
+
+def _output(config: OutputConfig | None) -> dict[str, Any]:
+    if config is None:
+        return {}
+    wanted = config.format
+    schema = {"name": "output", "schema": wanted.schema_} if wanted else None
+    form = {"type": "json_schema", "json_schema": schema} if schema else None
+    return {"reasoning_effort": config.effort, "response_format": form}
+
+
+def _refuse_thread(asked: MessagesRequest) -> None:
+    """No conversation is held between calls. The code in the details makes clients send the whole one instead."""
+    if asked.thread is not None:
+        raise BadRequest(
+            "the option thread is not supported",
+            hint="Send the whole conversation with each request.",
+            param="thread",
+            openai_code="unsupported_parameter",
+            details={"error_code": "thread_unsupported_request"},
+        )
+
+
+def _system(asked: CountRequest) -> list[dict[str, Any]]:
+    return [] if asked.system is None else [{"role": "system", "content": _text(asked.system)}]
+
+
+def _messages(message: UserMessage | AssistantMessage) -> list[dict[str, Any]]:
+    """A turn with the results of tools is several messages in chat: the results, then what the user adds."""
+    if isinstance(message.content, str):
+        return [{"role": message.role, "content": message.content}]
+    text = _text([block for block in message.content if isinstance(block, TextBlock)])
+    if isinstance(message, AssistantMessage):
+        calls = [_call(block) for block in message.content if isinstance(block, ToolUseBlock)]
+        thoughts = "\n".join(block.thinking for block in message.content if isinstance(block, ThinkingBlock))
+        answer: dict[str, Any] = {"role": "assistant", "content": text}
+        given = {"reasoning_content": thoughts, "tool_calls": calls}
+        return [answer | {name: value for name, value in given.items() if value}]
+    results = [
+        {"role": "tool", "tool_call_id": block.tool_use_id, "content": _text(block.content)}
+        for block in message.content
+        if isinstance(block, ToolResultBlock)
+    ]
+    says_more = len(results) < len(message.content) or not results
+    return [*results, *([{"role": "user", "content": text}] if says_more else [])]
+
+
+def _text(content: str | list[TextBlock]) -> str:
+    return content if isinstance(content, str) else "\n".join(block.text for block in content)
+
+
+def _call(block: ToolUseBlock) -> dict[str, Any]:
+    return {"id": block.id, "function": {"name": block.name, "arguments": json.dumps(block.input)}}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "description": tool.description}
+    function |= {"parameters": tool.input_schema, "strict": tool.strict}
+    return {"type": "function", "function": {name: value for name, value in function.items() if value is not None}}

@@ -1,0 +1,50 @@
+"""The routes of Anthropic's dialect: ``/v1/messages`` with the api_key of one episode, as in OpenAI's dialects."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gpu_runtime.gateway.anthropic.messages import message, message_events
+from gpu_runtime.gateway.anthropic.requests import NEUTRAL, CountRequest, MessagesRequest, chat_request
+from gpu_runtime.gateway.completion_handler import CompletionHandler
+from gpu_runtime.gateway.http import anthropic_error, read_body
+from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.parsing import parse_request
+from gpu_runtime.generation.template_options import prepare_chat
+from gpu_runtime.refusals import GatewayError
+from gpu_runtime.rendering.renderer import Renderer
+from tinkerscript.wire.errors import ANTHROPIC_PATH
+
+
+class AnthropicRoutes:
+    """Two routes. The model goes by the base model's name or by the session's id."""
+
+    def __init__(self, handler: CompletionHandler, renderer: Renderer) -> None:
+        self._handler, self._renderer = handler, renderer
+
+    def routes(self) -> list[Route]:
+        """The routes, for the app."""
+        return [
+            Route(ANTHROPIC_PATH, self.messages, methods=["POST"]),
+            Route(ANTHROPIC_PATH + "/count_tokens", self.count_tokens, methods=["POST"]),
+        ]
+
+    async def messages(self, request: Request) -> Response:
+        """``POST /v1/messages``, streaming or not."""
+        episode, body = self._handler.authenticate(request), await read_body(request)
+        prepared = self._prepare(request, body, MessagesRequest)
+        return await self._handler.answer(request, episode, prepared, message, message_events, _error_event)
+
+    async def count_tokens(self, request: Request) -> Response:
+        """``POST /v1/messages/count_tokens``: the ids that the engine would read; nothing is sampled or kept."""
+        episode, body = self._handler.authenticate(request), await read_body(request)
+        prompt = await self._handler.prompt(episode, self._prepare(request, body, CountRequest))
+        return JSONResponse({"input_tokens": len(prompt.ids)})
+
+    def _prepare(self, request: Request, body: bytes, kind: type[CountRequest]) -> PreparedChat:
+        chat = chat_request(parse_request(body, kind, NEUTRAL))
+        return prepare_chat(chat, self._renderer, *self._handler.identity(request, chat, body))
+
+
+def _error_event(request: Request, error: GatewayError) -> bytes:
+    return b"event: error\ndata: " + anthropic_error(request, error).body + b"\n\n"

@@ -1,0 +1,164 @@
+"""What routes of every dialect do with a checked request: identify it, run the call, respond whole or in a stream."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from gpu_runtime.episodes.ledger import Episodes
+from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.gateway.http import cancel_on_disconnect, episode_key, openai_error, request_id
+from gpu_runtime.gateway.openai.chat import policy_version
+from gpu_runtime.generation.call_stream import CallStream
+from gpu_runtime.generation.calls import Calls
+from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.requests import SampledRequest
+from gpu_runtime.generation.text_prompt import PreparedText
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.refusals import BadRequest, GatewayError, NotFound
+from gpu_runtime.rendering.splicing import Prompt
+from tinkerscript.wire.runtime import Assignment
+
+MAX_AGENT_NAME = 128
+P = TypeVar("P", PreparedChat, PreparedText)
+T = TypeVar("T")
+RenderFull = Callable[[P, CallRecord], dict[str, Any]]
+RenderStream = Callable[[P, CallStream, float], AsyncGenerator[bytes, None]]
+ErrorEvent = Callable[[Request, GatewayError], bytes]
+
+
+def openai_error_event(request: Request, error: GatewayError) -> bytes:
+    """The last event of a stream of the OpenAI dialect that failed."""
+    return b"data: " + openai_error(request, error).body + b"\n\n"
+
+
+class CompletionHandler:
+    """``models`` are the names that the session's model goes by: the base model's and the session's id. A session may
+    take any other name too; the name is then the call's agent, unless the call names one."""
+
+    def __init__(self, episodes: Episodes, calls: Calls, assignment: Assignment) -> None:
+        self._episodes, self._calls = episodes, calls
+        self.models = [assignment.base_model, assignment.session_id]
+        self._takes_any = assignment.config.model_names == "any"
+
+    def authenticate(self, request: Request) -> OpenEpisode:
+        """The episode of the request's key. Raises BadKey, EpisodeClosed."""
+        return self._episodes.recorder.authenticate(episode_key(request))
+
+    def identity(self, request: Request, asked: SampledRequest, body: bytes) -> tuple[str, str | None, str | None]:
+        """The hash of the body, the request's id and the agent's name. Raises NotFound for another model."""
+        self.check_model(asked.model)
+        agent = request.headers.get("x-agent") or (asked.metadata or {}).get("agent") or self._alias(asked.model)
+        if agent is not None and len(agent) > MAX_AGENT_NAME:
+            raise BadRequest(f"an agent's name has at most {MAX_AGENT_NAME} characters", param="X-Agent")
+        # The path belongs to the request: the same id and body on another path is another request.
+        digest = hashlib.sha256(request.url.path.encode() + b"|" + body).hexdigest()
+        return digest, request_id(request), agent
+
+    async def answer(
+        self,
+        request: Request,
+        episode: OpenEpisode,
+        prepared: P,
+        render_full: RenderFull[P],
+        render_stream: RenderStream[P],
+        error_event: ErrorEvent = openai_error_event,
+    ) -> Response:
+        """The response to ``prepared``: by ``render_full``, or by ``render_stream`` if it asks for a stream."""
+        prepared.check()
+        live = self._calls.open(episode, prepared)
+        handed_over = False
+        try:
+            if prepared.request.stream:
+                await cancel_on_disconnect(request, live.begun())
+                handed_over = True
+                return self._stream(request, episode, render_stream(prepared, live, time.time()), live, error_event)
+            record = await cancel_on_disconnect(request, live.finished())
+            return JSONResponse(
+                render_full(prepared, record), headers=_headers(request, episode, policy_version(record))
+            )
+        finally:
+            if not handed_over:
+                live.detach()
+
+    async def answer_all(
+        self,
+        request: Request,
+        episode: OpenEpisode,
+        calls: Sequence[PreparedText],
+        render_full: RenderFull[PreparedText],
+        join: Callable[[Sequence[dict[str, Any]]], dict[str, Any]],
+    ) -> Response:
+        """One response to several ``calls``, which run at once; the error of the first that fails is that of all."""
+        for prepared in calls:
+            prepared.check()
+        opened = []
+        try:
+            for prepared in calls:
+                opened.append(self._calls.open(episode, prepared))
+            work = asyncio.gather(*(live.finished() for live in opened))
+            records = await cancel_on_disconnect(request, _result(work))
+        finally:
+            for live in opened:
+                live.detach()
+        answers = [render_full(prepared, record) for prepared, record in zip(calls, records, strict=True)]
+        return JSONResponse(join(answers), headers=_headers(request, episode, max(map(policy_version, records))))
+
+    async def prompt(self, episode: OpenEpisode, prepared: PreparedChat) -> Prompt:
+        """What the engine would read if ``prepared`` were sent now. Raises BadRequest."""
+        prepared.check()
+        return await self._calls.compose(episode, prepared)
+
+    def check_model(self, name: str) -> None:
+        """Raises NotFound for a model that is not this session's."""
+        if name not in self.models and not self._takes_any:
+            raise NotFound(
+                f"the model {name!r} does not exist here; this session serves {self.models[0]!r}",
+                hint="Name that one, or create the session with model_names='any'.",
+                param="model",
+                openai_code="model_not_found",
+            )
+
+    def _alias(self, name: str) -> str | None:
+        return None if name in self.models or not name else name
+
+    def _stream(
+        self,
+        request: Request,
+        episode: OpenEpisode,
+        chunks: AsyncGenerator[bytes, None],
+        live: CallStream,
+        error_event: ErrorEvent,
+    ) -> Response:
+        version = live.deltas[0][1].version if live.deltas else self._episodes.batches.policy_version
+        headers = _headers(request, episode, version) | {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        pieces = _until_error(request, chunks, live, error_event)
+        return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)
+
+
+async def _result(work: Awaitable[T]) -> T:
+    return await work
+
+
+async def _until_error(
+    request: Request, chunks: AsyncGenerator[bytes, None], live: CallStream, error_event: ErrorEvent
+) -> AsyncGenerator[bytes, None]:
+    try:
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+    except GatewayError as error:
+        # The status is sent already: the error is the last event, and nothing that looks like an end follows it.
+        yield error_event(request, error)
+    finally:
+        live.detach()
+
+
+def _headers(request: Request, episode: OpenEpisode, version: int) -> dict[str, str]:
+    headers = {"X-Policy-Version": str(version), "X-Request-Id": request_id(request) or ""}
+    return headers | ({"X-Not-Trained": episode.not_trained} if episode.not_trained else {})

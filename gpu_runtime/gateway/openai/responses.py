@@ -1,0 +1,121 @@
+"""A call in the Responses dialect: one object of output items, or the events of a stream of them."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from gpu_runtime.gateway.openai.chat import policy_version, token_logprobs, usage
+from gpu_runtime.gateway.openai.responses_events import ResponseEvents
+from gpu_runtime.gateway.openai.responses_items import call_item, output_items
+from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
+from gpu_runtime.generation.call_stream import CallStream
+from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.journal.call_ids import RESPONSE, with_prefix
+from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.rendering.answer_parser import CallPiece
+
+
+def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
+    """The response body of a request that does not stream, from the recorded call."""
+    head = _head(asked, prepared, record.id, record.begun_at)
+    answer = record.completions[0]
+    cut = answer.finish_reason == "length"
+    items = output_items(record)
+    if cut:
+        items[-1]["status"] = "incomplete"
+    if asked.wants_logprobs:
+        for part in (part for item in items if item["type"] == "message" for part in item["content"]):
+            part["logprobs"] = _logprobs(prepared, answer, part["text"])
+    return head | {
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "output": items,
+        "usage": _usage(record),
+        "policy_version": policy_version(record),
+    }
+
+
+async def response_events(
+    asked: ResponsesRequest, prepared: PreparedChat, live: CallStream, created: float
+) -> AsyncGenerator[bytes, None]:
+    """The answer in events; the last one is sent once the call is on disk. Raises the call's error."""
+    events = ResponseEvents(live.id)
+    head = _head(asked, prepared, live.id, created)
+    yield events.event("response.created", response=head)
+    yield events.event("response.in_progress", response=head)
+    reader = prepared.reader()
+    async for _, delta in live.read():
+        thoughts, text, calls = reader.more(delta.text, delta.token_ids_T)
+        for event in [*events.thoughts(thoughts), *events.text(text)]:
+            yield event
+        if asked.has_custom_tools:  # their input is decoded once it is whole, and items keep their order
+            calls = []
+        for piece in calls:
+            if piece.name is not None:
+                for event in events.begin(call_item(live.id, piece.index, _call(prepared, live.id, piece))):
+                    yield event
+            yield events.arguments(piece.arguments)
+    assert live.record is not None, "read() ends with a record or raises"
+    answer = live.record.completions[0]
+    thoughts = reader.rest_of_thoughts(answer.message.get("reasoning_content", ""))
+    for event in [*events.thoughts(thoughts), *events.text(reader.rest(answer.message["content"] or ""))]:
+        yield event
+    end = response(asked, prepared, live.record) | {"created_at": head["created_at"]}
+    for event in events.rest(end["output"]):
+        yield event
+    yield events.event(f"response.{end['status']}", response=end)
+
+
+def _call(prepared: PreparedChat, call_id: str, piece: CallPiece) -> dict[str, Any]:
+    return prepared.call_head(call_id, 0, piece.index, piece.name or "")
+
+
+def _head(asked: ResponsesRequest, prepared: PreparedChat, call_id: str, created: float) -> dict[str, Any]:
+    text = asked.text.model_dump(by_alias=True, exclude_none=True) if asked.text else {}
+    choice = asked.tool_choice or "auto"
+    return {
+        "id": with_prefix(RESPONSE, call_id),
+        "object": "response",
+        "created_at": int(created),
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "instructions": asked.instructions,
+        "max_output_tokens": asked.max_output_tokens,
+        "metadata": asked.metadata or {},
+        "model": prepared.request.model,
+        "output": [],
+        "parallel_tool_calls": asked.parallel_tool_calls is not False,
+        "max_tool_calls": asked.max_tool_calls,
+        "previous_response_id": asked.previous_response_id,
+        "reasoning": asked.reasoning.model_dump(exclude_none=True) if asked.reasoning else {},
+        "store": asked.store is not False,
+        "temperature": asked.temperature,
+        "text": {"format": {"type": "text"}} | text,
+        "tool_choice": choice if isinstance(choice, str) else choice.model_dump(),
+        "tools": [tool.model_dump() for tool in asked.tools or []],
+        "top_p": asked.top_p,
+        "top_logprobs": asked.top_logprobs or 0,
+        "truncation": asked.truncation or "disabled",
+        "usage": None,
+    }
+
+
+def _logprobs(prepared: PreparedChat, answer: Completion, text: str) -> list[dict[str, Any]]:
+    """Of the tokens that stand for ``text``, the message's part of the answer."""
+    decode, ids = prepared.renderer.decode, answer.token_ids_T
+    start = max(0, answer.text.find(text))
+    first = bisect_right(range(len(ids)), start, key=lambda n: len(decode(ids[: n + 1])))
+    last = bisect_left(range(len(ids)), start + len(text), key=lambda n: len(decode(ids[: n + 1])))
+    return token_logprobs(prepared.renderer, answer)["content"][first : last + 1] if text else []
+
+
+def _usage(record: CallRecord) -> dict[str, Any]:
+    counted = usage(record)
+    return {
+        "input_tokens": counted["prompt_tokens"],
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": counted["completion_tokens"],
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": counted["total_tokens"],
+    }

@@ -1,0 +1,193 @@
+"""The items of a Responses conversation: messages, calls and their outputs, thoughts, references to earlier ones."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag, TypeAdapter
+
+from gpu_runtime.gateway.openai.responses_events import reasoning_item
+from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.rendering.custom_tools import arguments_of, input_of
+from gpu_runtime.rendering.messages import Strict
+
+
+class _TextPart(Strict):
+    """Text of any role, with what an answer's part has beside it."""
+
+    type: Literal["input_text", "output_text"]
+    text: str
+    annotations: list[Any] = Field([], max_length=0)
+    logprobs: list[Any] = []
+
+
+class _RefusalPart(Strict):
+    type: Literal["refusal"]
+    refusal: str
+
+
+_Part = Annotated[_TextPart | _RefusalPart, Field(discriminator="type")]
+
+
+class _Item(Strict):
+    """``id`` and ``status`` are those of the answer that the client sends back; they are ignored."""
+
+    id: str | None = None
+    status: Literal["in_progress", "completed", "incomplete"] | None = None
+
+
+class MessageItem(_Item):
+    type: Literal["message"] = "message"
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[_Part]
+    phase: str | None = None
+
+
+class FunctionCallItem(_Item):
+    type: Literal["function_call"]
+    call_id: str = Field(min_length=1, max_length=256)
+    name: str = Field(min_length=1, max_length=256)
+    arguments: str
+
+
+class CustomCallItem(_Item):
+    type: Literal["custom_tool_call"]
+    call_id: str = Field(min_length=1, max_length=256)
+    name: str = Field(min_length=1, max_length=256)
+    input: str
+
+
+class FunctionCallOutputItem(_Item):
+    type: Literal["function_call_output", "custom_tool_call_output"]
+    call_id: str = Field(min_length=1, max_length=256)
+    output: str | list[_Part]
+
+
+class _ReasoningText(Strict):
+    type: Literal["reasoning_text", "summary_text"]
+    text: str
+
+
+class ReasoningItem(_Item):
+    """Thoughts that came with the answer after them. ``encrypted_content`` is another server's, and cannot be read."""
+
+    type: Literal["reasoning"]
+    summary: list[_ReasoningText] = []
+    content: list[_ReasoningText] = []
+    encrypted_content: Literal[""] | None = None
+
+
+class ItemReference(Strict):
+    """An item of an earlier response of the episode, by its id."""
+
+    type: Literal["item_reference"] = "item_reference"
+    id: str = Field(min_length=1, max_length=256)
+
+
+def _kind(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return getattr(value, "type", None)
+    # A reference may come without its type, as an id alone.
+    return value.get("type") or ("item_reference" if value.keys() == {"id"} else "message")
+
+
+InputItem = Annotated[
+    Annotated[MessageItem, Tag("message")]
+    | Annotated[FunctionCallItem, Tag("function_call")]
+    | Annotated[FunctionCallOutputItem, Tag("function_call_output")]
+    | Annotated[FunctionCallOutputItem, Tag("custom_tool_call_output")]
+    | Annotated[CustomCallItem, Tag("custom_tool_call")]
+    | Annotated[ReasoningItem, Tag("reasoning")]
+    | Annotated[ItemReference, Tag("item_reference")],
+    Discriminator(_kind),
+]
+
+
+_ITEM: TypeAdapter[InputItem] = TypeAdapter(InputItem)
+
+
+def messages_of(items: Sequence[InputItem]) -> list[dict[str, Any]]:
+    """Chat messages of ``items``; references have been replaced by what they name."""
+    messages: list[dict[str, Any]] = []
+    thoughts: dict[str, Any] = {}  # of the answer that comes next
+    for item in items:
+        if isinstance(item, ReasoningItem):
+            thoughts = {"reasoning_content": "\n".join(part.text for part in item.content or item.summary)}
+        elif isinstance(item, MessageItem):
+            messages.append({"role": item.role, "content": _content(item.content)})
+            if item.role == "assistant":
+                messages[-1] |= thoughts
+                thoughts = {}
+        elif isinstance(item, FunctionCallOutputItem):
+            messages.append({"role": "tool", "tool_call_id": item.call_id, "content": _content(item.output)})
+        elif isinstance(item, FunctionCallItem | CustomCallItem):
+            # The text and the calls of one answer are items in a row here, and one message in chat.
+            if not messages or messages[-1]["role"] != "assistant":
+                messages.append({"role": "assistant", "content": ""} | thoughts)
+                thoughts = {}
+            arguments = item.arguments if isinstance(item, FunctionCallItem) else arguments_of(item.input)
+            function = {"name": item.name, "arguments": arguments}
+            messages[-1].setdefault("tool_calls", []).append({"id": item.call_id, "function": function})
+    return messages
+
+
+def _content(content: str | list[_TextPart | _RefusalPart]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text if isinstance(part, _TextPart) else part.refusal for part in content)
+
+
+def item_of(value: dict[str, Any]) -> InputItem:
+    """An output item as the input item that it becomes when it is sent back."""
+    return _ITEM.validate_python(value)
+
+
+def output_items(record: CallRecord) -> list[dict[str, Any]]:
+    """The items of a recorded answer: thoughts, text, calls. One without calls has text, be it empty."""
+    message = record.completions[0].message
+    calls = message.get("tool_calls", [])
+    custom = {tool["function"]["name"] for tool in record.options.get("tools", []) if tool["type"] == "custom"}
+    items = [
+        (custom_item if call["function"]["name"] in custom else call_item)(record.id, index, call)
+        for index, call in enumerate(calls)
+    ]
+    if (content := message["content"] or "") or not calls:
+        items.insert(0, message_item(record.id, content))
+    if thoughts := message.get("reasoning_content"):
+        items.insert(0, reasoning_item(record.id, thoughts))
+    return items
+
+
+def message_item(call_id: str, text: str) -> dict[str, Any]:
+    """The text of an answer."""
+    return {
+        "id": with_prefix(MESSAGE, call_id),
+        "type": "message",
+        "status": "completed",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}],
+    }
+
+
+def call_item(call_id: str, index: int, call: dict[str, Any]) -> dict[str, Any]:
+    """Call number ``index`` of an answer."""
+    return {
+        "id": f"{with_prefix('fc_', call_id)}_{index}",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call["id"],
+        "name": call["function"]["name"],
+        "arguments": call["function"]["arguments"],
+    }
+
+
+def custom_item(call_id: str, index: int, call: dict[str, Any]) -> dict[str, Any]:
+    """Call number ``index`` of an answer, of a custom tool."""
+    return {
+        "id": f"{with_prefix('ctc_', call_id)}_{index}",
+        "type": "custom_tool_call",
+        "status": "completed",
+        "call_id": call["id"],
+        "name": call["function"]["name"],
+        "input": input_of(call["function"]["arguments"]),
+    }

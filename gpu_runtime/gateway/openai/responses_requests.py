@@ -1,0 +1,181 @@
+"""Requests of the Responses dialect: the subset that agents use, checked strictly, as the chat request they mean."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from gpu_runtime.gateway.openai.earlier_responses import EarlierResponses
+from gpu_runtime.gateway.openai.responses_items import InputItem, ItemReference, messages_of
+from gpu_runtime.generation.engine_options import EngineOptions, TemplateOptions
+from gpu_runtime.generation.parsing import checked
+from gpu_runtime.generation.requests import ENGINE_NEUTRAL, TIERS, ChatRequest, Effort
+from gpu_runtime.rendering.messages import Strict
+
+# Options that this gateway does not have, with the values that change nothing.
+NEUTRAL: dict[str, tuple[Any, ...]] = {
+    "background": (False,),
+    "service_tier": TIERS,
+    "stream_options": ({}, {"include_obfuscation": False}),
+    **ENGINE_NEUTRAL,
+}
+LOGPROBS = "message.output_text.logprobs"
+# What clients ask for in ``include``. Log-probabilities are included; the others are of items that no answer has here.
+Include = Literal[
+    "message.output_text.logprobs",
+    "reasoning.encrypted_content",
+    "file_search_call.results",
+    "web_search_call.results",
+    "web_search_call.action.sources",
+    "message.input_image.image_url",
+    "computer_call_output.output.image_url",
+    "code_interpreter_call.outputs",
+]
+
+
+class FunctionTool(Strict):
+    type: Literal["function"]
+    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class CustomTool(Strict):
+    type: Literal["custom"]
+    name: str = Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")
+    description: str | None = None
+    format: dict[str, Any] | None = None
+
+
+class NamedTool(Strict):
+    type: Literal["function", "custom"]
+    name: str
+
+
+class AllowedTools(Strict):
+    type: Literal["allowed_tools"]
+    mode: Literal["auto", "required"]
+    tools: list[NamedTool] = Field(min_length=1, max_length=128)
+
+
+class Reasoning(Strict):
+    """``summary`` asks for a form of thoughts; they are returned whole."""
+
+    effort: Effort | None = None
+    summary: Literal["auto", "concise", "detailed"] | None = None
+    generate_summary: Literal["auto", "concise", "detailed"] | None = None
+
+
+class _TextFormat(Strict):
+    type: Literal["text", "json_object"]
+
+
+class _SchemaFormat(Strict):
+    type: Literal["json_schema"]
+    name: str = Field(min_length=1, max_length=64)
+    schema_: dict[str, Any] = Field(alias="schema")
+    description: str | None = None
+    strict: bool | None = None
+
+
+class TextOptions(Strict):
+    format: Annotated[_TextFormat | _SchemaFormat, Field(discriminator="type")] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None  # a label
+
+
+class ResponsesRequest(EngineOptions, TemplateOptions):
+    """The body of ``POST /v1/responses``. Earlier responses are those of the episode, which its journal keeps."""
+
+    model: str
+    input: str | Annotated[list[InputItem], Field(min_length=1)]
+    instructions: str | None = None
+    tools: list[Annotated[FunctionTool | CustomTool, Field(discriminator="type")]] | None = Field(None, max_length=128)
+    tool_choice: Literal["none", "auto", "required"] | NamedTool | AllowedTools | None = None
+    parallel_tool_calls: bool | None = None
+    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
+    max_output_tokens: int | None = Field(None, ge=1)
+    text: TextOptions | None = None
+    reasoning: Reasoning | None = None
+    previous_response_id: str | None = Field(None, min_length=1, max_length=256)
+    include: list[Include] | None = None
+    top_logprobs: int | None = Field(None, ge=0, le=20)
+    truncation: Literal["auto", "disabled"] | None = None  # nothing is cut: what is too long is refused
+    store: bool | None = None  # every call is kept, whatever is asked
+    max_tool_calls: int | None = Field(None, ge=1)  # of built-in tools, which there are none of
+    stream: bool | None = None
+    metadata: dict[str, str] | None = None
+    # Labels of the client's own that change no answer.
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    prompt_cache_retention: Literal["in_memory", "24h"] | None = None
+
+    @property
+    def names_earlier(self) -> bool:
+        """Whether it names something of an earlier response."""
+        items = [] if isinstance(self.input, str) else self.input
+        return self.previous_response_id is not None or any(isinstance(item, ItemReference) for item in items)
+
+    @property
+    def has_custom_tools(self) -> bool:
+        """Whether a tool's input may be one text."""
+        return any(isinstance(tool, CustomTool) for tool in self.tools or [])
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Whether log-probabilities are part of a message's text."""
+        return bool(self.top_logprobs) or LOGPROBS in (self.include or [])
+
+
+def chat_request(asked: ResponsesRequest, earlier: EarlierResponses) -> ChatRequest:
+    """The same question in chat terms. Raises BadRequest for what does not fit together, and for unknown ids."""
+    chat: dict[str, Any] = {
+        "model": asked.model,
+        "messages": _messages(asked, earlier),
+        "logprobs": True if asked.wants_logprobs else None,
+        "top_logprobs": asked.top_logprobs,
+        "reasoning_effort": asked.reasoning.effort if asked.reasoning else None,
+        "max_completion_tokens": asked.max_output_tokens,
+        "tools": [_tool(tool) for tool in asked.tools or []],
+        "response_format": _response_format(asked.text),
+    }
+    for name in ("parallel_tool_calls", "temperature", "top_p", "stream", "metadata", "user", "chat_template_kwargs"):
+        chat[name] = getattr(asked, name)
+    chat |= asked.copied()
+    choice = asked.tool_choice
+    if isinstance(choice, NamedTool):
+        chat["tool_choice"] = _named(choice)
+    elif isinstance(choice, AllowedTools):
+        allowed = {"mode": choice.mode, "tools": [_named(tool) for tool in choice.tools]}
+        chat["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
+    else:
+        chat["tool_choice"] = choice
+    return checked(chat, ChatRequest)
+
+
+def _messages(asked: ResponsesRequest, earlier: EarlierResponses) -> list[dict[str, Any]]:
+    """Instructions are those of this request alone, as in the dialect: an earlier response's are not taken over."""
+    messages = [] if asked.instructions is None else [{"role": "system", "content": asked.instructions}]
+    if asked.previous_response_id is not None:
+        messages += earlier.conversation(asked.previous_response_id)
+    if isinstance(asked.input, str):
+        return [*messages, {"role": "user", "content": asked.input}]
+    return [*messages, *messages_of([earlier.resolved(item) for item in asked.input])]
+
+
+def _named(tool: NamedTool) -> dict[str, Any]:
+    return {"type": tool.type, tool.type: {"name": tool.name}}
+
+
+def _tool(tool: FunctionTool | CustomTool) -> dict[str, Any]:
+    return {"type": tool.type, tool.type: tool.model_dump(exclude={"type"}, exclude_none=True)}
+
+
+def _response_format(text: TextOptions | None) -> dict[str, Any] | None:
+    if text is None or text.format is None:
+        return None
+    if isinstance(text.format, _TextFormat):
+        return {"type": text.format.type}
+    schema = text.format.model_dump(by_alias=True, exclude={"type"}, exclude_none=True)
+    return {"type": "json_schema", "json_schema": schema}

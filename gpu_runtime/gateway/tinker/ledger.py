@@ -1,0 +1,259 @@
+"""Operations of models: each taken once under its number, done in the order of the numbers, its result kept.
+
+Chunks of one call arrive in any order, and a number that never comes must not stall those after it: it counts as used
+up after GAP_S. What a killed runtime had not finished is done by the next one, after what the saved state lacks was
+done again.
+"""
+
+import asyncio
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
+from gpu_runtime.model_interfaces import InvalidTrainingInput
+from gpu_runtime.refusals import BadRequest, NotFound
+from tinkerscript.wire.tinker.ids import user_error
+
+GAP_S = 120.0  # a client that failed to send a number has given it up by then, or tries again
+MISSING = "missing"  # the kind of a number that was used up without an operation
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of an operation: JSON, or protobuf, or an error (JSON too)."""
+
+    kind: str
+    body: bytes
+
+    @classmethod
+    def of(cls, value: dict[str, object]) -> "Result":
+        """A JSON result."""
+        return cls("json", json.dumps(value).encode())
+
+    @classmethod
+    def mistake(cls, message: str, category: str = "user") -> "Result":
+        """A failure that names its category."""
+        return cls("error", json.dumps(user_error(message, category)).encode())
+
+
+class Work(Protocol):
+    """Does operations. ``again`` is set for those that were done before a restart: only the model must change."""
+
+    async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
+        """Have the model as its saved state of ``seq_id`` is."""
+        ...
+
+    async def do(self, operation: Operation, *, again: bool) -> "Result | Awaitable[Result]":
+        """A result, or work that can go on beside later operations and returns it. Raises UserMistake."""
+        ...
+
+    async def save(self, model_id: str, seq_id: int) -> bool:
+        """Save the model's state as of operation ``seq_id``; False for one that was never made."""
+        ...
+
+    async def save_when_due(self, model_id: str, seq_id: int, *, size_bytes: int) -> bool:
+        """Save the model's state if enough was done since the last; whether it did."""
+        ...
+
+
+@dataclass
+class _Model:
+    next_seq: int
+    operations: dict[int, Operation] = field(default_factory=dict)
+    unfinished: set[int] = field(default_factory=set)  # numbers that were begun and have no result yet
+    waits_since: float | None = None  # for the next number, while later ones are there
+    arrival: int = 0
+
+
+class Ledger:
+    """The operations of one session. ``run`` does them until it is cancelled."""
+
+    def __init__(self, table: ModelTable, disk: JournalExecutor, work: Work, *, gap_s: float = GAP_S) -> None:
+        self._table, self._disk, self._work, self._gap_s = table, disk, work, gap_s
+        self._models: dict[str, _Model] = {}
+        self._done: dict[str, asyncio.Event] = {}
+        self._changed = asyncio.Event()
+        self._tail: set[asyncio.Task[None]] = set()
+        self._arrivals = 0
+        self.last_activity_at = time.time()
+
+    async def restore(self) -> None:
+        """Take up what the journal holds; what has to be done again is done by ``run``."""
+        for row in await self._disk.run(self._table.models):
+            model = self._models[row.id] = _Model(next_seq=row.state_seq + 1)
+            if row.state_seq >= CREATE:
+                creation = await self._disk.run(self._table.creation, row.id)
+                assert creation is not None, "a model is made by its first operation"
+                await self._work.resume(row.id, row.state_seq, creation)
+            for operation in await self._disk.run(self._table.after, row.id, row.state_seq):
+                self._add(model, operation)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits and nothing is under way."""
+        return not self._done
+
+    async def submit(self, model_id: str, seq_id: int, kind: str, body: bytes, *, session_id: str) -> Operation:
+        """Take an operation, or return the one of this number.
+
+        Raises BadRequest for another body under a number that is taken, NotFound for a model that was never made.
+        """
+        self.last_activity_at = time.time()
+        if seq_id != CREATE and model_id not in self._models:
+            raise NotFound(f"there is no model {model_id} in this session")
+        digest = hashlib.sha256(kind.encode() + b"\0" + body).hexdigest()
+        number = model_id.rpartition(":")[2]
+        wanted = Operation(model_id, seq_id, f"{session_id}|train:{number}:{seq_id}", kind, body, digest)
+        taken = await self._disk.run(self._table.take, wanted)
+        if taken.sha256 != digest:
+            raise BadRequest(f"number {seq_id} of {model_id} was used for another operation ({taken.kind})")
+        if taken is wanted:
+            model = self._models.setdefault(model_id, _Model(next_seq=CREATE))
+            self._add(model, taken)
+        return taken
+
+    async def submit_create(self, model_id: str, body: bytes, *, session_id: str) -> Operation:
+        """A model's first operation; told again, in whatever words, it is the one that was taken."""
+        known = await self._disk.run(self._table.creation, model_id)
+        return known or await self.submit(model_id, CREATE, "create_model", body, session_id=session_id)
+
+    async def wait(self, request_id: str, timeout_s: float) -> Operation | None:
+        """The operation, as soon as it is done or at the end of ``timeout_s``. None for one that is not known."""
+        if (event := self._done.get(request_id)) is not None:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await event.wait()
+            except TimeoutError:
+                pass
+        return await self._disk.run(self._table.find, request_id)
+
+    def position(self, operation: Operation) -> str:
+        """Why an operation is not done yet, in words for its client."""
+        model = self._models.get(operation.model_id)
+        if model is None or operation.seq_id < model.next_seq:
+            return "it is being done"
+        if model.next_seq not in model.operations:
+            return f"number {model.next_seq} of this model has not come yet"
+        waiting = sum(len(each.operations) for each in self._models.values())
+        return f"{waiting} operations wait in this session"
+
+    async def run(self) -> None:
+        """Do what can be done, one operation at a time. Raises what loses the trainer."""
+        try:
+            while True:
+                self._changed.clear()
+                model_id = self._next()
+                if model_id is not None:
+                    await self._do(self._models[model_id])
+                    continue
+                try:
+                    async with asyncio.timeout(self._next_gap_s()):
+                        await self._changed.wait()
+                except TimeoutError:
+                    await self._give_up_gaps()
+        finally:
+            for task in self._tail:
+                task.cancel()
+            await asyncio.gather(*self._tail, return_exceptions=True)
+
+    async def save_all(self) -> None:
+        """Save the state of every model, so that a later runtime has nothing to do again. Call it after ``run``."""
+        for name, model in self._models.items():
+            done = model.next_seq - 1
+            if done >= CREATE and not model.unfinished and await self._work.save(name, done):
+                await self._disk.run(self._table.saved, name, done)
+
+    def _add(self, model: _Model, operation: Operation) -> None:
+        self._arrivals += 1
+        if operation.seq_id < model.next_seq:
+            return  # it came after its number was given up: the journal said so before
+        if not model.operations:
+            model.arrival = self._arrivals
+        model.operations[operation.seq_id] = operation
+        if not operation.is_done:
+            self._done[operation.request_id] = asyncio.Event()
+        self._look(model)
+        self._changed.set()
+
+    def _look(self, model: _Model) -> None:
+        is_stalled = bool(model.operations) and model.next_seq not in model.operations
+        model.waits_since = (model.waits_since or time.monotonic()) if is_stalled else None
+
+    def _next(self) -> str | None:
+        """The model whose next operation is there and has waited longest."""
+        ready = [(model.arrival, name) for name, model in self._models.items() if model.next_seq in model.operations]
+        return min(ready)[1] if ready else None
+
+    async def _do(self, model: _Model) -> None:
+        operation = model.operations.pop(model.next_seq)
+        model.next_seq += 1
+        self._arrivals += 1
+        model.arrival = self._arrivals
+        self._look(model)
+        model.unfinished.add(operation.seq_id)
+        result = await self._result(operation)
+        if isinstance(result, Result):
+            await self._finish(model, operation, result)
+        else:
+            task = asyncio.create_task(self._finish_later(model, operation, result))
+            self._tail.add(task)
+            task.add_done_callback(self._tail.discard)
+        if not model.unfinished and not operation.is_done:
+            seq_id = operation.seq_id
+            if await self._work.save_when_due(operation.model_id, seq_id, size_bytes=len(operation.body)):
+                await self._disk.run(self._table.saved, operation.model_id, seq_id)
+
+    async def _result(self, operation: Operation) -> Result | Awaitable[Result]:
+        if operation.kind == MISSING:
+            return Result.mistake(operation.body.decode())
+        try:
+            return await self._work.do(operation, again=operation.is_done)
+        except (UserMistake, InvalidTrainingInput) as mistake:
+            return Result.mistake(str(mistake))
+        except RuntimeFault:
+            raise  # a process is lost: the next runtime goes on from here
+        except Exception as error:  # the top of an operation: its client is told, later ones go on
+            log.exception("%s of %s failed", operation.kind, operation.model_id)
+            return Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")
+
+    async def _finish_later(self, model: _Model, operation: Operation, rest: Awaitable[Result]) -> None:
+        try:
+            result = await rest
+        except (UserMistake, InvalidTrainingInput) as mistake:
+            result = Result.mistake(str(mistake))
+        except Exception as error:  # the top of this piece of work: its client is told, the session goes on
+            log.exception("%s of %s failed", operation.kind, operation.model_id)
+            result = Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")
+        await self._finish(model, operation, result)
+
+    async def _finish(self, model: _Model, operation: Operation, result: Result) -> None:
+        if not operation.is_done:
+            await self._disk.run(self._table.finish, operation, result.kind, result.body)
+        model.unfinished.discard(operation.seq_id)
+        if event := self._done.pop(operation.request_id, None):
+            event.set()
+
+    def _next_gap_s(self) -> float | None:
+        since = [model.waits_since for model in self._models.values() if model.waits_since is not None]
+        return max(0.0, min(since) + self._gap_s - time.monotonic()) if since else None
+
+    async def _give_up_gaps(self) -> None:
+        for name, model in list(self._models.items()):
+            if model.waits_since is None or time.monotonic() - model.waits_since < self._gap_s:
+                continue
+            model.waits_since = None
+            for seq_id in range(model.next_seq, min(model.operations)):
+                log.warning("number %d of %s never came: it counts as used up", seq_id, name)
+                said = f"number {seq_id} of {name} did not come within {self._gap_s:g} s: it counts as used up".encode()
+                request_id = f"{name}|{MISSING}:{seq_id}"
+                gone = Operation(name, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest())
+                self._add(model, await self._disk.run(self._table.take, gone))

@@ -1,0 +1,186 @@
+"""The Tinker wire at a runtime: what the relay passes on, under the relay key, with its bodies as they came.
+
+POST /api/v1/forward_backward optim_step save_weights save_weights_for_sampler save_weights_external load_weights
+POST /api/v1/asample retrieve_future retrieve_futures cancel_future
+POST /tinker/models /tinker/samplers    the control plane tells of a model or a sampler: its bookkeeping is over there
+"""
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.gateway.http import check_relay_key, read_body
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.ledger import Ledger, Result
+from gpu_runtime.gateway.tinker.requests import Named, Retrieve, Sample, body_read
+from gpu_runtime.gateway.tinker.sampling import Busy, Samples
+from gpu_runtime.gateway.tinker.work import CheckpointStore
+from gpu_runtime.journal.model_table import CREATE, ModelTable
+from gpu_runtime.refusals import BadRequest
+from tinkerscript.wire.tinker.ids import training_head
+from tinkerscript.wire.tinker.messages import ModelCreate, ModelSource, SamplerCreate
+
+POLL_S = 25.0  # a client gives up after 45 s
+JSON_OPERATIONS = (
+    "optim_step", "save_weights", "save_weights_for_sampler", "save_weights_external", "load_weights",
+)  # fmt: skip
+
+
+class TinkerRoutes:
+    """The routes of one session's runtime."""
+
+    def __init__(
+        self, ledger: Ledger, samples: Samples, samplers: "Samplers", *, session_id: str, relay_key: str,
+        poll_s: float = POLL_S,
+    ) -> None:  # fmt: skip
+        self._ledger, self._samples, self._samplers = ledger, samples, samplers
+        self._session_id, self._relay_key, self._poll_s = session_id, relay_key, poll_s
+
+    def routes(self) -> list[Route]:
+        """The routes, for the app."""
+        training = [Route(f"/api/v1/{kind}", self.operation, methods=["POST"]) for kind in JSON_OPERATIONS]
+        return [
+            *training,
+            Route("/api/v1/forward_backward", self.forward_backward, methods=["POST"]),
+            Route("/api/v1/asample", self.asample, methods=["POST"]),
+            Route("/api/v1/retrieve_future", self.retrieve_future, methods=["POST"]),
+            Route("/api/v1/cancel_future", self.cancel_future, methods=["POST"]),
+            Route("/tinker/models", self.model_create, methods=["POST"]),
+            Route("/tinker/samplers", self.sampler_create, methods=["POST"]),
+        ]
+
+    async def model_create(self, request: Request) -> Response:
+        """``POST /tinker/models``: the model's first operation, once however often it is told."""
+        check_relay_key(request, self._relay_key)
+        body = await read_body(request)
+        wanted = ModelCreate.model_validate_json(body)
+        # A presigned URL differs each time that it is told: the first body stands.
+        taken = await self._ledger.submit_create(wanted.model_id, body, session_id=self._session_id)
+        return JSONResponse({"request_id": taken.request_id})
+
+    async def sampler_create(self, request: Request) -> Response:
+        """``POST /tinker/samplers``."""
+        check_relay_key(request, self._relay_key)
+        await self._samplers.create(SamplerCreate.model_validate_json(await read_body(request)))
+        return JSONResponse({})
+
+    async def forward_backward(self, request: Request) -> Response:
+        """``POST /api/v1/forward_backward``, in protobuf. What of it cannot be read uses its number up."""
+        check_relay_key(request, self._relay_key)
+        body = await read_body(request)
+        head = training_head(body)
+        if head is None or head[1] <= CREATE:
+            raise BadRequest("the body is no ForwardBackwardRequest in protobuf with model_id and seq_id")
+        return await self._taken(*head, "forward_backward", body)
+
+    async def operation(self, request: Request) -> Response:
+        """An operation in JSON: its two ids are read here, the rest when its turn comes."""
+        check_relay_key(request, self._relay_key)
+        body, kind = await read_body(request), request.url.path.rpartition("/")[2]
+        try:
+            sent = json.loads(body)
+            model_id, seq_id = sent["model_id"], sent["seq_id"]
+        except (ValueError, TypeError, KeyError):
+            raise BadRequest(f"{kind} is a JSON object with model_id and seq_id") from None
+        if not isinstance(model_id, str) or type(seq_id) is not int or not CREATE < seq_id < 2**31:
+            raise BadRequest("model_id is a string and seq_id a number from 1 on")
+        return await self._taken(model_id, seq_id, kind, body)
+
+    async def asample(self, request: Request) -> Response:
+        """``POST /api/v1/asample``. A mistake in it comes back through the future, as every user's mistake does."""
+        check_relay_key(request, self._relay_key)
+        body = await read_body(request)
+        sha256 = hashlib.sha256(body).hexdigest()
+        try:
+            promise = self._samples.submit(await asyncio.to_thread(body_read, Sample, body), sha256)
+        except Busy:
+            return JSONResponse({"detail": "too many samples are under way"}, 429, {"retry-after": "1"})
+        except UserMistake as mistake:
+            promise = self._samples.refuse(str(mistake), sha256)
+        return JSONResponse({"request_id": promise.request_id, "sample_sequence_ids": promise.sequence_ids})
+
+    async def retrieve_future(self, request: Request) -> Response:
+        """``POST /api/v1/retrieve_future``: held until the result is there, for less than the client waits."""
+        check_relay_key(request, self._relay_key)
+        try:
+            request_id = body_read(Retrieve, await read_body(request)).request_id
+        except UserMistake as mistake:
+            raise BadRequest(str(mistake)) from None
+        if (promise := self._samples.find(request_id)) is not None:
+            try:
+                async with asyncio.timeout(self._poll_s):
+                    await promise.done.wait()
+            except TimeoutError:
+                return _not_yet("the sample is being made")
+            assert promise.result is not None, "it is set before done"
+            return _answer(promise.result)
+        operation = await self._ledger.wait(request_id, self._poll_s)
+        if operation is None or operation.result_kind == "dropped":
+            return JSONResponse({"detail": f"the promise {request_id} is not, or no longer, kept"}, 410)
+        if operation.result_kind is None:
+            return _not_yet(self._ledger.position(operation))
+        assert operation.result is not None, "only a dropped one has none"
+        return _answer(Result(operation.result_kind, operation.result))
+
+    async def cancel_future(self, request: Request) -> Response:
+        """``POST /api/v1/cancel_future``: of samples; an operation of a model cannot be taken back."""
+        check_relay_key(request, self._relay_key)
+        try:
+            self._samples.cancel(body_read(Named, await read_body(request)).request_id or "")
+        except UserMistake as mistake:
+            raise BadRequest(str(mistake)) from None
+        return JSONResponse({})
+
+    async def _taken(self, model_id: str, seq_id: int, kind: str, body: bytes) -> Response:
+        taken = await self._ledger.submit(model_id, seq_id, kind, body, session_id=self._session_id)
+        return JSONResponse({"request_id": taken.request_id, "model_id": model_id})
+
+
+class Samplers:
+    """What each sampling session of this runtime samples from; in the journal, so that a restart keeps it."""
+
+    def __init__(self, table: ModelTable, disk: JournalExecutor, store: CheckpointStore) -> None:
+        self._table, self._disk, self._store = table, disk, store
+
+    async def create(self, wanted: SamplerCreate) -> None:
+        """Take it up; once, however often it is told."""
+        described: dict[str, Any] = {"base": True}
+        if wanted.checkpoint_id is not None:
+            described = wanted.model_dump(mode="json")
+        await self._disk.run(self._table.sampler_put, wanted.sampling_session_id, described)
+
+    async def put(self, sampler_id: str, described: dict[str, object], moves: bool) -> None:
+        """A sampler of a model's present weights; one that ``moves`` takes the place of the one before."""
+        put = self._table.sampler_move if moves else self._table.sampler_put
+        await self._disk.run(put, sampler_id, described)
+
+    async def find(self, sampler_id: str) -> Path | None:
+        """The adapter's folder; None for the base model. Raises UserMistake."""
+        described = await self._disk.run(self._table.sampler, sampler_id)
+        if described is None:
+            raise UserMistake(f"there is no sampling session {sampler_id}")
+        if described.get("base"):
+            return None
+        if "folder" in described:
+            return Path(described["folder"])
+        source = ModelSource(
+            path=described["model_path"], checkpoint_id=described["checkpoint_id"], files=described["files"],
+            optimizer=False,
+        )  # fmt: skip
+        return await self._store.fetch(source)
+
+
+def _answer(result: Result) -> Response:
+    kind = "application/x-protobuf" if result.kind == "proto" else "application/json"
+    return Response(result.body, media_type=kind)
+
+
+def _not_yet(reason: str) -> Response:
+    return JSONResponse({"queue_state": "active", "queue_state_reason": reason}, 408)

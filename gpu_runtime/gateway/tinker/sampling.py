@@ -1,0 +1,285 @@
+"""Sampling for Tinker clients: promises held in memory, because a client sends a lost sample again by itself."""
+
+import asyncio
+import hashlib
+import logging
+import math
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
+from gpu_runtime.gateway.tinker import messages
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.ledger import Result
+from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample
+from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome, SamplerEngine
+
+RESULTS_KEPT, RESULT_BYTES_KEPT = 20_000, 256 << 20
+MAX_PROMISES = 20_000  # under way at once
+STALL_S = 900.0  # an engine that finishes no sample for so long is dead
+EMPTY_LOGPROB = -99999.0  # of a cell of the top k that holds nothing
+log = logging.getLogger(__name__)
+
+
+class Busy(Exception):
+    """There are as many samples under way as are held: the client waits and sends it again."""
+
+
+@dataclass
+class Promise:
+    """One sample request. ``result`` is there once ``done`` is set."""
+
+    request_id: str
+    sha256: str
+    num_samples: int
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    result: Result | None = None
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def sequence_ids(self) -> list[str]:
+        """The names of the samples."""
+        return [f"{self.request_id}#{index}" for index in range(self.num_samples)]
+
+
+class Samples:
+    """The samples of one session. ``sampler_find`` tells the adapter's folder of a sampling session, None for the base.
+
+    It raises UserMistake for one that is not known. ``on_fault`` hears of an engine that is lost.
+    """
+
+    def __init__(
+        self,
+        engine: SamplerEngine,
+        sampler_find: Callable[[str], Awaitable[Path | None]],
+        *,
+        session_id: str,
+        on_fault: Callable[[RuntimeFault], None],
+    ) -> None:
+        self._engine, self._sampler_find = engine, sampler_find
+        self._session_id, self._on_fault = session_id, on_fault
+        self._boot = secrets.token_hex(4)  # promises of an earlier runtime are not those of this one
+        self._by_number: dict[tuple[str, int], Promise] = {}
+        self._by_id: dict[str, Promise] = {}
+        self._finished: OrderedDict[str, tuple[tuple[str, int], int]] = OrderedDict()
+        self._finished_bytes = 0
+        self._made = 0
+        self._finished_at = time.monotonic()
+        self.last_activity_at = time.time()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no sample is under way."""
+        return len(self._by_id) == len(self._finished)
+
+    def submit(self, sample: Sample, sha256: str) -> Promise:
+        """Begin it, or return the promise of its number. Raises UserMistake for another body, Busy."""
+        self.last_activity_at = time.time()
+        number = (sample.sampling_session_id, sample.seq_id)
+        if (known := self._by_number.get(number)) is not None:
+            if known.sha256 != sha256:
+                raise UserMistake(
+                    f"number {sample.seq_id} of {sample.sampling_session_id} was used for another request"
+                )
+            return known
+        if len(self._by_id) - len(self._finished) >= MAX_PROMISES:
+            raise Busy
+        self._made += 1
+        request_id = f"{self._session_id}|sample:{self._boot}:{self._made}"
+        promise = self._by_number[number] = self._by_id[request_id] = Promise(request_id, sha256, sample.num_samples)
+        promise.task = asyncio.create_task(self._run(promise, number, sample))
+        return promise
+
+    def refuse(self, why: str, sha256: str) -> Promise:
+        """A promise that is broken already: ``why`` comes back through it."""
+        self._made += 1
+        promise = Promise(f"{self._session_id}|sample:{self._boot}:{self._made}", sha256, 1)
+        promise.result = Result.mistake(why)
+        self._by_id[promise.request_id] = promise
+        self._keep(promise, ("", self._made))
+        promise.done.set()
+        return promise
+
+    def find(self, request_id: str) -> Promise | None:
+        """A promise by its name; None for one of an earlier runtime, and one whose result was dropped."""
+        return self._by_id.get(request_id)
+
+    def cancel(self, request_id: str) -> None:
+        """Nobody waits for it any more."""
+        promise = self._by_id.get(request_id)
+        if promise is not None and promise.task is not None and not promise.done.is_set():
+            promise.task.cancel()
+
+    async def close(self) -> None:
+        """End what is under way."""
+        tasks = [promise.task for promise in self._by_id.values() if promise.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, promise: Promise, number: tuple[str, int], sample: Sample) -> None:
+        try:
+            adapter = await self._sampler_find(sample.sampling_session_id)
+            order = order_of(sample, adapter, self._engine)
+            outcome = await self._sampled(order)
+            promise.result = Result("proto", response_write(sample, outcome))
+        except asyncio.CancelledError:
+            promise.result = Result.mistake("the sample was cancelled by its client")
+        except UserMistake as mistake:
+            promise.result = Result.mistake(str(mistake))
+        except RequestRefused as refused:
+            promise.result = Result.mistake(f"the engine refuses this request: {refused}")
+        except EngineDead as dead:
+            promise.result = Result.mistake(f"the engine was lost: {dead}", "server")
+            self._on_fault(dead)
+        except Exception as error:  # the top of a sample: its client is told, others go on
+            log.exception("A sample failed.")
+            promise.result = Result.mistake(f"the sample failed inside the service: {error}", "server")
+        self._keep(promise, number)
+        promise.done.set()
+
+    async def _sampled(self, order: SampleOrder) -> SampleOutcome:
+        """What the engine makes of it. Raises EngineDead when it has finished nothing at all for STALL_S."""
+        began = time.monotonic()
+        work = asyncio.ensure_future(self._engine.sample(order))
+        try:
+            while not work.done():
+                await asyncio.wait({work}, timeout=STALL_S / 10)
+                if not work.done() and time.monotonic() - max(began, self._finished_at) > STALL_S:
+                    raise EngineDead(f"the engine finished nothing for {STALL_S:.0f} s")
+        finally:
+            work.cancel()  # does nothing to one that is done
+        self._finished_at = time.monotonic()
+        return work.result()
+
+    def _keep(self, promise: Promise, number: tuple[str, int]) -> None:
+        size = len(promise.result.body) if promise.result else 0
+        self._finished[promise.request_id] = (number, size)
+        self._finished_bytes += size
+        while len(self._finished) > RESULTS_KEPT or self._finished_bytes > RESULT_BYTES_KEPT:
+            request_id, (old, old_size) = self._finished.popitem(last=False)
+            self._finished_bytes -= old_size
+            self._by_id.pop(request_id, None)
+            self._by_number.pop(old, None)
+
+
+def order_of(sample: Sample, adapter: Path | None, engine: SamplerEngine) -> SampleOrder:
+    """What the engine is asked for. Raises UserMistake for what cannot be done, by name."""
+    for name in ("target_prompt_logprobs", "prompt_alt_tokens_k", "record_stability_info"):
+        if getattr(sample, name):
+            raise UserMistake(f"{name} is not there on this server")
+    prompt = _prompt_ids(sample.prompt, engine.vocabulary_size)
+    options, room = sample.sampling_params, engine.context_length - len(prompt)
+    if room < 1:
+        raise UserMistake(
+            f"the prompt has {len(prompt)} tokens, and prompt and answer have room for {engine.context_length}"
+        )
+    if options.max_tokens is not None and options.max_tokens > room:
+        raise UserMistake(
+            f"the prompt has {len(prompt)} tokens and max_tokens is {options.max_tokens}: together they may have"
+            f" {engine.context_length}"
+        )
+    last_n = sample.prompt_logprobs_last_n
+    if last_n is not None and not (sample.prompt_logprobs and last_n < len(prompt)):
+        raise UserMistake(
+            "prompt_logprobs_last_n goes with prompt_logprobs and is at most the prompt's length less one"
+        )
+    strings, token_ids = _stops(options.stop, engine.vocabulary_size)
+    scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
+    return SampleOrder(
+        prompt_ids=prompt,
+        max_tokens=max(1, room if options.max_tokens is None else options.max_tokens),
+        num_samples=sample.num_samples,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k or -1,
+        seed=None if options.seed is None else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed),
+        stop=strings,
+        stop_token_ids=token_ids,
+        ignore_end=options.stop == [],
+        top_logprobs=sample.topk_sample_logprobs,
+        prompt_top=sample.topk_prompt_logprobs if scored else None,
+        adapter=adapter,
+    )
+
+
+def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:
+    """The seed of the first sample of a request; later ones count up from it.
+
+    A client that sends one seed with every request must still get different answers to equal prompts.
+    """
+    digest = hashlib.sha256(f"{sampling_session_id}|{seq_id}|{seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 2  # room to count up in 63 bits
+
+
+def response_write(sample: Sample, outcome: SampleOutcome) -> bytes:
+    """A SampleResponse."""
+    response = messages.SampleResponse()
+    for answer in outcome.answers:
+        _sequence_add(response, answer, sample.topk_sample_logprobs)
+    first = len(outcome.prompt_logprobs_P or ()) - (
+        sample.prompt_logprobs_last_n or len(outcome.prompt_logprobs_P or ())
+    )
+    if sample.prompt_logprobs and outcome.prompt_logprobs_P is not None:
+        scores = [
+            math.nan if score is None or place < first else score
+            for place, score in enumerate(outcome.prompt_logprobs_P)
+        ]
+        response.prompt_logprobs = np.array(scores, "<f4").tobytes()
+    if sample.topk_prompt_logprobs:
+        rows = [row if place >= first else () for place, row in enumerate(outcome.prompt_top_P)]
+        _top_write(response.topk_prompt_logprobs, rows, sample.topk_prompt_logprobs)
+    return response.SerializeToString()
+
+
+def _sequence_add(response: Any, answer: SampledAnswer, top: int) -> None:
+    sequence = response.sequences.add(
+        stop_reason=messages.STOP if answer.is_stopped else messages.LENGTH,
+        tokens=np.array(answer.token_ids_T, "<i4").tobytes(),
+        logprobs=np.array(answer.logprobs_T, "<f4").tobytes(),
+    )
+    if top:
+        _top_write(sequence.topk_sampled_logprobs, answer.top_T, top)
+
+
+def _top_write(message: Any, rows: Sequence[Sequence[tuple[int, float]]], k: int) -> None:
+    ids, scores = np.zeros((len(rows), k), "<i4"), np.full((len(rows), k), EMPTY_LOGPROB, "<f4")
+    for place, row in enumerate(rows):
+        for column, (token_id, score) in enumerate(row[:k]):
+            ids[place, column], scores[place, column] = token_id, score
+    message.token_ids, message.logprobs = ids.tobytes(), scores.tobytes()
+    message.k, message.length = k, len(rows)
+
+
+def _prompt_ids(prompt: Prompt, vocabulary_size: int) -> tuple[int, ...]:
+    ids: list[int] = []
+    for chunk in prompt.chunks:
+        if chunk.tokens is None:
+            raise UserMistake(f"prompt has a chunk of kind {chunk.type!r}: this server reads text alone")
+        ids += chunk.tokens
+    if not ids:
+        raise UserMistake("the prompt has no token")
+    wrong = next((token for token in ids if not 0 <= token < vocabulary_size), None)
+    if wrong is not None:
+        raise UserMistake(f"the prompt has token {wrong}; this model's tokens are 0 to {vocabulary_size - 1}")
+    return tuple(ids)
+
+
+def _stops(stop: Any, vocabulary_size: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    given = [stop] if isinstance(stop, str) else stop or []
+    if len(given) > MAX_STOPS:
+        raise UserMistake(f"stop has {len(given)} entries; at most {MAX_STOPS} are read")
+    strings = tuple(each for each in given if isinstance(each, str))
+    token_ids = tuple(each for each in given if isinstance(each, int))
+    if "" in strings:
+        raise UserMistake("stop has an empty string")
+    if any(not 0 <= token < vocabulary_size for token in token_ids):
+        raise UserMistake(f"stop has a token outside 0 to {vocabulary_size - 1}")
+    return strings, token_ids

@@ -1,0 +1,238 @@
+"""What each operation of a model does: it trains, saves, or makes a sampler."""
+
+import asyncio
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import ValidationError
+
+from gpu_runtime.errors import DiskFull
+from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
+from gpu_runtime.gateway.tinker.ledger import Result
+from gpu_runtime.gateway.tinker.requests import OptimStep, SaveForSampler, SaveWeights, body_read
+from gpu_runtime.journal.model_table import Operation
+from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
+from gpu_runtime.object_store.staging import folder_publish
+from tinkerscript.wire.tinker.ids import MODEL_ID
+from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSource, NamedCheckpointOpen, Segment
+
+# A state is saved once so much was done since the last: what a restart has to do again is bounded by these.
+SAVE_AFTER_BYTES, SAVE_AFTER_OPERATIONS, SAVE_AFTER_S = 64 << 20, 256, 60.0
+MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
+
+
+class CheckpointStore(Protocol):
+    """Where named checkpoints go and come from."""
+
+    async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:
+        """Publish ``folder`` under its name; its bytes. Raises UserMistake where the name is taken."""
+        ...
+
+    async def fetch(self, source: ModelSource) -> Path:
+        """The folder of a stored checkpoint, brought here if it is not."""
+        ...
+
+
+class ModelWork:
+    """ledger.Work over a trainer. ``folder`` is on the session's volume; ``session_id`` is ours."""
+
+    def __init__(
+        self,
+        trainer: ModelTrainer,
+        store: CheckpointStore,
+        folder: Path,
+        *,
+        session_id: str,
+        sampler_put: Callable[[str, dict[str, object], bool], Awaitable[None]],
+    ) -> None:
+        self._trainer, self._store, self._folder, self._session_id = trainer, store, folder, session_id
+        self._sampler_put = sampler_put
+        self._loras: dict[str, LoraOptions] = {}
+        self._since: dict[str, tuple[int, int, float]] = {}  # operations, bytes, and when the first of them was
+        self._mistaken: dict[str, str] = {}  # models that could not be made, and why
+
+    async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
+        """Make the model and load the state that was saved after operation ``seq_id``."""
+        lora = ModelCreate.model_validate_json(creation.body).lora
+        self._loras[model_id] = lora
+        await self._trainer.create_model(model_id, _lora(lora))
+        folder = self._state_folder(model_id, seq_id)
+        await self._trainer.load_state(model_id, folder, with_optimizer=True, with_gradient=True)
+
+    async def do(self, operation: Operation, *, again: bool) -> Result | Awaitable[Result]:
+        """One operation. Raises UserMistake, InvalidTrainingInput, and what loses the trainer."""
+        if why := self._mistaken.get(operation.model_id):
+            raise UserMistake(f"the model {operation.model_id} was not made: {why}")
+        match operation.kind:
+            case "create_model":
+                return await self._create(operation)
+            case "forward_backward":
+                return await self._forward_backward(operation, again=again)
+            case "optim_step":
+                return await self._optim_step(operation)
+            case "load_weights":
+                raise UserMistake(
+                    "load_weights into a model that was made already is not there: make it from the state"
+                )
+            case "save_weights" | "save_weights_for_sampler" | "save_weights_external" if again:
+                return Result.of({})
+            case "save_weights":
+                return await self._save(operation, "weights")
+            case "save_weights_external":
+                return await self._save(operation, "external_weights")
+            case "save_weights_for_sampler":
+                return await self._save_for_sampler(operation)
+        raise UserMistake(f"{operation.kind} is no operation of a model")
+
+    async def save_when_due(self, model_id: str, seq_id: int, *, size_bytes: int) -> bool:
+        """Save a state on this volume when enough would have to be done again after a restart."""
+        number, total_bytes, since = self._since.get(model_id, (0, 0, time.monotonic()))
+        number, total_bytes = number + 1, total_bytes + size_bytes
+        is_due = (
+            number >= SAVE_AFTER_OPERATIONS
+            or total_bytes >= SAVE_AFTER_BYTES
+            or (time.monotonic() - since >= SAVE_AFTER_S and number > 1)
+        )
+        self._since[model_id] = (number, total_bytes, since)
+        return is_due and await self.save(model_id, seq_id)
+
+    async def save(self, model_id: str, seq_id: int) -> bool:
+        """The model's state, a gradient that waits included, on this volume; the state before it goes."""
+        if model_id not in self._loras:
+            return False
+        target = self._state_folder(model_id, seq_id)
+        await self._write(target, lambda staging: self._trainer.save_state(model_id, staging))
+        for old in target.parent.glob("state-*"):
+            if old != target:
+                await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
+        self._since.pop(model_id, None)
+        return True
+
+    async def _create(self, operation: Operation) -> Result:
+        wanted = ModelCreate.model_validate_json(operation.body)
+        try:
+            if wanted.lora.rank == 0:
+                raise UserMistake(
+                    "rank 0, a model of all weights, is not there on this wire yet: use a rank of 1 or more"
+                )
+            await self._trainer.create_model(wanted.model_id, _lora(wanted.lora))
+            if wanted.source is not None:
+                await self._begin_from(wanted.model_id, wanted.source)
+        except (UserMistake, InvalidTrainingInput) as mistake:
+            self._mistaken[wanted.model_id] = str(mistake)
+            raise
+        self._loras[wanted.model_id] = wanted.lora
+        if wanted.source is None:
+            return Result.of({"model_id": wanted.model_id, "type": "create_model"})
+        return Result.of({"path": wanted.source.path, "model_id": wanted.model_id, "type": "load_weights"})
+
+    async def _begin_from(self, model_id: str, source: ModelSource) -> None:
+        """Load a saved state; a model that it does not fit is not kept."""
+        try:
+            folder = await self._store.fetch(source)
+            await self._trainer.load_state(model_id, folder, with_optimizer=source.optimizer)
+        except (UserMistake, InvalidTrainingInput):
+            await self._trainer.unload(model_id)
+            raise
+
+    async def _forward_backward(self, operation: Operation, *, again: bool) -> Result:
+        request = await asyncio.to_thread(request_parse, operation.body)
+        if again and request.forward_only:
+            return Result.of({})
+        data = await asyncio.to_thread(data_read, request)
+        call = self._trainer.forward if request.forward_only else self._trainer.forward_backward
+        result = await call(operation.model_id, data, request.loss_fn, request.loss_config())
+        return Result("proto", await asyncio.to_thread(output_write, result))
+
+    async def _optim_step(self, operation: Operation) -> Result:
+        wanted = body_read(OptimStep, operation.body)
+        if wanted.adam_params is None:
+            kind = (wanted.optimizer_params or {}).get("type", "none")
+            raise UserMistake(f"the optimizer {kind!r} is not there: send adam_params, AdamW is what this server has")
+        params = AdamParams(**wanted.adam_params.model_dump(exclude={"type"}))
+        return Result.of({"metrics": await self._trainer.optim_step(operation.model_id, params)})
+
+    async def _save(self, operation: Operation, segment: Segment) -> Awaitable[Result]:
+        wanted = body_read(SaveWeights, operation.body)
+        if wanted.age_encryption_recipients:
+            raise UserMistake("age_encryption_recipients: encrypted files are not there; leave the option out")
+        opening = self._named(wanted, segment, wanted.overwrite)
+        folder = self._folder / f"saving-{_short(operation.request_id)}"
+        write = self._trainer.export_merged if segment == "external_weights" else self._trainer.save_state
+        await self._write(folder, lambda staging: write(operation.model_id, staging))
+        return self._stored(opening, folder, operation, kind=operation.kind)
+
+    async def _save_for_sampler(self, operation: Operation) -> Result | Awaitable[Result]:
+        wanted = body_read(SaveForSampler, operation.body)
+        if (wanted.path is None) == (wanted.sampling_session_seq_id is None):
+            raise UserMistake("give either path, a name to keep it by, or sampling_session_seq_id")
+        if wanted.path is not None:
+            opening = self._named(wanted, "sampler_weights", overwrite=False)
+            folder = self._folder / f"saving-{_short(operation.request_id)}"
+            await self._export(operation.model_id, folder)
+            return self._stored(opening, folder, operation, kind=operation.kind)
+        folder = self._folder / "samplers" / _short(operation.request_id)
+        await self._export(operation.model_id, folder)
+        matched = MODEL_ID.fullmatch(operation.model_id)
+        assert matched is not None, "the control plane makes models of this form alone"
+        number = wanted.sampling_session_seq_id
+        sampler_id = f"{matched['tinker_session']}:sample:{number}:{self._session_id}"
+        await self._sampler_put(
+            sampler_id, {"folder": str(folder), "model_id": operation.model_id}, wanted.kind == "inflight"
+        )
+        return Result.of({"path": None, "sampling_session_id": sampler_id, "type": operation.kind})
+
+    async def _export(self, model_id: str, folder: Path) -> None:
+        await self._write(folder, lambda staging: self._trainer.export_sampler(model_id, staging))
+
+    def _named(self, wanted: SaveWeights | SaveForSampler, segment: Segment, overwrite: bool) -> NamedCheckpointOpen:
+        ttl = wanted.ttl_seconds
+        if ttl is not None and not MIN_TTL_S <= ttl <= MAX_TTL_S:
+            raise UserMistake(f"ttl_seconds is {ttl}; it must be from {MIN_TTL_S} (an hour) to {MAX_TTL_S} (ten years)")
+        try:
+            return NamedCheckpointOpen(
+                model_id=wanted.model_id,
+                segment=segment,
+                name=wanted.path or "",
+                seq_id=wanted.seq_id,
+                ttl_seconds=ttl,
+                overwrite=overwrite,
+                user_metadata=wanted.user_metadata or {},
+                lora=self._loras[wanted.model_id],
+            )
+        except ValidationError:
+            raise UserMistake(
+                f"path is {wanted.path!r}; a name has letters, digits, '.', '_' and '-', at most 128, and no '/'"
+            ) from None
+
+    async def _stored(self, opening: NamedCheckpointOpen, folder: Path, operation: Operation, *, kind: str) -> Result:
+        try:
+            size_bytes = await self._store.store(opening, folder, operation.seq_id)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        path = f"tinker://{opening.model_id}/{opening.segment}/{opening.name}"
+        return Result.of({"path": path, "type": kind, "size_bytes": size_bytes})
+
+    async def _write(self, folder: Path, write: Callable[[Path], Awaitable[None]]) -> None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with folder_publish(folder) as staging:
+                await write(staging)
+        except DiskFull as full:
+            raise UserMistake(f"the volume of this session is full: {full}") from full
+
+    def _state_folder(self, model_id: str, seq_id: int) -> Path:
+        return self._folder / "models" / _short(model_id) / f"state-{seq_id}"
+
+
+def _lora(options: LoraOptions) -> LoraConfig | None:
+    return LoraConfig(**options.model_dump()) if options.rank else None
+
+
+def _short(name: str) -> str:
+    return hashlib.sha256(json.dumps(name).encode()).hexdigest()[:20]

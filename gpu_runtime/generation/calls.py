@@ -1,0 +1,238 @@
+"""Runs calls: render, wait until sampling is allowed, sample, keep on disk, and only then send the last byte."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from gpu_runtime.episodes.call_recorder import CallRecorder
+from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
+from gpu_runtime.generation.call_stream import CallStream
+from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.one_call import OneCall
+from gpu_runtime.generation.text_prompt import PreparedText
+from gpu_runtime.generation.trainable import sampling_record, untrainable
+from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
+from gpu_runtime.journal.call_ids import new_call_id
+from gpu_runtime.journal.records import CallRecord, CallStatus
+from gpu_runtime.journal.schema import EpisodeNotOpen
+from gpu_runtime.refusals import BadRequest, CallFailed, EpisodeClosed, GatewayError, prompt_too_long
+from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.rendering.splicing import Prompt
+from tinkerscript.wire.config import SessionConfig
+
+Prepared = PreparedChat | PreparedText
+STALL_S = 900.0  # an engine that makes no token for so long is dead; a hand-over of weights may take 600 s
+log = logging.getLogger(__name__)
+
+
+class Calls:
+    """The calls in flight of one session. ``on_fault`` is called with the fault when the engine is lost."""
+
+    def __init__(
+        self,
+        recorder: CallRecorder,
+        engine: Engine,
+        renderer: Renderer,
+        config: SessionConfig,
+        *,
+        on_fault: Callable[[RuntimeFault], None],
+        stall_s: float = STALL_S,
+    ) -> None:
+        self._recorder, self._engine, self._renderer, self._config = recorder, engine, renderer, config
+        self._on_fault, self._stall_s = on_fault, stall_s
+        self._by_request: dict[tuple[str, str], CallStream] = {}
+
+    @property
+    def context_length(self) -> int:
+        """Prompt plus answer of one call, in tokens."""
+        return min(self._engine.context_length, self._config.max_context_length)
+
+    def open(self, episode: OpenEpisode, prepared: Prepared) -> CallStream:
+        """Start the call ``prepared``, or join the running call of the same request id. The caller is a reader of it.
+
+        Raises BadRequest when the id was used for another body, and for sampling that cannot be trained unless the
+        session's ``unsupported_sampling`` makes an evaluation of the episode.
+        """
+        refusal = None if episode.eval else untrainable(sampling_record(prepared.request, self._config))
+        if refusal is not None and self._config.unsupported_sampling == "refuse":
+            raise refusal
+        key = (episode.id, prepared.request_id) if prepared.request_id else None
+        live = self._by_request.get(key) if key else None
+        if live is None:
+            live = CallStream(new_call_id(), episode.id, prepared.body_sha256)
+            live.task = asyncio.create_task(self._run(episode, prepared, live, refusal.param if refusal else None))
+            self._recorder.begun(episode, live.task)
+            if key:
+                self._by_request[key] = live
+                live.task.add_done_callback(lambda _: self._by_request.pop(key, None))
+        _same_body(live.body_sha256, prepared)
+        live.attach()
+        return live
+
+    async def compose(self, episode: OpenEpisode, prepared: Prepared) -> Prompt:
+        """The prompt of ``prepared``, on the ids of the episode's earlier calls. Raises BadRequest."""
+        return await asyncio.to_thread(prepared.compose, await self._conversation(episode))
+
+    async def _run(
+        self, episode: OpenEpisode, prepared: Prepared, live: CallStream, untrainable_by: str | None
+    ) -> None:
+        try:
+            if prepared.request_id and (found := await self._recorder.of_request(episode, prepared.request_id)):
+                _same_body(found.body_sha256, prepared)
+                live.replay(found)
+                return
+            await self._recorder.check_room()
+            await self._sample(episode, prepared, live, untrainable_by)
+        except asyncio.CancelledError:
+            live.fail(CallFailed("the call was cancelled", hint="The episode ended or the client went away."))
+        except GatewayError as error:
+            live.fail(error)
+        except EpisodeNotOpen as error:
+            live.fail(EpisodeClosed(str(error)))
+        except RequestRefused as error:
+            live.fail(BadRequest(f"the engine refuses these options: {error}", openai_code="unsupported_parameter"))
+        except EngineDead as error:
+            self._on_fault(error)
+            live.fail(CallFailed(str(error)))
+        except Exception:  # the top of a call: the client gets an error and the episode goes on
+            log.exception("A call failed.")
+            live.fail(GatewayError("the call failed inside the service", hint="Report this with the request id."))
+
+    async def _sample(
+        self, episode: OpenEpisode, prepared: Prepared, live: CallStream, untrainable_by: str | None
+    ) -> None:
+        conversation = await self._conversation(episode)
+        prompt = await asyncio.to_thread(prepared.compose, conversation, self.context_length)
+        self._check_length(prompt)
+        if untrainable_by is not None:  # on disk before a token is sampled
+            await self._recorder.make_eval(episode, untrainable_by)
+        self._recorder.name_group(episode, prompt.ids)
+        await self._recorder.wait_to_sample(episode)
+        live.prompt_ids = prompt.ids
+        begun_at = time.time()
+        answers: list[list[Delta]] = [[] for _ in range(prepared.choices)]
+        try:
+            await self._generate_all(prepared, live, prompt, answers)
+        except asyncio.CancelledError:
+            record = self._record(episode, prepared, live, prompt, answers, begun_at, status="cancelled")
+            try:
+                await self._recorder.record(episode, record, parent_prefix_length=prompt.parent_prefix_length)
+            except (GatewayError, EpisodeNotOpen) as error:
+                log.warning("A cancelled call could not be noted: %s", error)
+            raise
+        record = self._record(episode, prepared, live, prompt, answers, begun_at)
+        await _finish(self._recorder.record(episode, record, parent_prefix_length=prompt.parent_prefix_length))
+        conversation.add(record, self._renderer.tool_format)
+        live.finish(record)
+
+    async def _conversation(self, episode: OpenEpisode) -> Conversation:
+        return await self._recorder.conversation(episode, self._renderer.tool_format)
+
+    async def _generate_all(
+        self, prepared: Prepared, live: CallStream, prompt: Prompt, answers: list[list[Delta]]
+    ) -> None:
+        room, identity = self.context_length - len(prompt.ids), prepared.request_id or live.id
+        options = [
+            prepared.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice)
+            for choice in range(prepared.choices)
+        ]
+        tasks = [
+            asyncio.create_task(
+                self._generate(live, prompt.ids, choice, options[choice], answers[choice], prepared.one_call())
+            )
+            for choice in range(len(answers))
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _generate(
+        self,
+        live: CallStream,
+        prompt_ids: Sequence[int],
+        choice: int,
+        options: SamplingOptions,
+        deltas: list[Delta],
+        one_call: OneCall | None,
+    ) -> None:
+        stream = self._engine.generate(f"{live.id}-{choice}", prompt_ids, options)
+        try:
+            while not (deltas and deltas[-1].finish_reason):
+                async with asyncio.timeout(self._stall_s):
+                    delta = await anext(stream)
+                if one_call is not None:
+                    delta = one_call.cut(delta)
+                deltas.append(delta)
+                live.push(choice, delta)
+        except TimeoutError as error:
+            raise EngineDead(f"the engine made no token for {self._stall_s:.0f} s") from error
+        except StopAsyncIteration as error:
+            raise EngineDead("the engine ended an answer without a reason") from error
+        finally:
+            await stream.aclose()
+
+    def _sampling(self, prepared: Prepared) -> dict[str, Any]:
+        options = prepared.sampling(self._config, room=1, identity="", choice=0)
+        is_narrowed = bool(options.json_schema or options.structural_tag or prepared.request.min_tokens)
+        return sampling_record(prepared.request, self._config) | ({"grammar": True} if is_narrowed else {})
+
+    def _check_length(self, prompt: Prompt) -> None:
+        if len(prompt.ids) >= self.context_length:
+            param = "messages" if prompt.names else "prompt"
+            raise prompt_too_long(self.context_length, f"{len(prompt.ids)} tokens", param)
+
+    def _record(
+        self,
+        episode: OpenEpisode,
+        prepared: Prepared,
+        live: CallStream,
+        prompt: Prompt,
+        answers: list[list[Delta]],
+        begun_at: float,
+        status: CallStatus = "completed",
+    ) -> CallRecord:
+        return CallRecord(
+            id=live.id,
+            episode_id=episode.id,
+            prompt_ids_P=prompt.ids,
+            completions=tuple(prepared.completion(live.id, i, deltas, prompt) for i, deltas in enumerate(answers)),
+            begun_at=begun_at,
+            ended_at=time.time(),
+            status=status,
+            request_id=prepared.request_id,
+            body_sha256=prepared.body_sha256,
+            agent=prepared.agent,
+            parent=prompt.parent,
+            messages_from=prompt.messages_from,
+            messages=prepared.messages[prompt.messages_from :],
+            options=prepared.options() | {"sampling": self._sampling(prepared)} | _of_prompt(answers),
+            drift=prompt.drift,
+        )
+
+
+def _same_body(known_sha256: str | None, prepared: Prepared) -> None:
+    if known_sha256 != prepared.body_sha256:
+        raise BadRequest("this X-Request-Id was used with another body; an id names one request", param="X-Request-Id")
+
+
+def _of_prompt(answers: Sequence[Sequence[Delta]]) -> dict[str, Any]:
+    """Log-probabilities of the prompt's tokens, where a call asked for them: equal for all its answers."""
+    found = next((delta.prompt_logprobs_P for deltas in answers for delta in deltas if delta.prompt_logprobs_P), None)
+    return {"prompt_logprobs_P": [{str(token): lp for token, lp in entry.items()} for entry in found]} if found else {}
+
+
+async def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Finish ``work`` even if the caller is cancelled: what is being written to disk is completed, not undone."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    task.result()

@@ -1,0 +1,244 @@
+"""What one chat request asks for, in the engine's terms: prompt, sampling options, and the message of an answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from gpu_runtime.generation.engine_options import check_tokens
+from gpu_runtime.generation.one_call import OneCall
+from gpu_runtime.generation.requests import ChatRequest
+from gpu_runtime.generation.sampling import plain_completion, sampling_options
+from gpu_runtime.generation.schema_bounds import schema_bound
+from gpu_runtime.generation.tools import NamedTool
+from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.journal.records import Completion
+from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.answer_parser import AnswerParser
+from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.messages import extended, normal, normal_answer
+from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.rendering.splicing import Prompt, compose
+from gpu_runtime.rendering.thoughts import ThoughtFormat
+from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat
+from gpu_runtime.rendering.tool_grammars import call_or_answer, forced_call, text_then_calls
+from tinkerscript.wire.config import SessionConfig
+
+
+@dataclass(frozen=True)
+class PreparedChat:
+    """A checked request with its identity: retries share its ``request_id``, ``agent`` is its X-Agent label."""
+
+    request: ChatRequest
+    renderer: Renderer
+    body_sha256: str
+    request_id: str | None = None
+    agent: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)  # of the dialect's own, kept with the call's options
+
+    @cached_property
+    def messages(self) -> list[dict[str, Any]]:
+        """The request's messages in normal form (``rendering.messages.normal``)."""
+        return [normal(message) for message in self.request.messages]
+
+    @cached_property
+    def tools(self) -> list[dict[str, Any]]:
+        """The request's tools in normal form; empty without any."""
+        return [tool.normal() for tool in self.request.tools or []]
+
+    @property
+    def choices(self) -> int:
+        """How many completions are requested."""
+        return self.request.n or 1
+
+    @property
+    def tool_format(self) -> ToolFormat | None:
+        """How calls in the answer are read; None if the answer is plain text."""
+        return self.renderer.tool_format if self.tools and self.request.tool_choice != "none" else None
+
+    @property
+    def forced(self) -> ToolFormat | None:
+        """Set when the answer must be a call."""
+        return self.tool_format if self.request.must_call else None
+
+    def reader(self) -> AnswerParser:
+        """A parser that separates thoughts, text and calls of one answer as it arrives."""
+        return AnswerParser(
+            self.tool_format,
+            is_forced=self.forced is not None,
+            is_guaranteed=self._is_guaranteed,
+            decode=self.renderer.decode,
+            thoughts=self._thoughts,
+        )
+
+    def one_call(self) -> OneCall | None:
+        """Cuts an answer after its first call; None where several are allowed or a grammar does it."""
+        if not self._wants_one_call or self.tool_format is None or self._grammar() is not None:
+            return None
+        return OneCall(self.tool_format, self.renderer.decode)
+
+    def call_head(self, call_id: str, choice: int, index: int, name: str) -> dict[str, Any]:
+        """Call number ``index`` of answer number ``choice``, without its arguments yet."""
+        assert self.tool_format is not None, "there are no calls without tools"
+        number = self.tool_format.call_id(f"{call_id}|{choice}|{index}")
+        return {"id": number, "type": "function", "function": {"name": name, "arguments": ""}}
+
+    def check(self) -> None:
+        """Raises BadRequest for what this model cannot do."""
+        check_tokens(self.request, self.renderer.vocabulary)
+        if self.tools and self.renderer.tool_format is None:
+            raise BadRequest(
+                "this model's chat template has no tools, or writes calls in a way that is not known here",
+                param="tools",
+                openai_code="unsupported_parameter",
+            )
+        self._check_thoughts()
+        self._check_results()
+        call_format = self.tool_format if self._may_call_or_answer else None
+        if call_format is not None and call_format.marker_id is not None:
+            raise BadRequest(
+                f"response_format together with tools is not possible in this model's format ({call_format.name}),"
+                " which begins a call with a special token",
+                hint="Send one of the two, or a tool_choice other than auto.",
+                param="response_format",
+                openai_code="unsupported_parameter",
+            )
+        if self.tool_format is not None and self._structure is not None:
+            raise BadRequest(
+                "structured_outputs other than json cannot be combined with tools: an answer follows one grammar",
+                hint="Send one of the two, or tool_choice none.",
+                param="structured_outputs",
+                openai_code="unsupported_parameter",
+            )
+
+    def _check_thoughts(self) -> None:
+        for number, message in enumerate(self.messages):
+            if "reasoning_content" in message and self.renderer.thoughts is None:
+                raise BadRequest(
+                    f"messages.{number} carries thoughts, and this model's chat template does not render them",
+                    hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks out.",
+                    param=f"messages.{number}.reasoning_content",
+                    openai_code="unsupported_parameter",
+                )
+
+    def _check_results(self) -> None:
+        called: set[str] = set()
+        for number, message in enumerate(self.messages):
+            called.update(call["id"] for call in message.get("tool_calls", []))
+            if message["role"] == "tool" and message["tool_call_id"] not in called:
+                raise BadRequest(
+                    f"messages.{number} is the result of a call ({message['tool_call_id']!r}) that no message before it"
+                    " makes",
+                    hint="Send the assistant's message with its calls before their results, with the ids that it has.",
+                    param=f"messages.{number}.tool_call_id",
+                )
+
+    def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:
+        """The prompt, on the ids that the engine has seen where that is possible. Raises BadRequest.
+
+        With a ``context_length`` a prompt that is far longer is refused before it is encoded.
+        """
+        asked = self.messages, self.tools, self.forced
+        return compose(self.renderer, conversation, *asked, context_length=context_length)
+
+    def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
+        """How to sample answer number ``choice``, of at most ``room`` tokens."""
+        grammar = self._grammar()
+        schema = None if grammar else self.request.json_schema
+        if bounded := grammar or schema:
+            schema_bound(bounded, param="response_format" if self.request.response_format else "tools")
+        options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
+        top = self.request.top_logprobs or 0
+        return replace(options, top_logprobs=top, json_schema=schema, structural_tag=grammar)
+
+    def completion(self, call_id: str, choice: int, deltas: Sequence[Delta], prompt: Prompt) -> Completion:
+        """Answer number ``choice``, as it is kept and as later requests continue it."""
+        plain = plain_completion(choice, deltas)
+        message = self._message(call_id, choice, plain.text, plain.token_ids_T)
+        return replace(plain, message=message, splice_key=extended(prompt.names[-1], normal_answer(message)))
+
+    def options(self) -> dict[str, Any]:
+        """The request without its messages, for the journal."""
+        options = self.request.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"messages"})
+        variables = {"template_variables": self.renderer.variables} if self.renderer.variables else {}
+        return options | variables | dict(self.notes) | ({"forced_tool": True} if self.forced else {})
+
+    @property
+    def _thoughts(self) -> ThoughtFormat | None:
+        """A forced call begins where thoughts would."""
+        return self.renderer.thoughts if self.forced is None else None
+
+    @property
+    def _may_call_or_answer(self) -> bool:
+        """Whether the answer is one of two: a call, or JSON as response_format wants it."""
+        return self.tool_format is not None and self.forced is None and self.request.json_schema is not None
+
+    @property
+    def _is_guaranteed(self) -> bool:
+        """Whether a grammar sees to it that what begins as a call is one."""
+        if self.forced is not None or self.tool_format is None:
+            return self.forced is not None
+        wanted = bool(self.request.strict_tools) or (self._wants_one_call and self.tool_format.lists_calls)
+        wanted = wanted or self.request.chosen_tools is not None
+        return wanted and not self._may_call_or_answer
+
+    @property
+    def _wants_one_call(self) -> bool:
+        return self.request.parallel_tool_calls is False
+
+    @property
+    def _structure(self) -> str | None:
+        return self.request.structured_outputs.tag if self.request.structured_outputs else None
+
+    def _grammar(self) -> str | None:
+        """What the answer must look like beyond a plain schema; a forced call is no answer that has a format."""
+        if (call_format := self.tool_format) is None:
+            return self._structure
+        chosen, is_named = self.request.chosen_tools, isinstance(self.request.tool_choice, NamedTool)
+        tools = [tool for tool in self.tools if chosen is None or tool["function"]["name"] in chosen]
+        many = not self._wants_one_call
+        if self.forced is not None:
+            return forced_call(self.forced, tools, many=many and not is_named)
+        if (schema := self.request.json_schema) is not None:
+            return call_or_answer(call_format, tools, schema, many=many)
+        if self._is_guaranteed:
+            strict = self.request.strict_tools
+            tools = [tool if tool["function"]["name"] in strict else _any_arguments(tool) for tool in tools]
+            return text_then_calls(call_format, tools, many=many)
+        return None
+
+    def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
+        thoughts, rest = self._thoughts.split(text) if self._thoughts else (None, text)
+        message: dict[str, Any] = {"role": "assistant", "content": rest}
+        if thoughts:
+            message["reasoning_content"] = thoughts
+        if (call_format := self.tool_format) is None:
+            return message
+        if self._is_guaranteed:
+            content, calls = self._read(text, ids)
+        else:
+            content, calls = call_format.parse(self._marked(text, rest, ids, call_format.marker_id))
+        if not calls:
+            return message
+        message["content"] = content or None
+        message["tool_calls"] = heads = [self.call_head(call_id, choice, i, call.name) for i, call in enumerate(calls)]
+        for head, call in zip(heads, calls, strict=True):
+            head["function"]["arguments"] = call.arguments
+        return message
+
+    def _read(self, text: str, ids: Sequence[int]) -> tuple[str, list[ParsedCall]]:
+        """Plain text and calls, as a stream of the same answer hands them out."""
+        _, content, pieces = self.reader().more(text, ids)
+        return content, [ParsedCall(piece.name or "", piece.arguments) for piece in pieces]
+
+    def _marked(self, text: str, rest: str, ids: Sequence[int], marker_id: int | None) -> str:
+        """``rest``, the end of ``text``, with the special token that marks a call, where there is one."""
+        if marker_id is None or marker_id not in ids:
+            return rest
+        body = ids[:-1] if ids and self.renderer.is_special(ids[-1]) else ids
+        marked = self.renderer.decode(body, special=True)
+        return self._thoughts.split(marked)[1] if self._thoughts and rest != text else marked
+
+
+def _any_arguments(tool: dict[str, Any]) -> dict[str, Any]:
+    return tool | {"function": tool["function"] | {"parameters": {"type": "object"}}}

@@ -1,0 +1,55 @@
+"""What chat and text completions share on the way to the engine and back: options of sampling, what was sampled."""
+
+import hashlib
+from collections.abc import Sequence
+
+from gpu_runtime.generation.requests import SampledRequest
+from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.journal.records import Completion
+from tinkerscript.wire.config import SessionConfig
+
+
+def sampling_options(
+    request: SampledRequest, config: SessionConfig, *, room: int, identity: str, choice: int
+) -> SamplingOptions:
+    """The options that every kind of completion has. A context that ends before ``min_tokens`` ends the answer."""
+    said = request.of_engine()
+    least = said.get("min_tokens", 0)
+    limit = min(room, max(config.max_tokens, least) if request.most_tokens is None else request.most_tokens)
+    return SamplingOptions(
+        **(said | {"min_tokens": min(least, limit)}),
+        max_tokens=limit,
+        temperature=config.temperature if request.temperature is None else request.temperature,
+        top_p=1.0 if request.top_p is None else request.top_p,
+        stop=request.stops,
+        seed=None if request.seed is None else mixed_seed(request.seed, identity, choice),
+    )
+
+
+def plain_completion(choice: int, deltas: Sequence[Delta]) -> Completion:
+    """What was sampled, as plain text."""
+    text = "".join(delta.text for delta in deltas)
+    return Completion(
+        choice=choice,
+        token_ids_T=tuple(token for delta in deltas for token in delta.token_ids_T),
+        logprobs_T=tuple(logprob for delta in deltas for logprob in delta.logprobs_T),
+        versions_T=tuple(delta.version for delta in deltas for _ in delta.token_ids_T),
+        text=text,
+        finish_reason=deltas[-1].finish_reason if deltas else None,
+        message={"role": "assistant", "content": text},
+        stop_reason=deltas[-1].stop_reason if deltas else None,
+        top_logprobs_T=tuple(top for delta in deltas for top in delta.top_logprobs_T),
+    )
+
+
+def mixed_seed(seed: int, identity: str, choice: int) -> int:
+    """A client's seed for one answer: clients that always send the same must not make a group's episodes equal."""
+    digest = hashlib.sha256(f"{seed}|{identity}|{choice}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def stopped_by(request: SampledRequest, answer: Completion) -> str | int | None:
+    """The stop string or the stop token that ended ``answer``, if one did."""
+    last = answer.token_ids_T[-1:] if answer.finish_reason == "stop" else ()
+    ended = next((token for token in last if token in (request.stop_token_ids or [])), None)
+    return ended if answer.stop_reason is None else answer.stop_reason

@@ -1,0 +1,108 @@
+"""Batches and steps in the journal: what each step trains, fixed before it is trained, and what it measured."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gpu_runtime.journal.database import Database
+from gpu_runtime.journal.episode_table import EpisodeTable
+from gpu_runtime.journal.records import BatchRecord, dump
+from gpu_runtime.journal.rows import fetch_batch, insert_refused, read_refused
+
+
+class BatchTable:
+    """One batch per step; an episode is in at most one batch. ``now`` is Unix time."""
+
+    def __init__(self, database: Database, episodes: EpisodeTable, now: Callable[[], float]) -> None:
+        self._database, self._episodes, self._now = database, episodes, now
+
+    def record(self, step: int, groups: Sequence[Sequence[str]], policy_version: int) -> None:
+        """Fix what step ``step`` trains, before it is trained. A second batch for a step, or an episode that is already
+        in one, raises sqlite3.IntegrityError and changes nothing."""
+        with self._database.transaction() as sql:
+            sql.execute("INSERT INTO batches VALUES (?, ?, ?)", (step, policy_version, self._now()))
+            flat = [(group, episode_id) for group, members in enumerate(groups) for episode_id in members]
+            sql.executemany(
+                "INSERT INTO batch_episodes VALUES (?, ?, ?, ?)",
+                [(step, position, group, episode_id) for position, (group, episode_id) in enumerate(flat)],
+            )
+
+    def get(self, step: int) -> BatchRecord | None:
+        """The batch of a step, or None."""
+        with self._database.reading() as sql:
+            return fetch_batch(sql, step)
+
+    def after(self, step: int) -> list[BatchRecord]:
+        """The batches of all later steps, in order: what a runtime resumed from step ``step`` trains again."""
+        rows = self._database.rows("SELECT step FROM batches WHERE step > ? ORDER BY step", step)
+        return [batch for row in rows if (batch := self.get(row["step"]))]
+
+    def discard(self, step: int, reason: str) -> None:
+        """Undo a batch whose step was refused: its episodes become stale and the step number is free again.
+
+        Its composition stays, for ``refused``.
+        """
+        with self._database.transaction() as sql:
+            batch = self.get(step)
+            if batch is None:
+                return
+            insert_refused(sql, batch, reason, self._now())
+            sql.execute("DELETE FROM batch_episodes WHERE step = ?", (step,))
+            sql.execute("DELETE FROM batches WHERE step = ?", (step,))
+            self._episodes.mark_stale([episode_id for group in batch.groups for episode_id in group], reason)
+
+    def set_aside(self, step: int, groups: Sequence[Sequence[str]], reason: str) -> int:
+        """Groups for step ``step`` that have no gradient: their episodes become stale with ``reason``, and a batch that
+        holds them is undone, so that its number is free again. Returns how many were set aside for this step."""
+        with self._database.transaction() as sql:
+            for episode_ids in groups:
+                sql.execute("INSERT OR IGNORE INTO level_groups VALUES (?, ?)", (episode_ids[0], step))
+                sql.executemany("DELETE FROM batch_episodes WHERE episode_id = ?", [(name,) for name in episode_ids])
+                self._episodes.mark_stale(episode_ids, reason)
+            sql.execute("DELETE FROM batches WHERE step = ? AND step NOT IN (SELECT step FROM batch_episodes)", (step,))
+            return self.level_groups(step)
+
+    def level_groups(self, step: int) -> int:
+        """How many groups without a gradient were set aside for step ``step``."""
+        row = self._database.row("SELECT count(*) AS n FROM level_groups WHERE step = ?", step)
+        assert row is not None, "an aggregate always has a row"
+        return row["n"]
+
+    def record_gaps(self, gaps: Mapping[str, float]) -> None:
+        """How far each episode is from the reference; what was recorded before stays."""
+        with self._database.transaction() as sql:
+            sql.executemany("INSERT OR IGNORE INTO reference_gaps VALUES (?, ?)", list(gaps.items()))
+
+    def gap(self, episode_id: str) -> float | None:
+        """What ``record_gaps`` kept of an episode."""
+        row = self._database.row("SELECT gap FROM reference_gaps WHERE episode_id = ?", episode_id)
+        return row["gap"] if row else None
+
+    def refused(self, name: str) -> tuple[BatchRecord, str] | None:
+        """A refused batch by its ``refused_name``, and why it was refused; or None."""
+        row = self._database.row("SELECT * FROM refused_batches WHERE name = ?", name)
+        return read_refused(row) if row else None
+
+    def step_done(self, step: int, metrics: dict[str, Any]) -> bool:
+        """The step is done: its episodes are trained. False (and no change) when it was recorded before."""
+        with self._database.transaction() as sql:
+            if sql.execute("SELECT 1 FROM steps WHERE step = ?", (step,)).fetchone():
+                return False
+            sql.execute("INSERT INTO steps VALUES (?, ?, ?)", (step, dump(metrics), self._now()))
+            sql.execute(
+                "UPDATE episodes SET fate = 'trained', trained_step = ? WHERE state = 'completed' AND fate IS NULL"
+                " AND id IN (SELECT episode_id FROM batch_episodes WHERE step = ?)",
+                (step, step),
+            )
+            return True
+
+    def step_metrics(self, step: int) -> dict[str, Any] | None:
+        """What was recorded of a completed step, or None."""
+        row = self._database.row("SELECT metrics FROM steps WHERE step = ?", step)
+        return json.loads(row["metrics"]) if row else None
+
+    def latest_step(self) -> int:
+        """The number of the last completed step; 0 before the first."""
+        row = self._database.row("SELECT ifnull(max(step), 0) AS step FROM steps")
+        assert row is not None, "an aggregate always has a row"
+        return row["step"]

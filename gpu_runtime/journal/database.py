@@ -1,0 +1,71 @@
+"""One connection to a journal file, shared by threads: reads under a lock, writes as transactions."""
+
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.errors import DiskFull
+from gpu_runtime.journal.schema import connect, copy_file, full_disk_is_named
+
+
+class Database:
+    """The file at ``path``. New work asks ``check_room`` first, so that work already taken has the reserve."""
+
+    def __init__(self, path: Path, *, min_free_bytes: int) -> None:
+        self.path = path
+        self._min_free_bytes = min_free_bytes
+        self._lock = threading.RLock()
+        with full_disk_is_named():
+            self.connection = connect(path)
+
+    def close(self) -> None:
+        """Close the file. Safe to call twice."""
+        with self._lock:
+            self.connection.close()
+
+    def check_room(self) -> None:
+        """Raises DiskFull when the volume is below its reserve."""
+        free = shutil.disk_usage(self.path.parent).free
+        if free < self._min_free_bytes:
+            raise DiskFull(f"{free} bytes are free on the volume of the journal; {self._min_free_bytes} are needed")
+
+    def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
+        """Every row of a query."""
+        with self._lock:
+            return self.connection.execute(query, values).fetchall()
+
+    def row(self, query: str, *values: Any) -> sqlite3.Row | None:
+        """The first row of a query, or None."""
+        return next(iter(self.rows(query, *values)), None)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Several queries with no write of this process between them."""
+        with self._lock:
+            yield self.connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Several reads and writes as one: on disk when the block ends well, undone when it does not."""
+        with self._lock, full_disk_is_named():
+            if self.connection.in_transaction:  # called inside another transaction of this thread: part of it
+                yield self.connection
+                return
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                # A full disk may have rolled back already.
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    def backup(self, path: Path) -> None:
+        """Write a consistent copy to ``path``, whole or not at all. Raises DiskFull."""
+        with full_disk_is_named(), self._lock:
+            copy_file(self.connection, path)

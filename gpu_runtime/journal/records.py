@@ -1,0 +1,174 @@
+"""What the journal holds, as plain values: episodes, their calls, and batches. No database in here.
+
+Shape legend: P tokens of a prompt, T tokens of one completion.
+"""
+
+import array
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tinkerscript.wire.episodes import EpisodeState, EpisodeView, SampleFate, WorkflowOutput
+
+CallStatus = Literal["completed", "cancelled"]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled token t."""
+
+    choice: int
+    token_ids_T: tuple[int, ...]
+    logprobs_T: tuple[float, ...]
+    versions_T: tuple[int, ...]
+    text: str
+    finish_reason: str | None
+    message: dict[str, Any]
+    stop_reason: str | None = None
+    splice_key: str | None = None
+    top_logprobs_T: tuple[dict[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Parent:
+    """The completion that a prompt continues: its prompt and its first ``kept`` sampled ids are the prompt's start."""
+
+    call_id: str
+    choice: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class CallRecord:
+    """One LLM request and what the engine generated. ``prompt_ids_P`` is the whole prompt as the engine saw it.
+
+    ``messages`` are those after the first ``messages_from``, which are the parent's and its answer.
+    """
+
+    id: str
+    episode_id: str
+    prompt_ids_P: tuple[int, ...]
+    completions: tuple[Completion, ...]
+    begun_at: float
+    ended_at: float
+    status: CallStatus = "completed"
+    request_id: str | None = None
+    body_sha256: str | None = None
+    agent: str | None = None
+    parent: Parent | None = None
+    messages_from: int = 0
+    messages: Sequence[dict[str, Any]] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+    drift: dict[str, Any] | None = None
+
+    @property
+    def prompt_logprobs_P(self) -> list[dict[int, float]] | None:
+        """Of each prompt token its own log-probability and its alternatives', where the call asked for them."""
+        found = self.options.get("prompt_logprobs_P")
+        return found and [{int(token): logprob for token, logprob in entry.items()} for entry in found]
+
+    @property
+    def temperature(self) -> float:
+        """At which its tokens were sampled. Calls recorded before it was kept have log-probabilities at 1."""
+        return self.options.get("sampling", {}).get("temperature", 1.0)
+
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether a grammar chose among the tokens that could be sampled: a schema, a forced or a strict tool."""
+        return self.options.get("sampling", {}).get("grammar", False)
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """One row of the episode table. Times are Unix seconds; ``end_seq`` orders completions exactly."""
+
+    seq: int
+    id: str
+    task: str | None
+    group_key: str | None
+    eval: bool
+    state: EpisodeState
+    fate: SampleFate | None
+    reason: str | None
+    output: WorkflowOutput | None
+    calls: int
+    sampled_tokens: int
+    version_first: int | None
+    version_last: int | None
+    report: dict[str, Any] | None
+    trained_step: int | None
+    begun_at: float
+    deadline_at: float
+    ended_at: float | None
+    end_seq: int | None
+
+    def view(self, *, brief: bool = False, idle_at: float | None = None) -> EpisodeView:
+        """The record as the wire shows it; ``brief`` leaves out what can be large, for lists."""
+        fate, output = self.fate, self.output
+        if fate is None and self.state is EpisodeState.COMPLETED:
+            fate = SampleFate.ACCEPTED
+        return EpisodeView(
+            episode_id=self.id,
+            task=self.task,
+            group_key=self.group_key,
+            state=self.state,
+            fate=fate,
+            reason=self.reason,
+            eval=self.eval,
+            reward=output.reward if output else None,
+            is_success=output.is_success if output else None,
+            metrics=output.metrics if output else {},
+            rewards_by_agent=output.rewards_by_agent if output else None,
+            rewards_by_call=output.rewards_by_call if output and not brief else None,
+            metadata=output.metadata if output and not brief else None,
+            calls=self.calls,
+            sampled_tokens=self.sampled_tokens,
+            timelines=self.report["timelines"] if self.report else None,
+            policy_version_first=self.version_first,
+            policy_version_last=self.version_last,
+            trained_step=self.trained_step,
+            begun_at=self.begun_at,
+            deadline_at=self.deadline_at,
+            idle_at=idle_at,
+            ended_at=self.ended_at,
+        )
+
+
+@dataclass(frozen=True)
+class BatchRecord:
+    """The composition of one step: ``groups[g]`` lists the episode ids of group g, in training order."""
+
+    step: int
+    policy_version: int
+    groups: tuple[tuple[str, ...], ...]
+
+
+def refused_name(groups: Sequence[Sequence[str]]) -> str:
+    """What a refused batch goes by: after its first episode, which is in no other batch, before or after."""
+    return f"refused-{groups[0][0]}"
+
+
+def pack_ids(ids: Sequence[int]) -> bytes:
+    """Token ids or versions as int32."""
+    return array.array("i", ids).tobytes()
+
+
+def unpack_ids(blob: bytes) -> tuple[int, ...]:
+    """What ``pack_ids`` packed."""
+    return tuple(memoryview(blob).cast("i"))
+
+
+def pack_floats(values: Sequence[float]) -> bytes:
+    """Log-probabilities as float32, the precision in which the engine computed them."""
+    return array.array("f", values).tobytes()
+
+
+def unpack_floats(blob: bytes) -> tuple[float, ...]:
+    """What ``pack_floats`` packed."""
+    return tuple(memoryview(blob).cast("f"))
+
+
+def dump(value: Any) -> str:
+    """Compact ASCII JSON, keys in their given order: any string that Python holds can be stored."""
+    return json.dumps(value, separators=(",", ":"))

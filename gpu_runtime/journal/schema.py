@@ -1,0 +1,235 @@
+"""The tables of a session's journal, and how its file is opened: one writer, a commit is on disk when it returns."""
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpu_runtime.errors import DiskFull, RuntimeFault
+
+SCHEMA_VERSION = 1
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS meta (
+    name TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);
+
+-- An episode counts exactly once in the accounting: `state`, and for a completed one `fate` (none: waiting).
+CREATE TABLE IF NOT EXISTS episodes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    begin_key TEXT UNIQUE,
+    task TEXT,
+    group_key TEXT,
+    eval INTEGER NOT NULL DEFAULT 0,
+    state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'completed', 'abandoned', 'expired')),
+    fate TEXT CHECK (fate IN ('trained', 'stale', 'eval')),
+    reason TEXT,
+    output TEXT,
+    reward REAL,
+    calls INTEGER NOT NULL DEFAULT 0,
+    sampled_tokens INTEGER NOT NULL DEFAULT 0,
+    version_first INTEGER,
+    version_last INTEGER,
+    report TEXT,
+    trained_step INTEGER,
+    begun_at REAL NOT NULL,
+    deadline_at REAL NOT NULL,
+    ended_at REAL,
+    end_seq INTEGER,
+    CHECK (fate IS NULL OR state = 'completed'),
+    CHECK ((state = 'open') = (ended_at IS NULL))
+);
+CREATE INDEX IF NOT EXISTS episodes_by_state ON episodes (state, fate, eval);
+
+-- A prompt that continues an earlier completion is kept as a reference to it plus the ids that follow: a long
+-- conversation takes room in proportion to its length, not to its square.
+CREATE TABLE IF NOT EXISTS calls (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    episode_id TEXT NOT NULL REFERENCES episodes (id),
+    request_id TEXT,
+    body_sha256 TEXT,
+    status TEXT NOT NULL CHECK (status IN ('completed', 'cancelled')),
+    agent TEXT,
+    parent_call TEXT REFERENCES calls (id),
+    parent_choice INTEGER,
+    parent_kept INTEGER,
+    prompt_ids BLOB NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    messages_from INTEGER NOT NULL,
+    messages TEXT NOT NULL,
+    options TEXT NOT NULL,
+    drift TEXT,
+    begun_at REAL NOT NULL,
+    ended_at REAL NOT NULL,
+    UNIQUE (episode_id, request_id)
+);
+CREATE INDEX IF NOT EXISTS calls_by_episode ON calls (episode_id, seq);
+
+CREATE TABLE IF NOT EXISTS completions (
+    call_id TEXT NOT NULL REFERENCES calls (id),
+    choice INTEGER NOT NULL,
+    token_ids BLOB NOT NULL,
+    logprobs BLOB NOT NULL,
+    versions BLOB NOT NULL,
+    top_logprobs TEXT,
+    text TEXT NOT NULL,
+    finish_reason TEXT,
+    stop_reason TEXT,
+    message TEXT NOT NULL,
+    splice_key TEXT,
+    PRIMARY KEY (call_id, choice)
+);
+
+-- One batch per step; an episode is in at most one batch.
+CREATE TABLE IF NOT EXISTS batches (
+    step INTEGER PRIMARY KEY,
+    policy_version INTEGER NOT NULL,
+    created_at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS batch_episodes (
+    step INTEGER NOT NULL REFERENCES batches (step),
+    position INTEGER NOT NULL,
+    group_index INTEGER NOT NULL,
+    episode_id TEXT NOT NULL UNIQUE REFERENCES episodes (id),
+    PRIMARY KEY (step, position)
+);
+-- A batch whose step was refused, kept to be looked at: its episodes are stale, its step was given to another batch.
+CREATE TABLE IF NOT EXISTS refused_batches (
+    name TEXT PRIMARY KEY,
+    step INTEGER NOT NULL,
+    policy_version INTEGER NOT NULL,
+    composition TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    refused_at REAL NOT NULL
+);
+-- Groups that were set aside: nothing in them was rewarded otherwise than anything else. `step`: the one they were for.
+CREATE TABLE IF NOT EXISTS level_groups (
+    first_episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    step INTEGER NOT NULL
+);
+-- sum over its trained tokens of log pi_engine - log pi_reference, which a KL term in the reward takes away.
+CREATE TABLE IF NOT EXISTS reference_gaps (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    gap REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS steps (
+    step INTEGER PRIMARY KEY REFERENCES batches (step),
+    metrics TEXT NOT NULL,
+    done_at REAL NOT NULL
+);
+
+-- The archive: archive_parts.py.
+CREATE TABLE IF NOT EXISTS archive_parts (
+    number INTEGER PRIMARY KEY,
+    stored INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS archived_episodes (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    part INTEGER NOT NULL REFERENCES archive_parts (number),
+    place INTEGER NOT NULL
+);
+
+-- What a Tinker client trains: model_table.py. `state_seq` is the last operation that the saved state holds.
+CREATE TABLE IF NOT EXISTS models (
+    id TEXT PRIMARY KEY,
+    state_seq INTEGER NOT NULL DEFAULT -1
+);
+CREATE TABLE IF NOT EXISTS model_operations (
+    model_id TEXT NOT NULL REFERENCES models (id),
+    seq_id INTEGER NOT NULL,
+    request_id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,
+    body BLOB NOT NULL,
+    sha256 TEXT NOT NULL,
+    result_kind TEXT CHECK (result_kind IN ('json', 'proto', 'error', 'dropped')),
+    result BLOB,
+    taken_at REAL NOT NULL,
+    done_at REAL,
+    UNIQUE (model_id, seq_id)
+);
+CREATE INDEX IF NOT EXISTS model_results ON model_operations (done_at) WHERE result IS NOT NULL;
+CREATE TABLE IF NOT EXISTS samplers (
+    id TEXT PRIMARY KEY,
+    described TEXT NOT NULL
+);
+
+-- What the control plane has still to be told of: trajectories/outbox.py. Noted by the transaction that makes it so.
+CREATE TABLE IF NOT EXISTS episodes_to_report (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    change INTEGER NOT NULL,
+    row_due INTEGER NOT NULL,
+    document_due INTEGER NOT NULL
+);
+CREATE TRIGGER IF NOT EXISTS episode_begun AFTER INSERT ON episodes BEGIN
+    INSERT INTO episodes_to_report VALUES (NEW.id, 1, 1, 0);
+END;
+CREATE TRIGGER IF NOT EXISTS episode_changed AFTER UPDATE OF state, fate ON episodes BEGIN
+    INSERT INTO episodes_to_report VALUES (NEW.id, 1, 1, OLD.state = 'open' AND NEW.state != 'open')
+    ON CONFLICT (episode_id) DO UPDATE
+    SET change = change + 1, row_due = 1, document_due = max(document_due, excluded.document_due);
+END;
+-- A journal of before there was this table: all of it.
+INSERT INTO episodes_to_report SELECT id, 1, 1, state != 'open' FROM episodes
+    WHERE NOT EXISTS (SELECT 1 FROM meta WHERE name = 'episodes_to_report');
+INSERT OR IGNORE INTO meta VALUES ('episodes_to_report', 'all');
+"""
+
+
+class EpisodeNotOpen(RuntimeFault):
+    """The episode is unknown, or it has ended, was abandoned or expired. Nothing was written."""
+
+    code = "episode_not_open"
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open (and if new, create) the journal at ``path``. Raises RuntimeFault on a file of another schema."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA journal_mode = WAL")
+    # FULL: a commit returns when the write-ahead log is on disk, so that an acknowledgement survives a power cut.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.executescript(f"BEGIN IMMEDIATE;{TABLES}COMMIT;")
+    connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
+    found = connection.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()[0]
+    if found != str(SCHEMA_VERSION):
+        connection.close()
+        raise RuntimeFault(f"the journal {path.name} has schema {found}; this runtime reads schema {SCHEMA_VERSION}")
+    return connection
+
+
+def copy_file(connection: sqlite3.Connection, path: Path) -> None:
+    """Write a consistent copy of an open journal to ``path``, whole or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)
+    copy = sqlite3.connect(partial, isolation_level=None)
+    try:
+        connection.backup(copy)
+        # A copy travels as one file: without this it would ask for a -wal beside it.
+        copy.execute("PRAGMA journal_mode = DELETE")
+    finally:
+        copy.close()
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+@contextmanager
+def full_disk_is_named() -> Iterator[None]:
+    """Turn SQLite's and the system's ways of saying that the disk is full into DiskFull."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:  # the low byte is the primary code
+            raise DiskFull(f"the journal could not be written: {error}") from error
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"the journal could not be written: {error}") from error
+        raise

@@ -1,0 +1,131 @@
+"""What the gateway refuses, and the status that each refusal gets.
+
+GatewayError
+  BadRequest        400  malformed, out of bounds, or an option that is not supported
+  BadKey            401  not an episode key of this session, or a wrong relay key
+  NotFound          404  no such episode, path or model
+  WrongMethod       405
+  OutputConflict    409  the episode ended with another output
+  EpisodeClosed     410  ended, abandoned or expired: for ever
+  TooLarge          413  the body is larger than the gateway reads
+  EmptyEpisode      422  no LLM call was captured
+  NotAdmitted       503  a step is running, or the coming batch is covered: ask again
+  CallFailed        503  the engine was lost or too slow; the call is not part of the episode
+  VolumeFull        507  refused before anything was written
+"""
+
+from typing import Any
+
+from tinkerscript.wire.errors import ErrorCode
+
+
+class GatewayError(Exception):
+    """Base of all. ``param`` names the offending option; ``openai_code`` is the code of the OpenAI dialect."""
+
+    status = 500
+    code = ErrorCode.INTERNAL
+    openai_type = "api_error"
+    hint = ""
+    retry_after_s: int | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        param: str | None = None,
+        openai_code: str | None = None,
+        code: ErrorCode | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.hint = self.hint if hint is None else hint
+        self.code = code or self.code
+        self.param = param
+        self.openai_code = openai_code or self.code.value
+        self.details = details or {}
+
+
+class BadRequest(GatewayError):
+    status = 400
+    code = ErrorCode.INVALID_REQUEST
+    openai_type = "invalid_request_error"
+
+
+class BadKey(GatewayError):
+    status = 401
+    code = ErrorCode.UNAUTHENTICATED
+    openai_type = "authentication_error"
+    hint = "Use the api_key that begin_episode returned, with the base_url beside it."
+
+
+class NotFound(GatewayError):
+    status = 404
+    code = ErrorCode.NOT_FOUND
+    openai_type = "invalid_request_error"
+
+
+class WrongMethod(GatewayError):
+    status = 405
+    code = ErrorCode.METHOD_NOT_ALLOWED
+    openai_type = "invalid_request_error"
+
+
+class OutputConflict(GatewayError):
+    status = 409
+    code = ErrorCode.CONFLICT
+    openai_type = "invalid_request_error"
+
+
+class EpisodeClosed(GatewayError):
+    status = 410
+    code = ErrorCode.EPISODE_CLOSED
+    openai_type = "invalid_request_error"
+    hint = "Begin a new episode: a key is good for one episode alone."
+
+
+class TooLarge(GatewayError):
+    status = 413
+    code = ErrorCode.INVALID_REQUEST
+    openai_type = "invalid_request_error"
+
+
+class EmptyEpisode(GatewayError):
+    status = 422
+    code = ErrorCode.EMPTY_EPISODE
+    openai_type = "invalid_request_error"
+    hint = "Call the model with the episode's base_url and api_key before you end it, or abandon the episode."
+
+
+class NotAdmitted(GatewayError):
+    status = 503
+    code = ErrorCode.SESSION_NOT_READY
+    openai_type = "server_error"
+    hint = "Ask again: this passes by itself."
+    retry_after_s = 0
+
+
+class CallFailed(GatewayError):
+    status = 503
+    code = ErrorCode.SESSION_NOT_READY
+    openai_type = "server_error"
+    hint = "Send the request again; nothing of it was kept."
+    retry_after_s = 1
+
+
+class VolumeFull(GatewayError):
+    status = 507
+    code = ErrorCode.DISK_FULL
+    openai_type = "server_error"
+    hint = "Free space on the volume of the runtime, then send the request again."
+
+
+def prompt_too_long(context_length: int, tokens: str, param: str) -> BadRequest:
+    """The refusal of a prompt of so many ``tokens`` (in words) that no answer has room after it."""
+    return BadRequest(
+        f"this model's maximum context length is {context_length} tokens, and the prompt is {tokens}, which leaves no"
+        " room for an answer",
+        hint="Shorten the messages, or create the session with a larger max_context_length.",
+        param=param,
+        openai_code="context_length_exceeded",
+    )

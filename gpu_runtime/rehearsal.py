@@ -1,0 +1,135 @@
+"""Engine and trainer prove on this model that they agree, before a session is ready and after each restart.
+
+The engine samples a few tokens and the trainer computes their log-probabilities: with the base weights, after a
+hand-over of changed weights, and with the base weights put back bit for bit. A gap beyond rounding is no accident of
+one batch: the session fails with ``engine_trainer_mismatch``, and no restart is tried.
+
+The change is a factor of one half on every weight. It moves each layer's output, so that a weight which a hand-over
+forgets or names wrongly shows, and doubling restores each bit.
+"""
+
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import EngineTrainerMismatch, WeightsRefused
+from .interfaces import Engine, Sample, SamplingOptions, Trainer
+from .training.logprob_mismatch import BOUNDS
+
+log = logging.getLogger(__name__)
+
+ANSWER = 8  # sampled tokens of each probe
+PROMPT = 40  # tokens of a probe's prompt where no window asks for more
+BRANCHES = (17, 31, 43, 59)  # where the prompts part
+CHANGE = 0.5
+
+DIFFERENT = (
+    "The two compute this model differently: of its configuration likely {fields}. The trainer's numbers equal the"
+    " model's own forward, so it is the engine's that differ."
+)
+STALE = (
+    "They agreed before: the engine keeps old weights, or takes some under another name. Likely layers that it fuses or"
+    " packs: {layers}."
+)
+
+
+async def rehearse(engine: Engine, trainer: Trainer, model: Path, handover: Path) -> None:
+    """Raises EngineTrainerMismatch. Both have the same weights, before and after."""
+    rehearsal = _Rehearsal(engine, trainer, _fields(model))
+    base = await trainer.scale_weights(1.0)
+    await rehearsal.compare("with the base weights", DIFFERENT)
+    await trainer.scale_weights(CHANGE)
+    await _hand_over(engine, trainer, handover)
+    await rehearsal.compare("after a hand-over of changed weights", STALE, put_back=1 / CHANGE)
+    if await trainer.scale_weights(1.0) != base:
+        raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
+    await _hand_over(engine, trainer, handover)
+    await rehearsal.compare("with the base weights put back", STALE)
+
+
+@dataclass(frozen=True)
+class _Rehearsal:
+    engine: Engine
+    trainer: Trainer
+    fields: dict[str, Any]
+
+    async def compare(self, when: str, why: str, *, put_back: float = 1.0) -> None:
+        """Raises EngineTrainerMismatch. ``put_back``: the factor that restores the weights once they are compared."""
+        prompts = probe_prompts(self.fields, self.engine.context_length)
+        samples = [await _sample(self.engine, prompt) for prompt in prompts]
+        async with device_lent(self.engine):
+            metrics = await self.trainer.forward_backward(samples)
+            # Before the gradient is dropped, which ZeRO does by a step that writes its own copy of the weights back.
+            await self.trainer.scale_weights(put_back)
+            await self.trainer.drop_gradient()
+        gap, bound = metrics["kl_engine"], BOUNDS[self.trainer.dtype]
+        log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, gap)
+        if not gap <= bound:  # NaN is a gap too
+            cause = why.format(fields=_special(self.fields), layers=_layers(self.fields))
+            raise EngineTrainerMismatch(
+                f"engine and trainer differ {when}: a KL of {gap:.2g}, and rounding explains {bound:g}. {cause}"
+            )
+
+
+async def _sample(engine: Engine, prompt: Sequence[int]) -> Sample:
+    options = SamplingOptions(max_tokens=ANSWER, temperature=1.0, seed=1)
+    deltas = [delta async for delta in engine.generate(f"rehearsal-{prompt[-1]}", prompt, options)]
+    ids = tuple(token for delta in deltas for token in delta.token_ids_T)
+    logprobs = tuple(logprob for delta in deltas for logprob in delta.logprobs_T)
+    before = len(prompt)
+    return Sample((*prompt, *ids), (0,) * before + (1,) * len(ids), (0.0,) * before + logprobs, advantage=0.0)
+
+
+async def _hand_over(engine: Engine, trainer: Trainer, handover: Path) -> None:
+    await trainer.publish(handover)
+    try:
+        await engine.load_weights(handover, engine.version)
+    except WeightsRefused as refusal:
+        raise EngineTrainerMismatch(f"the engine does not take the trainer's weights: {refusal}") from refusal
+
+
+def probe_prompts(fields: dict[str, Any], context_length: int) -> list[tuple[int, ...]]:
+    """Prompts that share all but their last tokens, longer than the model's window, with its special tokens."""
+    vocabulary, window = fields.get("vocab_size", 64), fields.get("sliding_window") or 0
+    length = min(max(PROMPT, window + ANSWER), context_length - ANSWER)
+    special = [token for name in ("bos_token_id", "eos_token_id", "pad_token_id") for token in _ids(fields.get(name))]
+    body = [(position * 7919 + 11) % vocabulary for position in range(length)]
+    body[: len(special)] = special
+    return [(*body[: length - 2], branch % vocabulary, (branch + 5) % vocabulary) for branch in BRANCHES]
+
+
+@contextlib.asynccontextmanager
+async def device_lent(engine: Engine) -> AsyncIterator[None]:
+    """Where engine and trainer share a device, the engine gives up its memory there for the block."""
+    if engine.shares_device:
+        await engine.sleep()
+    try:
+        yield
+    finally:
+        if engine.shares_device:
+            await engine.wake()
+
+
+def _fields(model: Path) -> dict[str, Any]:
+    whole = json.loads((model / "config.json").read_text())
+    return whole | whole.get("text_config", {})
+
+
+def _ids(value: Any) -> list[int]:
+    return [value] if isinstance(value, int) else [token for token in value or [] if isinstance(token, int)]
+
+
+def _special(fields: dict[str, Any]) -> str:
+    words = ("window", "softcap", "scal", "multiplier", "rope", "layer_types", "chunk", "sink")
+    found = [name for name, value in fields.items() if value and any(word in name for word in words)]
+    return ", ".join(found) or "none of the fields that are known to matter"
+
+
+def _layers(fields: dict[str, Any]) -> str:
+    tied = ["the head, which is tied to the embedding"] if fields.get("tie_word_embeddings") else []
+    experts = ["experts"] if any("expert" in name for name in fields) else []
+    return ", ".join([*experts, *tied, "attention projections", "gate and up projections"])

@@ -1,0 +1,147 @@
+"""Separates an answer as it arrives into thoughts, plain text, and calls of tools, piece by piece.
+
+A call streams while it is written only where a grammar holds the model to a whole one (a forced call, a strict tool).
+Elsewhere the answer is known to be calls at its end alone: one slip makes all of it plain text.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
+from gpu_runtime.rendering.tool_formats import ToolFormat
+
+Decode = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True)
+class CallPiece:
+    """More of call number ``index``: its name, in the first piece only, and a piece of its arguments' JSON text."""
+
+    index: int
+    name: str | None
+    arguments: str
+
+
+class CallScanner:
+    """Finds calls in text that a grammar of `call_grammars` allows. A call that is cut short counts with what it has.
+
+    Example: ``CallScanner("arguments").feed('[{"name": "f", "arguments": {"a"')`` is ``[CallPiece(0, "f", '{"a"')]``.
+    """
+
+    def __init__(self, arguments_key: str) -> None:
+        self._head = re.compile(r'\{"name": ("(?:[^"\\]|\\.)*"), ' + re.escape(json.dumps(arguments_key)) + ": ")
+        self._between = ""  # text since the last call in which the next one may have begun
+        self._index, self._is_inside = -1, False
+        self._depth, self._in_string, self._escaped = 0, False, False
+
+    def feed(self, text: str) -> list[CallPiece]:
+        """At most one piece of each call."""
+        pieces: list[CallPiece] = []
+        while text:
+            name = None
+            if not self._is_inside:
+                self._between += text
+                head = self._head.search(self._between)
+                if head is None:
+                    break
+                name, text = json.loads(head[1]), self._between[head.end() :]
+                self._index, self._is_inside, self._between = self._index + 1, True, ""
+            end = self._value_end(text)
+            if name is not None or end:
+                pieces.append(CallPiece(self._index, name, text[:end]))
+            text = text[end + 1 :]  # without the brace that closes the call
+        return pieces
+
+    def _value_end(self, text: str) -> int:
+        """How much of ``text`` belongs to the arguments; leaves the call if it ends there."""
+        for index, letter in enumerate(text):
+            if self._in_string:
+                self._in_string = self._escaped or letter != '"'
+                self._escaped = letter == "\\" and not self._escaped
+            elif letter == '"':
+                self._in_string = True
+            elif letter in "{[":
+                self._depth += 1
+            elif letter in "}]":
+                if self._depth == 0:
+                    self._is_inside = False
+                    return index
+                self._depth -= 1
+        return len(text)
+
+
+class AnswerParser:
+    """``call_format`` is set where tools may be called, ``is_forced`` where the answer must be a call, and
+    ``is_guaranteed`` where a grammar sees to it that what begins as a call is one. ``thoughts`` is the format of those
+    that may come first."""
+
+    def __init__(
+        self,
+        call_format: ToolFormat | None,
+        *,
+        is_forced: bool,
+        is_guaranteed: bool,
+        decode: Decode,
+        thoughts: ThoughtFormat | None = None,
+    ) -> None:
+        self._format, self._decode = call_format, decode
+        self._splitter, self._whole, self._thoughts_sent = ThoughtSplitter(thoughts), 0, 0
+        self._scanner = CallScanner(call_format.arguments_key) if call_format and is_guaranteed else None
+        self._ids: list[int] = []
+        self._names: dict[int, str] = {}
+        self._text, self._sent, self._scanned = "", 0, 0
+        self._calls_from = 0 if is_forced else None  # where plain text ends for good
+
+    def more(self, text: str, token_ids: Sequence[int]) -> tuple[str, str, list[CallPiece]]:
+        """The thoughts, the plain text and the pieces of calls that are certain now that ``text`` has come, as
+        ``token_ids``."""
+        thoughts, text_now = self._splitter.feed(text)
+        self._whole += len(text)
+        self._thoughts_sent += len(thoughts)
+        self._text += text_now
+        self._ids += token_ids
+        safe = self._plain_length()
+        plain, self._sent = self._text[self._sent : safe], max(self._sent, safe)
+        if self._scanner is None or self._calls_from is None:
+            return thoughts, plain, []
+        start = max(self._scanned, self._calls_from)
+        self._scanned = len(self._text)
+        pieces = self._scanner.feed(self._text[start:])
+        self._names |= {piece.index: piece.name for piece in pieces if piece.name is not None}
+        return thoughts, plain, pieces
+
+    def name_of(self, index: int) -> str | None:
+        """The name of call number ``index``, once it has begun."""
+        return self._names.get(index)
+
+    def rest(self, content: str) -> str:
+        """What was not handed out of ``content``, the plain text of the whole answer."""
+        return content[self._sent :]
+
+    def rest_of_thoughts(self, thoughts: str) -> str:
+        """What was not handed out of ``thoughts``, those of the whole answer."""
+        return thoughts[self._thoughts_sent :]
+
+    def _plain_length(self) -> int:
+        if self._format is None:
+            return len(self._text)
+        if self._calls_from is None:
+            self._calls_from = self._find_calls(self._format)
+        if self._calls_from is not None:
+            return len(self._text[: self._calls_from].rstrip())
+        return self._format.plain_length(self._text)
+
+    def _find_calls(self, call_format: ToolFormat) -> int | None:
+        mark = call_format.marker_id
+        if mark is not None:  # no part of the text: it stands where the text of the ids before it ends
+            if mark not in self._ids:
+                return None
+            before_rest = self._whole - len(self._text)  # thoughts and their marks
+            return max(0, len(self._decode(self._ids[: self._ids.index(mark)])) - before_rest)
+        if call_format.at_start:
+            begun = self._text.lstrip()
+            return 0 if begun.startswith(call_format.marker) else None
+        found = self._text.find(call_format.marker)
+        return None if found < 0 else found

@@ -1,0 +1,161 @@
+"""Messages to text, text to ids, ids to text, by the model's own tokenizer and chat template.
+
+What the gateway must know of a template (how a turn ends, whether and how tools are written) is read off probe renders:
+nothing of any model is assumed.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jinja2
+
+from gpu_runtime.interfaces import Tokenizer
+from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.thoughts import ThoughtFormat
+from gpu_runtime.rendering.tool_formats import ToolFormat, detect
+
+PROBE, PROBE_TOOL, PROBE_THOUGHT = "probe", "probe_tool", "probing"
+MAX_VARIANTS = 32  # renderers under variables that are kept
+OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")  # at the end of a prompt: an answer starts in thoughts
+
+
+class Renderer:
+    """Example: ``Renderer(tokenizer).encode("hello")``."""
+
+    def __init__(self, tokenizer: Tokenizer, variables: Mapping[str, Any] | None = None) -> None:
+        self._tokenizer, self.variables = tokenizer, dict(variables or {})
+        self._token_texts: dict[int, str] = {}
+        self._variants: dict[str, Renderer] = {}
+        self.has_template = self._probe(_user()) is not None
+        self.end_of_turn = self._probe_end_of_turn()
+        self.has_tools = PROBE_TOOL in (self._probe(_user(), tools=[_tool()]) or "")
+        self.tool_format = self._probe_tool_format()
+        self.thoughts = self._probe_thoughts()
+
+    @property
+    def template_variables(self) -> frozenset[str]:
+        """What the template reads beside the conversation and its tools."""
+        return self._tokenizer.template_variables
+
+    def with_variables(self, variables: Mapping[str, Any]) -> "Renderer":
+        """The renderer of this template under ``variables``: they may change how turns begin and end, so it is probed
+        under them. Raises BadRequest for one that the template does not read."""
+        if not variables:
+            return self
+        if unknown := sorted(set(variables) - self.template_variables):
+            known = ", ".join(sorted(self.template_variables)) or "none"
+            raise BadRequest(
+                f"the model's chat template does not read {unknown[0]!r}; the variables that it reads: {known}",
+                hint="Leave it out: it would change nothing.",
+                param="chat_template_kwargs",
+                openai_code="unsupported_parameter",
+            )
+        name = json.dumps(variables, sort_keys=True)
+        if name not in self._variants:
+            if len(self._variants) == MAX_VARIANTS:
+                del self._variants[next(iter(self._variants))]
+            self._variants[name] = Renderer(self._tokenizer, variables)
+        return self._variants[name]
+
+    def text(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], *, generation: bool) -> str:
+        """The conversation in normal form as the template writes it; ``generation`` opens the assistant's turn.
+
+        Raises BadRequest with the template's own words where it refuses the conversation.
+        """
+        try:
+            return self._tokenizer.render(messages, tools, generation=generation, variables=self.variables)
+        except jinja2.TemplateError as error:
+            raise BadRequest(f"the model's chat template refuses these messages: {error}", param="messages") from None
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            if self.variables:
+                raise BadRequest(
+                    f"the model's chat template cannot be written under these variables: {error}",
+                    param="chat_template_kwargs",
+                ) from None
+            raise BadRequest(f"the model has no chat template for these messages: {error}", param="messages") from None
+
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids there are."""
+        return self._tokenizer.size
+
+    def least_tokens(self, text: str) -> int:
+        """A lower bound on the tokens of ``text`` that costs nothing, for texts that are far too long to be encoded.
+
+        No token stands for more characters than its own has; a normal form such as NFC makes at most one of four.
+        """
+        return len(text) // (4 * self._tokenizer.longest_token)
+
+    def encode(self, text: str, *, special: bool = False) -> tuple[int, ...]:
+        """Ids of ``text`` as it is: a template has written its special tokens. ``special`` adds those of plain text."""
+        return tuple(self._tokenizer.encode(text, special=special))
+
+    def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
+        """Text of ids, with or without special tokens."""
+        return self._tokenizer.decode(token_ids, special=special)
+
+    def is_special(self, token_id: int) -> bool:
+        """Whether the token is a mark (such as an end of turn) and no text."""
+        return token_id in self._tokenizer.special_ids
+
+    def entry(self, token_id: int) -> str:
+        """The token as the vocabulary names it."""
+        return self._tokenizer.entry(token_id)
+
+    def token_text(self, token_id: int) -> str:
+        """One token alone; bytes that are no character of their own show as U+FFFD."""
+        if token_id not in self._token_texts:
+            self._token_texts[token_id] = self.decode([token_id], special=True)
+        return self._token_texts[token_id]
+
+    def _probe(self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()) -> str | None:
+        try:
+            return self.text(messages, tools, generation=False)
+        except BadRequest:
+            return None
+
+    def _probe_end_of_turn(self) -> str:
+        """What the template writes after an assistant's text."""
+        rendered = self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}]) or ""
+        return rendered.rpartition(PROBE * 2)[2]
+
+    def _probe_thoughts(self) -> ThoughtFormat | None:
+        """Where thoughts stand in an answer: as the template writes those of a message, or opens a turn with them."""
+        opened = self._prompt_of(_user())
+        if found := OPENED.search(opened):
+            return ThoughtFormat(f"<{found[1]}>", f"</{found[1]}>", begins_inside=True)
+        answer = {"role": "assistant", "content": PROBE * 2, "reasoning_content": PROBE_THOUGHT}
+        rendered = (self._probe([*_user(), answer]) or "").removeprefix(opened)
+        before, _, after = rendered.partition(PROBE_THOUGHT)
+        opening, closing = before.strip(), after.partition(PROBE * 2)[0].strip()
+        return ThoughtFormat(opening, closing) if opening and closing and after else None
+
+    def _prompt_of(self, messages: list[dict[str, Any]]) -> str:
+        try:
+            return self.text(messages, [], generation=True)
+        except BadRequest:
+            return ""
+
+    def _probe_tool_format(self) -> ToolFormat | None:
+        if not self.has_tools:
+            return None
+        function = {"name": PROBE_TOOL, "arguments": {PROBE: PROBE}}
+        # Nine letters and digits: Mistral's templates insist.
+        call = {"id": "probe1234", "type": "function", "function": function}
+        turn = {"role": "assistant", "content": "", "tool_calls": [call]}
+        before = self._probe(_user(), tools=[_tool()]) or ""
+        after = self._probe([*_user(), turn], tools=[_tool()]) or ""
+        found = detect(after.removeprefix(before), PROBE_TOOL)
+        return found and replace(found, marker_id=next(filter(self.is_special, self.encode(found.marker)), None))
+
+
+def _user() -> list[dict[str, Any]]:
+    return [{"role": "user", "content": "x"}]
+
+
+def _tool() -> dict[str, Any]:
+    parameters = {"type": "object", "properties": {PROBE: {"type": "string", "description": "x"}}, "required": [PROBE]}
+    return {"type": "function", "function": {"name": PROBE_TOOL, "description": "x", "parameters": parameters}}

@@ -1,0 +1,181 @@
+"""Makes the prompt of a call from the ids that the engine has seen already, wherever that is possible.
+
+When a request's messages continue an earlier call of the episode, the earlier prompt and the sampled ids of its answer
+are taken as they are, and only what follows is encoded. Text is used to find and to check the position, never to make
+those ids again. Where the template writes the earlier conversation differently now than the engine saw it (thinking
+stripped, tools moved), the check fails: the prompt is rendered afresh, a new timeline starts, and the position is kept.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gpu_runtime.journal.records import Completion, Parent
+from gpu_runtime.refusals import prompt_too_long
+from gpu_runtime.rendering.conversation import Conversation, ReusablePrefix
+from gpu_runtime.rendering.drift import CHANGED, Cause, Departure, explain
+from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat
+
+MAX_PREFIXES_TRIED = 4  # earlier calls that are checked against one request; each costs two renders
+MAX_ENDS_TRIED = 4  # an answer's text may hold what ends a turn
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the engine is given. ``parent`` holds the first ``parent_prefix_length`` ids; ``messages_from`` of the
+    messages are its own. ``names`` are the chain of the request; ``drift`` is why a continuation could not be reused.
+    """
+
+    ids: tuple[int, ...]
+    names: list[str]
+    parent: Parent | None = None
+    parent_prefix_length: int = 0
+    messages_from: int = 0
+    drift: dict[str, Any] | None = None
+
+
+def compose(
+    renderer: Renderer,
+    conversation: Conversation,
+    messages: Sequence[dict[str, Any]],
+    tools: Sequence[dict[str, Any]],
+    forced: ToolFormat | None = None,
+    *,
+    context_length: int | None = None,
+) -> Prompt:
+    """The prompt for ``messages`` (normal form).
+
+    Raises BadRequest where the template refuses them, and for what is far longer than a given ``context_length``.
+    """
+    request = conversation.recognise(messages, tools, renderer.variables)
+    full = renderer.text(request.messages, tools, generation=True) + (forced.prefill if forced else "")
+    _reject_oversized(renderer, full, context_length, "messages")
+    failed: Departure | None = None
+    for tries, (count, source) in enumerate(conversation.earlier(request)):
+        if tries == MAX_PREFIXES_TRIED:
+            break
+        end = _end_of_answer(renderer, source, request.messages[: count - 1], tools, full)
+        if isinstance(end, int):
+            kept, rest = _join(renderer, source.answer, renderer.encode(full[end:]))
+            prefix = source.prompt_ids + source.answer.token_ids_T[:kept]
+            parent = Parent(source.call_id, source.choice, kept)
+            prompt = Prompt(prefix + rest, request.names, parent, len(prefix), count)
+            break
+        failed = failed or Departure(source, count - 1, *end)
+    else:
+        prompt = Prompt(renderer.encode(full), request.names)
+    if failed is None and (departed := conversation.departed(request, prompt.messages_from)):
+        failed = Departure(departed[1], departed[0], "client", CHANGED)
+    return replace(prompt, drift=explain(renderer, failed, prompt.ids)) if failed else prompt
+
+
+def compose_text(
+    renderer: Renderer, conversation: Conversation, text: str, *, context_length: int | None = None
+) -> Prompt:
+    """The prompt for plain ``text``: an earlier call's ids as far as it continues that call's text.
+
+    Raises BadRequest for what is far longer than a given ``context_length``.
+    """
+    _reject_oversized(renderer, text, context_length, "prompt")
+    if found := conversation.earlier_text(text):
+        length, source = found
+        kept = kept_ids(renderer, source.answer)
+        if kept and renderer.is_special(source.answer.token_ids_T[kept - 1]):
+            kept -= 1  # the end that was sampled is no part of the text that goes on
+        if kept is not None:
+            prefix = source.prompt_ids + source.answer.token_ids_T[:kept]
+            rest = renderer.encode(text[length:])
+            return Prompt(prefix + rest, [], Parent(source.call_id, source.choice, kept), len(prefix))
+    return Prompt(renderer.encode(text, special=True), [])
+
+
+def _reject_oversized(renderer: Renderer, text: str, context_length: int | None, param: str) -> None:
+    if context_length is not None and (least := renderer.least_tokens(text)) >= context_length:
+        raise prompt_too_long(context_length, f"more than {least} tokens", param)
+
+
+def kept_ids(renderer: Renderer, answer: Completion) -> int | None:
+    """How many sampled ids stand for the answer's text; none if a stop string begins inside a token."""
+    ids = answer.token_ids_T
+    if answer.stop_reason is None:
+        return len(ids) - _ends_with_a_stop_token(renderer, answer)
+    for kept in range(len(ids), -1, -1):
+        text = renderer.decode(ids[:kept])
+        if len(text) <= len(answer.text):
+            return kept if text == answer.text else None
+    return None
+
+
+def _ends_with_a_stop_token(renderer: Renderer, answer: Completion) -> bool:
+    """Whether the last id is one that the client stopped at: it is no part of the text, and no mark of the template."""
+    ids = answer.token_ids_T
+    if answer.finish_reason != "stop" or not ids or renderer.is_special(ids[-1]):
+        return False
+    return answer.text != renderer.decode(ids) and answer.text == renderer.decode(ids[:-1])
+
+
+def _end_of_answer(
+    renderer: Renderer,
+    source: ReusablePrefix,
+    before: Sequence[dict[str, Any]],
+    tools: Sequence[dict[str, Any]],
+    full: str,
+) -> int | tuple[Cause, str]:
+    """Where in ``full`` the text of the source's answer ends, or why ``full`` does not hold what the engine saw.
+
+    It is looked for in the text that goes on and not in a history that ends with the answer: some templates write the
+    last answer of a conversation in another way than one that is followed by more.
+    """
+    if kept_ids(renderer, source.answer) is None:
+        return "gateway", "a stop string began inside a token"
+    start = renderer.text(before, tools, generation=True) + (source.forced.prefill if source.forced else "")
+    if not full.startswith(start):
+        return "template", "the template rewrites what came before the answer"
+    tail = renderer.end_of_turn
+    end = full.find(tail, len(start)) if tail else -1
+    if end < 0:
+        return "template", "the template does not end the turn as usual"
+    for _ in range(MAX_ENDS_TRIED):
+        if end < 0:
+            break
+        if _same_answer(renderer, source, full[len(start) : end]):
+            return end
+        end = full.find(tail, end + 1)
+    return "template", "the template rewrites the answer"
+
+
+def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str) -> bool:
+    """Whether the template's text of the answer equals what was sampled, up to the whitespace around its parts."""
+    answer = source.answer
+    ids = answer.token_ids_T[: kept_ids(renderer, answer)]
+    if ids and renderer.is_special(ids[-1]):
+        ids = ids[:-1]
+    sampled = {answer.text.strip(), renderer.decode(ids, special=True).strip()}
+    if rendered.strip() in sampled:
+        return True
+    before = source.forced.prefill if source.forced else ""
+
+    def meaning(text: str) -> tuple[str, str, list[tuple[str, Any]]]:
+        thoughts, rest = renderer.thoughts.split(text) if renderer.thoughts and not before else (None, text)
+        calls: list[ParsedCall] = []
+        if renderer.tool_format is not None:  # a call's JSON is written anew by the template: it must mean the same
+            rest, calls = renderer.tool_format.parse(f"{before}{rest}")
+        return (thoughts or "").strip(), rest.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
+
+    return meaning(rendered) in [meaning(text) for text in sampled]
+
+
+def _join(renderer: Renderer, answer: Completion, rest: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """How many sampled ids are kept and what follows them: an end of turn that was sampled is not written twice.
+
+    A sampled end that is not the template's own is left out of what follows: the engine never continued after it.
+    """
+    kept = kept_ids(renderer, answer) or 0
+    ended = answer.finish_reason == "stop" and answer.stop_reason is None
+    if not ended or kept == 0 or not renderer.is_special(answer.token_ids_T[kept - 1]):
+        return kept, rest
+    if rest and rest[0] == answer.token_ids_T[kept - 1]:
+        return kept, rest[1:]
+    return kept - 1, rest

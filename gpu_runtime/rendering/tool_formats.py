@@ -1,0 +1,158 @@
+"""Tool calls in the text of a model: the formats that are known, and how each is found, parsed and asked for.
+
+Which one a model uses is read off its chat template, by rendering a call and looking at what it became.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ParsedCall:
+    """One call as the model wrote it; ``arguments`` is JSON text of an object."""
+
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ToolFormat:
+    """``marker`` begins the part of an answer that is not plain text. ``arguments_key`` names a call's arguments.
+
+    A forced call is asked for by ending the prompt with ``prefill`` and constraining the answer to calls. They are
+    sampled with all that the template writes after them, so that the end of the turn comes where it stands in the
+    history and a next request goes on with these ids. Calls stand within ``list_frame``, several of them ``separator``
+    apart, or in frames of their own ``between`` apart; None means that there is one at most.
+    """
+
+    name: str
+    marker: str
+    parse: Callable[[str], tuple[str, list[ParsedCall]]]
+    arguments_key: str = "arguments"
+    prefill: str = ""
+    list_frame: tuple[str, str] = ("", "")
+    separator: str | None = None
+    between: str | None = None
+    at_start: bool = False  # a call can only begin an answer
+    short_ids: bool = False  # the template takes call ids of nine letters and digits only
+    marker_id: int | None = None  # set where the marker is a special token, which is no part of an answer's text
+
+    def plain_length(self, text: str) -> int:
+        """How many characters of ``text``, the answer so far, are plain text whatever comes next."""
+        if self.at_start:
+            start = text.lstrip()
+            return 0 if not start or start.startswith(self.marker) else len(text)
+        end = text.find(self.marker)
+        if end < 0:
+            held = (n for n in range(min(len(self.marker) - 1, len(text)), 0, -1) if text.endswith(self.marker[:n]))
+            end = len(text) - next(held, 0)
+        return len(text[:end].rstrip())
+
+    def first_call_end(self, text: str) -> int | None:
+        """Where the first call in ``text`` ends, its frame included; None while it is not whole, or is none.
+
+        Only for formats whose calls stand alone: a list of calls ends after the last of them.
+        """
+        if self.at_start:
+            start = len(text) - len(text.lstrip())
+            try:
+                _, length = json.JSONDecoder().raw_decode(text[start:])
+            except (ValueError, RecursionError):
+                return None
+            end = start + length
+        else:
+            closing = self.list_frame[1].strip()
+            begin = text.find(self.marker)
+            end = text.find(closing, begin) + len(closing) if begin >= 0 and closing in text[begin:] else 0
+        return end if end and self.parse(text[:end])[1] else None
+
+    @property
+    def lists_calls(self) -> bool:
+        """Whether several calls stand in one list, which no cut after the first of them can close."""
+        return self.separator is not None
+
+    def call_id(self, seed: str) -> str:
+        """An id for a call, the same for the same ``seed``."""
+        digest = hashlib.sha256(seed.encode()).hexdigest()
+        return digest[:9] if self.short_ids else f"call_{digest[:24]}"
+
+
+def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
+    """The format in which a template wrote a call of ``tool_name``, or None if it is not one of those known here."""
+    if re.search(r"<tool_call>\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
+        return HERMES
+    if re.search(r"<tool_call>\s*\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
+        return SMOLLM2
+    if found := re.search(r"\[TOOL_CALLS\](\s*)\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
+        return replace(MISTRAL, list_frame=(found[1] + "[", "]"))
+    if re.search(r"\{\s*\"name\":\s*\"" + re.escape(tool_name) + r"\",\s*\"parameters\":", rendered_call):
+        return LLAMA3
+    return None
+
+
+def _parse_hermes(text: str) -> tuple[str, list[ParsedCall]]:
+    before, marker, _ = text.partition("<tool_call>")
+    bodies = re.findall(r"<tool_call>(.*?)(?:</tool_call>|\Z)", text, flags=re.DOTALL)
+    calls = [_call(_load(body), "arguments") for body in bodies]
+    return _whole(text, before, calls if marker else [])
+
+
+def _parse_smollm2(text: str) -> tuple[str, list[ParsedCall]]:
+    before, marker, after = text.partition("<tool_call>")
+    values = _load(after.partition("</tool_call>")[0]) if marker else []
+    if isinstance(values, dict):
+        values = [values]  # one call outside of a list: what is meant is plain
+    return _whole(text, before, [_call(value, "arguments") for value in values] if isinstance(values, list) else [None])
+
+
+def _parse_mistral(text: str) -> tuple[str, list[ParsedCall]]:
+    before, marker, after = text.partition("[TOOL_CALLS]")
+    values = _load(after) if marker else []
+    return _whole(text, before, [_call(value, "arguments") for value in values] if isinstance(values, list) else [None])
+
+
+def _parse_llama3(text: str) -> tuple[str, list[ParsedCall]]:
+    rest, calls = text.strip(), []
+    while rest.startswith("{"):
+        try:
+            value, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError):
+            break
+        calls.append(_call(value, "parameters") if "parameters" in value else None)
+        rest = rest[end:].lstrip().removeprefix(";").lstrip()
+    return _whole(text, "", [None] if rest else calls)
+
+
+def _whole(text: str, before: str, calls: list[ParsedCall | None]) -> tuple[str, list[ParsedCall]]:
+    """Either every call of an answer is well formed or the answer is plain text."""
+    good = [call for call in calls if call is not None]
+    return (before.rstrip(), good) if good and len(good) == len(calls) else (text, [])
+
+
+def _load(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _call(value: Any, arguments_key: str) -> ParsedCall | None:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
+        return None
+    arguments = value.get(arguments_key, {})
+    return ParsedCall(value["name"], json.dumps(arguments)) if isinstance(arguments, dict) else None
+
+
+HERMES = ToolFormat(
+    "hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", list_frame=("", "\n</tool_call>"), between="\n"
+)
+# Source: the model card of SmolLM2-1.7B-Instruct, "Function calling".
+SMOLLM2 = ToolFormat(
+    "smollm2", "<tool_call>", _parse_smollm2, prefill="<tool_call>", list_frame=("[", "]</tool_call>"), separator=", "
+)
+MISTRAL = ToolFormat("mistral", "[TOOL_CALLS]", _parse_mistral, prefill="[TOOL_CALLS]", separator=", ", short_ids=True)
+LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True)

@@ -1,0 +1,46 @@
+"""A model's tokenizer and chat template as transformers reads them. It imports torch: real runtimes alone load it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from gpu_runtime.rendering.template_variables import variables_of
+
+
+class TransformersTokenizer:
+    """The ``Tokenizer`` of the folder ``folder``. Raises OSError where it holds none."""
+
+    def __init__(self, folder: str) -> None:
+        self._tokenizer = AutoTokenizer.from_pretrained(folder)
+        self.size = len(self._tokenizer)
+        self.longest_token = max(map(len, self._tokenizer.get_vocab()))
+        self.special_ids = frozenset(self._tokenizer.all_special_ids) | {
+            token_id for token_id, token in self._tokenizer.added_tokens_decoder.items() if token.special
+        }
+
+        template = self._tokenizer.chat_template
+        self.template_variables = variables_of(template if isinstance(template, str) else "")
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        return self._tokenizer.encode(text, add_special_tokens=special)
+
+    def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
+        return self._tokenizer.decode(
+            list(token_ids), skip_special_tokens=not special, clean_up_tokenization_spaces=False
+        )
+
+    def entry(self, token_id: int) -> str:
+        return self._tokenizer.convert_ids_to_tokens(token_id)
+
+    def render(
+        self,
+        messages: Sequence[dict[str, Any]],
+        tools: Sequence[dict[str, Any]],
+        *,
+        generation: bool,
+        variables: Mapping[str, Any],
+    ) -> str:
+        return self._tokenizer.apply_chat_template(
+            list(messages), tools=list(tools) or None, add_generation_prompt=generation, tokenize=False, **variables
+        )

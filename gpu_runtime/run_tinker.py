@@ -1,0 +1,163 @@
+"""The life of a runtime that a Tinker client drives: no episodes and no batches, but operations of models, and samples.
+
+registered (start.py) -> journal -> engine and trainer -> the models of the journal -> gateway -> the end asked for
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tinkerscript.wire.checkpoints import CheckpointKind
+from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, ResumePoint, RuntimeStage, StopReason
+from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpoint, NamedCheckpointOpen
+from tinkerscript.wire.training.model_refusals import folder_refusal
+
+from .config import RuntimeConfig
+from .control_plane.address import address_advertise
+from .control_plane.agent import Agent
+from .engine.vllm_sampler import VllmSampler
+from .episodes.journal_executor import JournalExecutor
+from .errors import ControlPlaneRefused, EngineDead, ModelUnsupported, RuntimeFault, StoreUnavailable, TrainerFailed
+from .gateway.app import app_of, serve
+from .gateway.tinker.data import UserMistake
+from .gateway.tinker.ledger import Ledger
+from .gateway.tinker.routes import Samplers, TinkerRoutes
+from .gateway.tinker.sampling import Samples
+from .gateway.tinker.work import ModelWork
+from .health.deadlines import Phase
+from .journal.journal import Journal
+from .model_interfaces import ModelTrainer
+from .object_store.uploads import ObjectStore
+from .placement import devices_verify, gpus_visible, placement_choose
+from .run import agent_lost, fault_found, open_journal, until_one_fails
+from .sampler_interfaces import SamplerEngine
+from .training.models.process import ModelTrainerProcess
+
+log = logging.getLogger(__name__)
+OPEN_S = 300.0  # how long the control plane may be away when a checkpoint gets its name
+
+
+class NamedStore:
+    """gateway.tinker.work.CheckpointStore over the object store. ``volume`` keeps what was fetched or stored."""
+
+    def __init__(self, agent: Agent, store: ObjectStore, volume: Path) -> None:
+        self._agent, self._store, self._volume = agent, store, volume
+        self._fetching: dict[str, asyncio.Lock] = {}
+
+    async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:
+        """Publish ``folder`` under its name; its bytes. Raises UserMistake, StoreUnavailable."""
+        try:
+            opened = await self._agent.call("/v1/runtime/named-checkpoints", wanted, NamedCheckpoint, deadline_s=OPEN_S)
+        except ControlPlaneRefused as refused:
+            raise UserMistake(f"the checkpoint {wanted.name!r} was refused: {refused}") from refused
+        if opened.refusal or opened.checkpoint_id is None:
+            raise UserMistake(opened.refusal)
+        if not opened.is_stored:
+            kind = CheckpointKind.STATE if wanted.segment == "weights" else CheckpointKind.MODEL
+            await self._store.checkpoint_upload(folder, kind, seq_id, opened.checkpoint_id)
+        files = await asyncio.to_thread(lambda: [path for path in folder.rglob("*") if path.is_file()])
+        return sum(path.stat().st_size for path in files)
+
+    async def fetch(self, source: ModelSource) -> Path:
+        """The folder of a stored checkpoint. Raises UserMistake when its bytes cannot be had."""
+        folder = self._volume / "checkpoints" / source.checkpoint_id
+        lock = self._fetching.setdefault(source.checkpoint_id, asyncio.Lock())
+        async with lock:
+            if folder.exists():
+                return folder
+            point = ResumePoint(checkpoint_id=source.checkpoint_id, step=0, files=source.files)
+            try:
+                await self._store.checkpoint_fetch(point, folder, on_progress=self._agent.status.advance)
+            except StoreUnavailable as away:
+                raise UserMistake(f"{source.path} could not be read: {away}") from away
+        return folder
+
+
+async def run_tinker(agent: Agent, assignment: Assignment, config: RuntimeConfig) -> None:
+    """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault."""
+    agent.status.begin(Phase.LOADING, "loading the engine and the trainer")
+    async with until_one_fails([agent_lost(agent)]):
+        store = ObjectStore(agent)
+        journal = await open_journal(assignment, store, config.runtime_dir)
+        devices_verify(config.gpus)
+        async with open_sampler_and_trainer(assignment) as (engine, trainer):
+            await serve_models(agent, assignment, store, journal, engine, trainer, config)
+
+
+async def serve_models(
+    agent: Agent, assignment: Assignment, store: ObjectStore, journal: Journal, engine: SamplerEngine,
+    trainer: ModelTrainer, config: RuntimeConfig,
+) -> None:  # fmt: skip
+    """From loaded parts to the end: models as the journal has them, the gateway, the operations that come."""
+    disk, faults = JournalExecutor(), asyncio.Queue[RuntimeFault]()
+    session_id, named = assignment.session_id, NamedStore(agent, store, config.runtime_dir)
+    trainer.on_progress = agent.status.advance
+    samplers = Samplers(journal.models, disk, named)
+    work = ModelWork(trainer, named, config.runtime_dir / "models", session_id=session_id, sampler_put=samplers.put)
+    ledger = Ledger(journal.models, disk, work)
+    samples = Samples(engine, samplers.find, session_id=session_id, on_fault=faults.put_nowait)
+    routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=assignment.relay_key)
+    agent.status.begin(Phase.RESTORING, "loading the models of this session")
+    await ledger.restore()
+    async with serve(app_of(routes.routes()), host=config.listen_host, port=config.listen_port) as listening:
+        agent.status.begin(Phase.WAITING, PHASE_WAITING)
+        agent.status.update(state=RuntimeStage.READY, address=address_advertise(config, listening))
+        background = [
+            ledger.run(), keep_status(agent, ledger, samples), watch(engine, trainer), fault_found(faults),
+        ]  # fmt: skip
+        async with until_one_fails(background):
+            await agent.stop_requested.wait()
+        agent.status.begin(Phase.SAVING, "saving")
+        agent.status.update(state=RuntimeStage.STOPPING)
+    await samples.close()
+    if agent.stop_reason is StopReason.SUSPEND:
+        await ledger.save_all()
+    disk.close()
+    journal.close()
+
+
+@asynccontextmanager
+async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
+    """Both load at the same time; both end with the block, whatever ends it."""
+    model, config = assignment.base_model_path, assignment.config
+    if refusal := folder_refusal(Path(model), config):
+        raise ModelUnsupported(refusal)
+    placement = placement_choose(config, gpus_visible())
+    trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus)
+    try:
+        engine = await VllmSampler.start(model, config, placement.device, gpus=placement.engine_gpus)
+        try:
+            await trainer.ready()
+            yield engine, trainer
+        finally:
+            await engine.close()
+    finally:
+        await trainer.close()
+
+
+async def keep_status(agent: Agent, ledger: Ledger, samples: Samples) -> None:
+    """What the heartbeats say; waiting and sampling are progress as long as this loop turns."""
+    while True:
+        phase, text = Phase.WAITING, PHASE_WAITING
+        if not ledger.is_idle:
+            phase, text = Phase.TRAINING, "training for a Tinker client"
+        elif not samples.is_idle:
+            text = "sampling for a Tinker client"
+        if agent.status.phase != text:
+            agent.status.begin(phase, text)
+        elif phase is Phase.WAITING:
+            agent.status.advance()
+        agent.status.update(last_activity_at=max(ledger.last_activity_at, samples.last_activity_at))
+        await asyncio.sleep(0.5)
+
+
+async def watch(engine: SamplerEngine, trainer: ModelTrainer) -> None:
+    """Raise as soon as a process of ours is gone, not when it is next needed."""
+    while True:
+        if engine.dead:
+            raise EngineDead("the engine's process ended")
+        if trainer.dead:
+            raise TrainerFailed("the trainer's process ended")
+        await asyncio.sleep(0.5)

@@ -1,0 +1,81 @@
+"""The engine that samples for Tinker clients, as its callers see it. No torch in here.
+
+Shape legend: T tokens of an answer, P tokens of a prompt.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class SampleOrder:
+    """What a Tinker client asks of an engine at once: ``num_samples`` answers to one prompt, and scores of the prompt.
+
+    ``adapter`` is a PEFT folder, None for the base model. ``stop_token_ids`` end an answer beside the end of turn,
+    which ``ignore_end`` takes away. ``prompt_top`` scores the prompt, with so many alternatives for each token (None:
+    it does not).
+    """
+
+    prompt_ids: tuple[int, ...]
+    max_tokens: int
+    num_samples: int = 1
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_end: bool = False
+    top_logprobs: int = 0
+    prompt_top: int | None = None
+    adapter: Path | None = None
+
+
+@dataclass(frozen=True)
+class SampledAnswer:
+    """One answer. ``token_ids_T`` has the token, or the tokens of the string, that stopped it at its end.
+
+    ``logprobs_T`` are of the distribution that was sampled from. ``top_T`` are pairs of id and log-probability.
+    """
+
+    token_ids_T: tuple[int, ...]
+    logprobs_T: tuple[float, ...]
+    is_stopped: bool
+    top_T: tuple[tuple[tuple[int, float], ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class SampleOutcome:
+    """The answers to a SampleOrder. ``prompt_logprobs_P`` are of temperature 1 and None for the first token."""
+
+    answers: tuple[SampledAnswer, ...]
+    prompt_logprobs_P: tuple[float | None, ...] | None = None
+    prompt_top_P: tuple[tuple[tuple[int, float], ...], ...] = ()
+
+
+class SamplerEngine(Protocol):
+    """An engine that samples from one base model and from any number of adapters on it, side by side."""
+
+    @property
+    def context_length(self) -> int:
+        """Prompt plus answer, in tokens."""
+        ...
+
+    @property
+    def vocabulary_size(self) -> int:
+        """How many token ids there are."""
+        ...
+
+    @property
+    def dead(self) -> bool:
+        """Whether a process of the engine has ended."""
+        ...
+
+    async def sample(self, order: SampleOrder) -> SampleOutcome:
+        """Cancelling it aborts it inside the engine. Raises EngineDead, RequestRefused."""
+        ...
+
+    async def close(self) -> None:
+        """End every process of the engine. Safe to call twice."""
+        ...

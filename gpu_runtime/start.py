@@ -1,0 +1,60 @@
+"""The first seconds of a runtime: it registers, and only then loads the libraries that take their time.
+
+Importing torch and vLLM takes seconds on an idle machine and minutes on a busy one. A runtime that registered first
+says by its heartbeats that it is there, and is not replaced for being slow to start.
+"""
+
+import logging
+import time
+import traceback
+
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.runtime import Assignment
+from tinkerscript.wire.sessions import SessionKind
+
+from .config import RuntimeConfig
+from .control_plane.agent import Agent
+from .control_plane.watchdog import Watchdog
+from .errors import FinalFault, RuntimeFault
+from .health.deadlines import Phase
+
+log = logging.getLogger(__name__)
+
+
+async def start(config: RuntimeConfig, *, hard_exit: bool = False) -> None:
+    """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on.
+
+    ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
+    """
+    async with Agent(config) as agent:
+        assignment = await agent.register()
+        agent.status.begin(Phase.LOADING, "loading the libraries")
+        with Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog:
+            try:
+                await _run(agent, assignment, config, watchdog)
+            except FinalFault as fault:
+                log.error("%s: %s", fault.code, fault)
+                await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
+            except Exception as error:
+                report_end(agent, error)
+                raise
+
+
+async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
+    if assignment.kind is SessionKind.TINKER:
+        from .run_tinker import run_tinker
+
+        await run_tinker(agent, assignment, config)
+        return
+    from .run import run
+
+    await run(agent, assignment, config, watchdog)
+
+
+def report_end(agent: Agent, error: Exception) -> None:
+    """Put on the session's record why this runtime ends; after the lease is lost nothing may be written."""
+    code = error.code if isinstance(error, RuntimeFault) else "runtime_fault"
+    hint = error.hint if isinstance(error, RuntimeFault) else ""
+    trace = "" if isinstance(error, RuntimeFault) else "".join(traceback.format_exception(error))[-8000:]
+    data = {"name": "runtime_fault", "code": code, "cause": str(error)[:4000], "hint": hint, "trace": trace}
+    agent.report(EventKind.EVENT, data, key=f"runtime_fault {time.time_ns()}")

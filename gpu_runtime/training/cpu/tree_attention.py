@@ -1,0 +1,199 @@
+"""Attention over a packed tree on a CPU: a block of queries meets the keys that one of them can see, and no others.
+
+A dense N x N mask would make SDPA compute every pair, although of a group's answers none sees another. Here the queries
+[first, last) of a row take the keys of their common ancestors whole, without a mask, and those that only some of them
+see with one. In depth-first order both are a few contiguous ranges. Scores of one block exist at a time, in the forward
+and, recomputed, in the backward pass: softmax(Q K^T) V and its derivative, FlashAttention's arithmetic
+(Dao et al. 2022, arXiv:2205.14135, section 3 and appendix B) without its tiling of the keys.
+
+A sliding window of W lets a node see the ancestors that are less than W tokens before it: a difference of depths, not
+of positions in the row. Scores may be capped, c tanh(s / c) (Gemma 2, arXiv:2408.00118, section 2).
+
+Registered with transformers as ``ATTENTION``; each layer passes its window and its cap. Shapes: N nodes, H
+query heads, G key/value heads, R = H / G, D head size, Q = R x queries of a block, K its keys.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface
+
+from gpu_runtime.errors import ModelUnsupported
+
+from .onednn_linear import products
+
+ATTENTION = "tree_blocks"
+# Queries of a block. Fewer mask less in vain, more make larger products.
+BLOCK = 128
+UNKNOWN_OPTIONS = ("s_aux", "position_bias")  # attention sinks, biases by distance
+
+
+@dataclass(frozen=True)
+class QueryBlock:
+    """Queries [first, last) and the keys they see: ``ranges``, ascending; the first ``common`` keys are seen by all.
+
+    ``hidden`` is ``[last - first, keys - common]``: true where a query does not see a key.
+    """
+
+    first: int
+    last: int
+    ranges: tuple[tuple[int, int], ...]
+    common: int
+    hidden: Tensor
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A row's blocks, in order. ``deepest`` is the most keys that one query sees."""
+
+    blocks: tuple[QueryBlock, ...]
+    deepest: int
+    end_N: Tensor
+    size: int
+    _windowed: dict[int, tuple[QueryBlock, ...]] = field(default_factory=dict)
+
+    def within(self, window: int | None) -> tuple[QueryBlock, ...]:
+        """The blocks of a layer in which a query sees the last ``window`` of its ancestors, itself included."""
+        if window is None or window >= self.deepest:
+            return self.blocks
+        if window not in self._windowed:
+            depth_N = node_depths(self.end_N)
+            self._windowed[window] = tuple(_within(self.end_N, depth_N, block, window) for block in self.blocks)
+        return self._windowed[window]
+
+
+def tree_of(end_N: Tensor, size: int = BLOCK) -> Tree:
+    """The blocks of a row; ``end_N[j]`` is one past j's subtree: i sees j iff j <= i < end_N[j]."""
+    count = len(end_N)
+    blocks = tuple(_block(end_N, first, min(first + size, count)) for first in range(0, count, size))
+    deepest = max((block.common + int((~block.hidden).sum(dim=1).max()) for block in blocks), default=0)
+    return Tree(blocks, deepest, end_N, size)
+
+
+def node_depths(end_N: Tensor) -> Tensor:
+    """``depth_N``: how many ancestors a node has, which is how many before it less those whose subtree is over."""
+    count = len(end_N)
+    ended_N = torch.bincount(end_N, minlength=count + 1)[:count].cumsum(0)
+    return torch.arange(count, device=end_N.device) - ended_N
+
+
+def _block(end_N: Tensor, first: int, last: int) -> QueryBlock:
+    keys = (end_N[:last] > first).nonzero()[:, 0]
+    # Ancestors of the first query are a chain: those whose subtree holds the whole block come before all others.
+    common = int(((keys <= first) & (end_N[keys] >= last)).sum())
+    rest, queries = keys[common:], torch.arange(first, last, device=end_N.device)[:, None]
+    return QueryBlock(first, last, _ranges(keys), common, (rest > queries) | (queries >= end_N[rest]))
+
+
+def _within(end_N: Tensor, depth_N: Tensor, block: QueryBlock, window: int) -> QueryBlock:
+    """The block under a window. Its oldest keys are seen by its first queries alone: no key is common to all."""
+    keys = torch.cat([torch.arange(first, last, device=end_N.device) for first, last in block.ranges])
+    queries = torch.arange(block.first, block.last, device=end_N.device)[:, None]
+    hidden = (keys > queries) | (queries >= end_N[keys]) | (depth_N[queries] - depth_N[keys] >= window)
+    is_seen = ~hidden.all(dim=0)
+    return QueryBlock(block.first, block.last, _ranges(keys[is_seen]), 0, hidden[:, is_seen])
+
+
+def _ranges(keys: Tensor) -> tuple[tuple[int, int], ...]:
+    """Ascending ``keys`` as half-open ranges of neighbours."""
+    starts = [0, *((keys.diff() > 1).nonzero()[:, 0] + 1).tolist(), len(keys)]
+    return tuple((int(keys[a]), int(keys[b - 1]) + 1) for a, b in pairwise(starts))
+
+
+class TreeAttention(torch.autograd.Function):
+    """``attended_NHD`` of ``query_NHD``, ``key_GND``, ``value_GND``; differentiable once."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query_NHD: Tensor, key_GND: Tensor, value_GND: Tensor, tree: Tree, scale: float,
+        window: int | None = None, softcap: float | None = None,
+    ) -> Tensor:  # fmt: skip
+        query_NHD = query_NHD * scale  # here, where it is small: scores need no pass of their own
+        attended_NHD = torch.empty_like(query_NHD)
+        blocks = tree.within(window)
+        for block in blocks:
+            query_GQD = _grouped(query_NHD, block, len(key_GND))
+            scores_GQK = _scores(query_GQD, _gathered(key_GND, block), softcap)
+            weights_GQK = _weights(scores_GQK, block)
+            _put(attended_NHD, block, products(weights_GQK, _gathered(value_GND, block).mT))
+        ctx.save_for_backward(query_NHD, key_GND, value_GND, attended_NHD)
+        ctx.blocks, ctx.scale, ctx.softcap = blocks, scale, softcap
+        return attended_NHD
+
+    @staticmethod
+    def backward(ctx: Any, grad_NHD: Tensor) -> tuple[Tensor | None, ...]:
+        query_NHD, key_GND, value_GND, attended_NHD = ctx.saved_tensors
+        groups = len(key_GND)
+        # The derivative of softmax, dS = P (dP - sum(P dP)); the sum over keys is one over D, of dO O, and far shorter.
+        sums_NH1 = (grad_NHD * attended_NHD).sum(dim=-1, keepdim=True)
+        grad_query, grad_key, grad_value = map(torch.zeros_like, (query_NHD, key_GND, value_GND))
+        for block in ctx.blocks:
+            query_GQD, grad_GQD, sums_GQ1 = (_grouped(each, block, groups) for each in (query_NHD, grad_NHD, sums_NH1))
+            key_GKD, value_GKD = _gathered(key_GND, block), _gathered(value_GND, block)
+            scores_GQK = _scores(query_GQD, key_GKD, ctx.softcap)
+            # The derivative of c tanh(s / c) is 1 - tanh^2; taken before the scores become weights in place.
+            cap_slope_GQK = None if ctx.softcap is None else 1 - (scores_GQK / ctx.softcap).square()
+            weights_GQK = _weights(scores_GQK, block)
+            _add(grad_value, block, weights_GQK.mT @ grad_GQD)
+            slopes_GQK = products(grad_GQD, value_GKD).sub_(sums_GQ1).mul_(weights_GQK)  # zero where a key is hidden
+            if cap_slope_GQK is not None:
+                slopes_GQK.mul_(cap_slope_GQK)
+            _put(grad_query, block, products(slopes_GQK, key_GKD.mT))
+            _add(grad_key, block, slopes_GQK.mT @ query_GQD)
+        return grad_query.mul_(ctx.scale), grad_key, grad_value, *[None] * (len(ctx.needs_input_grad) - 3)
+
+
+def _scores(query_GQD: Tensor, key_GKD: Tensor, softcap: float | None) -> Tensor:
+    """Q K^T, capped where the layer has a cap; Q = R x queries rows per group."""
+    scores_GQK = products(query_GQD, key_GKD)
+    return scores_GQK if softcap is None else scores_GQK.div_(softcap).tanh_().mul_(softcap)
+
+
+def _weights(scores_GQK: Tensor, block: QueryBlock) -> Tensor:
+    """softmax over the visible keys, for which the hidden ones of ``scores_GQK`` are overwritten."""
+    rows = block.last - block.first
+    by_query = scores_GQK.view(len(scores_GQK), -1, rows, scores_GQK.shape[-1])
+    by_query[..., block.common :].masked_fill_(block.hidden, -torch.inf)
+    return torch.softmax(scores_GQK, dim=-1, dtype=torch.float32).to(scores_GQK.dtype)
+
+
+def _grouped(tensor_NHD: Tensor, block: QueryBlock, groups: int) -> Tensor:
+    """The block's rows as ``[G, R * queries, D]``: query heads that share a key head stand under one another."""
+    rows_QHD = tensor_NHD[block.first : block.last]
+    return rows_QHD.transpose(0, 1).reshape(groups, -1, tensor_NHD.shape[-1])
+
+
+def _put(target_NHD: Tensor, block: QueryBlock, rows_GQD: Tensor) -> None:
+    heads, size = target_NHD.shape[1:]
+    target_NHD[block.first : block.last] = rows_GQD.view(heads, -1, size).transpose(0, 1)
+
+
+def _gathered(tensor_GND: Tensor, block: QueryBlock) -> Tensor:
+    pieces = [tensor_GND[:, first:last] for first, last in block.ranges]
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=1)
+
+
+def _add(target_GND: Tensor, block: QueryBlock, keys_GKD: Tensor) -> None:
+    done = 0
+    for first, last in block.ranges:
+        target_GND[:, first:last] += keys_GKD[:, done : done + last - first]
+        done += last - first
+
+
+def _attend(
+    module: nn.Module, query_1HND: Tensor, key_1GND: Tensor, value_1GND: Tensor, attention_mask: None, *,
+    tree: Tree, scaling: float | None = None, sliding_window: int | None = None, softcap: float | None = None,
+    **options: object,
+) -> tuple[Tensor, None]:  # fmt: skip
+    """What transformers calls in every layer; ``tree`` is passed through from the call of the model."""
+    if unknown := [name for name in UNKNOWN_OPTIONS if options.get(name) is not None]:
+        raise ModelUnsupported(f"attention over a tree has no {', '.join(unknown)}, which a layer of this model uses")
+    scale = query_1HND.shape[-1] ** -0.5 if scaling is None else scaling
+    query_NHD, key_GND, value_GND = query_1HND[0].transpose(0, 1), key_1GND[0].contiguous(), value_1GND[0].contiguous()
+    return TreeAttention.apply(query_NHD, key_GND, value_GND, tree, scale, sliding_window, softcap)[None], None
+
+
+AttentionInterface.register(ATTENTION, _attend)

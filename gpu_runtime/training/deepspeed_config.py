@@ -1,0 +1,27 @@
+"""What DeepSpeed is told of a session."""
+
+import torch
+
+from tinkerscript.wire.config import SessionConfig
+
+
+def deepspeed_config(config: SessionConfig, dtype: torch.dtype) -> dict[str, object]:
+    """The dictionary that ``deepspeed.initialize`` takes."""
+    # managed_gradient_accumulation off: the caller decides when to step, as the primitives need it. The batch
+    # sizes only satisfy DeepSpeed's arithmetic; losses are scaled by our own normalisers.
+    zero: dict[str, object] = {"stage": config.zero_stage}
+    if config.offload_optimizer:
+        zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "managed_gradient_accumulation": False,
+        "gradient_clipping": config.grad_clip,
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "bf16": {"enabled": dtype == torch.bfloat16, "check_grad_overflow": True},
+        # The sum over micro-batches: in bf16 it would stop growing after a few hundred of them.
+        "data_types": {"grad_accum_dtype": "fp32"},
+        "steps_per_print": 2**31,
+    }

@@ -1,0 +1,129 @@
+"""Many LoRA adapters on one frozen base, by peft: one takes part in a forward pass, the others wait beside it.
+
+An adapter adds (ALPHA / rank) B A to the weight of each layer it is on (Hu et al. 2021, arXiv:2106.09685).
+"""
+
+import hashlib
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
+from gpu_runtime.training.lora import PARTS
+
+# Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted service's adapters.
+ALPHA = 32.0
+MAX_RANK = 512  # the largest that vLLM serves
+
+
+def lora_check(lora: LoraConfig) -> None:
+    """Raises InvalidTrainingInput for an adapter that would be none, or that no engine serves."""
+    if not 1 <= lora.rank <= MAX_RANK:
+        raise InvalidTrainingInput(f"lora rank {lora.rank} must be 1 to {MAX_RANK}, or 0 to train all weights")
+    if not (lora.train_attn or lora.train_mlp or lora.train_unembed):
+        raise InvalidTrainingInput("train_attn, train_mlp and train_unembed are all false: nothing would be trained")
+
+
+def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[str, nn.Parameter]:
+    """Put the adapter ``name`` on the model's layers; returns its parameters by the base's names of their layers.
+
+    A is drawn from the seed alone, B is zero: the model begins as the base. Raises InvalidTrainingInput.
+    """
+    lora_check(lora)
+    targets = _targets(model, lora)
+    if not targets:
+        raise InvalidTrainingInput("this base has no linear layers in the parts that train_attn, train_mlp name")
+    from peft import inject_adapter_in_model  # takes seconds, which a model of all weights saves
+
+    frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        # Of a second adapter, and of merging one on a head that is tied to the embeddings: export.py unties it.
+        warnings.filterwarnings("ignore", message="Already found a `peft_config`|.*tie_word_embeddings")
+        torch.manual_seed(_seed(lora, model_id))
+        inject_adapter_in_model(_peft_config(lora, targets), model, adapter_name=name)
+    for parameter in frozen:
+        parameter.requires_grad_(False)  # those of the other adapters too
+    return {
+        f"{layer}.lora_{letter}.weight": getattr(module, f"lora_{letter}")[name].weight
+        for layer, module in _layers(model).items()
+        if name in module.lora_A
+        for letter in "AB"
+    }
+
+
+def adapter_bytes(model: Any, lora: LoraConfig) -> int:
+    """What an adapter costs while it is trained: in float32 its weights, gradient, a call's gradient, two moments."""
+    lora_check(lora)
+    layers = [model.get_submodule(name) for name in _targets(model, lora)]
+    return 4 * 5 * lora.rank * sum(layer.in_features + layer.out_features for layer in layers)
+
+
+def adapter_select(model: nn.Module, name: str) -> None:
+    """From now on the model is the base with this adapter, and no other parameters have gradients."""
+    for layer in _layers(model).values():
+        layer.set_adapter(name)
+
+
+def adapter_remove(model: Any, name: str) -> None:
+    """Free the adapter's memory."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Adapter .* was active")  # the next call selects its own
+        for layer in _layers(model).values():
+            if name in layer.lora_A:
+                layer.delete_adapter(name)
+    model.peft_config.pop(name)
+
+
+def adapter_export(weights: dict[str, Tensor], lora: LoraConfig, base: str, folder: Path) -> None:
+    """Write a folder that ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes adapters in."""
+    folder.mkdir(parents=True, exist_ok=True)
+    layers = sorted({name.rsplit(".", 2)[0] for name in weights})
+    config = _peft_config(lora, layers)
+    config.base_model_name_or_path = base
+    config.inference_mode = True
+    config.save_pretrained(str(folder))
+    named = {f"base_model.model.{name}": tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+
+
+def merged_weight(weight: Tensor, a_RI: Tensor, b_OR: Tensor, rank: int) -> Tensor:
+    """W + (ALPHA / rank) B A, rounded once, to W's type."""
+    return (weight.float() + ALPHA / rank * (b_OR.float() @ a_RI.float())).to(weight.dtype)
+
+
+def _peft_config(lora: LoraConfig, layers: list[str]) -> Any:
+    from peft import LoraConfig as PeftConfig
+
+    return PeftConfig(
+        r=lora.rank, lora_alpha=ALPHA, target_modules=layers, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
+    )
+
+
+def _targets(model: Any, lora: LoraConfig) -> list[str]:
+    """Names of the layers, as they are in the base, in the model's order."""
+    head = model.get_output_embeddings()
+    head = getattr(head, "base_layer", head)
+    parts = (PARTS["attention"] if lora.train_attn else set()) | (PARTS["mlp"] if lora.train_mlp else set())
+    found = []
+    for name, module in model.named_modules():
+        if not isinstance(module, nn.Linear) or ".lora_" in name:
+            continue
+        plain = name.removesuffix(".base_layer")
+        if lora.train_unembed if module is head else bool(parts & set(plain.split("."))):
+            found.append(plain)
+    return found
+
+
+def _layers(model: nn.Module) -> dict[str, Any]:
+    """peft's layers by name, whose attributes ``nn.Module`` does not declare."""
+    return {name: module for name, module in model.named_modules() if hasattr(module, "lora_A")}
+
+
+def _seed(lora: LoraConfig, model_id: str) -> int:
+    if lora.seed is not None:
+        return lora.seed
+    return int.from_bytes(hashlib.sha256(model_id.encode()).digest()[:7])

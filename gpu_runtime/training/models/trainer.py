@@ -1,0 +1,239 @@
+"""Models of one base in this process: many adapters, or one model of all weights. Calls never overlap.
+
+What ``model_interfaces.ModelTrainer`` promises, without a process of its own; ``process.py`` gives it one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from gpu_runtime.model_interfaces import (
+    AdamParams,
+    Datum,
+    ForwardResult,
+    InvalidTrainingInput,
+    LoraConfig,
+    LossConfig,
+)
+from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
+from gpu_runtime.training.model_check import policy_verify
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.training.rank_spec import RankSpec, dtype_name
+from tinkerscript import machine_share
+
+from .adam import adam_make, adam_step
+from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select
+from .data_check import data_check, loss_find, settings_check
+from .data_packing import DataRow, rows_pack
+from .export import full_weights, hugging_face_export
+from .gradients import gradients_added
+from .named_losses import LOSSES, LossInputs, loss_tokens
+from .row_forward import RowInputs, target_logprobs
+from .state_files import state_read, state_write
+
+# Of the memory of this machine, or device, what adapters may have; the rest is the base's, the engine's and a call's.
+ADAPTERS_PART = 0.25
+
+
+@dataclass
+class _Model:
+    """A model under training. ``adapter`` is its name in peft, None where all weights are trained."""
+
+    lora: LoraConfig | None
+    adapter: str | None
+    parameters: dict[str, nn.Parameter]
+    optimizer: torch.optim.AdamW = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.optimizer = adam_make(self.parameters.values())
+
+
+class BaseWithModels:
+    """One base and the models on it."""
+
+    def __init__(self, spec: RankSpec) -> None:
+        self._spec, self._config = spec, spec.config
+        self._device = torch.device(spec.device)
+        self._models: dict[str, _Model] = {}
+        self._made = 0  # adapters so far: each has a name that no other had
+        self._policy = self._load()
+        fields = self._policy.model.config.get_text_config()
+        self._vocabulary = int(fields.vocab_size)
+        positions = getattr(fields, "max_position_embeddings", None) or self._config.max_context_length
+        self._longest = min(self._config.max_context_length, positions)
+        self.on_row: Callable[[], None] = lambda: None  # called after each row of a call
+
+    def _load(self) -> Policy:
+        dtype = getattr(torch, dtype_name(self._config.dtype, self._spec.device))
+        policy = Policy.load(
+            self._spec.base_model_path, dtype, device=self._spec.device,
+            gradient_checkpointing=self._config.gradient_checkpointing,
+        ).to(self._device)  # fmt: skip
+        policy_verify(policy, self._config, self._device)
+        if self._spec.device == "cpu":
+            linear_layers_use_onednn(policy)
+        return policy.requires_grad_(False)
+
+    def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
+        """A new model that begins as the base. Raises InvalidTrainingInput."""
+        if model_id in self._models:
+            raise InvalidTrainingInput(f"the model {model_id!r} exists")
+        whole = [name for name, model in self._models.items() if model.lora is None]
+        if whole:
+            raise InvalidTrainingInput(f"{whole[0]!r} trains all weights of this base: no other model fits beside it")
+        if lora is None:
+            self._models[model_id] = self._whole_model()
+            return
+        self._room_require(lora)
+        name = f"m{self._made}"
+        self._made += 1
+        parameters = adapter_add(self._policy.model, name, lora, model_id)
+        self._models[model_id] = _Model(lora, name, parameters)
+
+    def _room_require(self, lora: LoraConfig) -> None:
+        models = [model.lora for model in self._models.values() if model.lora is not None]
+        wanted, *others = (adapter_bytes(self._policy.model, each) for each in (lora, *models))
+        taken, room = sum(others), int(self._memory_bytes() * ADAPTERS_PART)
+        if taken + wanted > room:
+            raise InvalidTrainingInput(
+                f"an adapter of rank {lora.rank} needs {wanted >> 20} MiB while it is trained; {len(models)} models"
+                f" have {taken >> 20} of the {room >> 20} MiB that are for adapters. Finish one, or take a smaller rank"
+            )
+
+    def _memory_bytes(self) -> int:
+        if self._spec.device == "cpu":
+            return machine_share.memory_bytes()
+        return torch.cuda.get_device_properties(self._device).total_memory
+
+    def _whole_model(self) -> _Model:
+        if self._models:
+            raise InvalidTrainingInput(
+                f"{len(self._models)} models with adapters use this base: all weights can be trained when they are gone"
+            )
+        if self._policy.model.dtype != torch.float32:
+            raise InvalidTrainingInput("all weights are trained in float32: start the session with dtype float32")
+        if self._made:
+            self._policy = self._load()  # without the places of old adapters
+            self._made = 0
+        self._policy.requires_grad_(True)
+        return _Model(None, None, dict(self._policy.model.named_parameters()))
+
+    def unload(self, model_id: str) -> None:
+        """Free what the model holds."""
+        model = self._model(model_id)
+        del self._models[model_id]
+        if model.adapter is None:
+            self._policy = self._load()
+        else:
+            adapter_remove(self._policy.model, model.adapter)
+
+    def forward(self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig) -> ForwardResult:
+        """The loss of ``data`` and the log-probabilities of its targets."""
+        with torch.no_grad():
+            return self._compute(self._model(model_id), data, loss_fn, loss_config)
+
+    def forward_backward(
+        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        """As ``forward``, and accumulates the gradient: of all of ``data``, or after an exception of none."""
+        model = self._model(model_id)
+        with gradients_added(list(model.parameters.values())):
+            return self._compute(model, data, loss_fn, loss_config)
+
+    def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
+        """One AdamW step on what was accumulated."""
+        return adam_step(self._model(model_id).optimizer, params)
+
+    def save_state(self, model_id: str, folder: Path) -> None:
+        """Everything that going on bit for bit needs."""
+        model = self._model(model_id)
+        state_write(folder, model.parameters, model.optimizer, model.lora)
+
+    def load_state(self, model_id: str, folder: Path, with_optimizer: bool, with_gradient: bool) -> None:
+        """Become what ``save_state`` wrote."""
+        model = self._model(model_id)
+        state_read(
+            folder, model.parameters, model.optimizer, model.lora,
+            with_optimizer=with_optimizer, with_gradient=with_gradient,
+        )  # fmt: skip
+
+    def export_sampler(self, model_id: str, folder: Path) -> None:
+        """A PEFT adapter folder, or a Hugging Face folder of a model of all weights."""
+        model = self._model(model_id)
+        if model.lora is None:
+            self.export_merged(model_id, folder)
+        else:
+            adapter_export(dict(model.parameters), model.lora, self._spec.base_model_path, folder)
+
+    def export_merged(self, model_id: str, folder: Path) -> None:
+        """A Hugging Face folder, adapters merged."""
+        model = self._model(model_id)
+        weights = full_weights(self._policy.model, model.parameters, model.lora)
+        hugging_face_export(self._policy.model, weights, self._spec.base_model_path, folder)
+
+    def _model(self, model_id: str) -> _Model:
+        if model_id not in self._models:
+            raise InvalidTrainingInput(f"there is no model {model_id!r}")
+        return self._models[model_id]
+
+    def _compute(self, model: _Model, data: Sequence[Datum], name: str, config: LossConfig) -> ForwardResult:
+        loss = loss_find(name)
+        settings = settings_check(name, loss, config)
+        data_check(data, name, loss, vocabulary=self._vocabulary, longest=self._longest)
+        if model.adapter is not None:
+            adapter_select(self._policy.model, model.adapter)
+        outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
+        total = 0.0
+        for row in rows_pack(data, self._config.micro_batch_tokens):
+            value, logprobs_E = self._row(row, data, name, settings)
+            total += value
+            for index, logprobs in _by_datum(row, data, logprobs_E):
+                outputs[index]["logprobs"] = logprobs
+            self.on_row()
+        metrics = {"loss:sum": total}
+        if LOSSES[name].approximates:
+            metrics[f"{name}_is_approximated:max"] = 1.0
+        return ForwardResult(tuple(outputs), metrics)
+
+    def _row(
+        self, row: DataRow, data: Sequence[Datum], name: str, settings: dict[str, float]
+    ) -> tuple[float, np.ndarray]:
+        """One forward and, where gradients are on, backward pass: (loss, ``logprobs_E``)."""
+        tensors = {key: torch.from_numpy(_row_values(row, data, key)).to(self._device) for key in data[0].loss_inputs}
+        inputs = RowInputs.of(row, tensors.pop("target_tokens").long(), self._device)
+        logprobs_E = target_logprobs(self._policy, inputs)
+        tensors = {key: tensor.float() for key, tensor in tensors.items()}
+        datum_E = torch.from_numpy(row.datum_E).to(self._device)
+        loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, datum_E, settings))
+        _finite_verify(loss_E, row)
+        if torch.is_grad_enabled():
+            loss_E.sum().backward()
+        return float(loss_E.detach().double().sum()), logprobs_E.detach().cpu().numpy()
+
+
+def _row_values(row: DataRow, data: Sequence[Datum], key: str) -> np.ndarray:
+    """The values of a tensor in the order of the row's targets."""
+    return np.concatenate([data[index].loss_inputs[key].reshape(-1) for index in row.data])[row.flat_E]
+
+
+def _by_datum(row: DataRow, data: Sequence[Datum], values_E: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """(index of the datum, its values in the shape of its targets)."""
+    flat = np.empty_like(values_E)
+    flat[row.flat_E] = values_E
+    targets = [data[index].loss_inputs["target_tokens"] for index in row.data]
+    pieces = np.split(flat, np.cumsum([each.size for each in targets])[:-1])
+    return [(index, piece.reshape(each.shape)) for index, each, piece in zip(row.data, targets, pieces, strict=True)]
+
+
+def _finite_verify(loss_E: Tensor, row: DataRow) -> None:
+    broken = ~torch.isfinite(loss_E.detach())
+    if broken.any():
+        at = int(broken.nonzero()[0])
+        raise InvalidTrainingInput(
+            f"the loss of datum {row.data[int(row.datum_E[at])]} is {loss_E[at].item()}: its logprobs are too far from"
+            " the model's, or an earlier step has broken the weights; nothing was accumulated"
+        )

@@ -1,0 +1,124 @@
+"""The process of one rank: load the model, then run one command after another until the parent goes away.
+
+``ranks.py`` starts these processes and sends the commands.
+"""
+
+import os
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from gpu_runtime.errors import ModelUnsupported, StepRefused
+from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
+from gpu_runtime.model_interfaces import InvalidTrainingInput
+
+from .cpu.malloc import heap_keep
+from .rank_spec import LOOPBACK, RankSpec
+
+if TYPE_CHECKING:
+    from .trainer import RankTrainer
+
+ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
+# oneDNN gives no reason; what it was asked for had been found possible before.
+ONEDNN_SAYS = ("could not create a primitive", "could not execute a primitive")
+
+
+def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec], Any] | None = None) -> None:
+    """The main function of a rank: ``load`` the trainer, then run commands until the parent closes the connection.
+
+    Without ``load`` it is ``rank_load``'s.
+    """
+    stacks_register(stacks_folder(), f"trainer-rank-{spec.rank}")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its ranks
+    rank_environment(spec)
+    if spec.device == "cpu":
+        heap_keep()
+    trainer: Any = None
+    while True:
+        try:
+            command, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            if trainer is None:
+                trainer = (load or rank_load)(spec)
+                trainer.on_row = lambda: connection.send(("progress", None))
+            result = None if command == "ping" else getattr(trainer, command)(*arguments)
+            connection.send(("ok", result))
+        except StepRefused as refusal:
+            connection.send(("refused", str(refusal)))
+        except InvalidTrainingInput as mistake:
+            connection.send(("invalid", str(mistake)))
+        except ModelUnsupported as refusal:
+            connection.send(("unsupported", str(refusal)))
+        except Exception as error:  # noqa: BLE001 - the top of the rank's loop: the parent fails the unit of work
+            traceback.print_exc(file=sys.stderr)
+            kind = "out_of_memory" if is_out_of_memory(error) else "failed"
+            connection.send((kind, f"{type(error).__name__}: {error}"))
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed: torch has a class for it on a GPU, and on a CPU only a message."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    if not isinstance(error, RuntimeError):
+        return False
+    return str(error) in ONEDNN_SAYS or any(words in str(error) for words in ALLOCATOR_SAYS)
+
+
+def rank_environment(spec: RankSpec) -> None:
+    """Set what torch and DeepSpeed read when they are imported and when the process group is made."""
+    os.environ.update(
+        MASTER_ADDR=LOOPBACK,
+        MASTER_PORT=str(spec.master_port),
+        RANK=str(spec.rank),
+        LOCAL_RANK=str(spec.rank),
+        WORLD_SIZE=str(spec.world_size),
+        GLOO_SOCKET_IFNAME="lo",
+        OMP_NUM_THREADS=str(spec.threads),
+        OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve other processes on these cores
+        DS_ACCELERATOR=spec.device,
+    )
+    if spec.gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(spec.gpus)
+
+
+def rank_load(spec: RankSpec) -> "RankTrainer":
+    """The RankTrainer of ``spec``, in this process, whose environment is the rank's."""
+    # Here and not above: the parent must not pay for torch, and the environment must be set first.
+    import deepspeed
+    import torch
+
+    from .trainer import RankTrainer
+
+    # DeepSpeed would compile its shared-memory all-reduce at first use, and fail without a compiler; gloo does instead.
+    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+    torch.set_num_threads(spec.threads)
+    backend = "nccl" if spec.device == "cuda" else "gloo"
+    _process_group_make(spec, backend)
+    deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
+    return RankTrainer(spec)
+
+
+def _process_group_make(spec: RankSpec, backend: str) -> None:
+    """Make the process group on the loopback interface; DeepSpeed uses the one that exists.
+
+    By default torch lets rank 0 listen on every interface of the machine, without authentication.
+    """
+    import torch
+    from torch.distributed import TCPStore, init_process_group, is_initialized
+
+    if is_initialized():
+        return
+    leads = spec.rank == 0
+    listener = socket.create_server((LOOPBACK, spec.master_port)).detach() if leads else None  # the store closes it
+    store = TCPStore(LOOPBACK, spec.master_port, spec.world_size, is_master=leads, master_listen_fd=listener)
+    # As DeepSpeed would: ranks of NCCL name their device.
+    device = torch.device("cuda", spec.rank) if backend == "nccl" and spec.world_size > 1 else None
+    init_process_group(backend, store=store, rank=spec.rank, world_size=spec.world_size, device_id=device)

@@ -1,0 +1,29 @@
+"""What one rank of the trainer is given at start. No torch in here: the parent process imports it too."""
+
+from dataclasses import dataclass
+
+from tinkerscript.wire.config import SessionConfig
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class RankSpec:
+    """What a rank is given at start. ``device`` is "cpu" or "cuda"; ``threads`` is its share of the cores."""
+
+    base_model_path: str
+    config: SessionConfig
+    rank: int
+    world_size: int
+    master_port: int
+    device: str
+    threads: int
+    gpus: tuple[str, ...] = ()  # the devices it may see; empty: those of its parent
+    shares_device: bool = False  # one GPU for the engine and the trainer
+
+
+def dtype_name(wanted: str, device: str) -> str:
+    """``auto`` is float32 on a CPU, where bfloat16 is slower and less exact, and bfloat16 on a GPU."""
+    if wanted == "auto":
+        return "bfloat16" if device == "cuda" else "float32"
+    return wanted

@@ -1,0 +1,95 @@
+"""The ``EpisodeRow`` (``tinkerscript.wire.reading.trajectories``) of a journal's record and its calls."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_runtime.journal.records import CallRecord, EpisodeRecord
+from tinkerscript.wire.episodes import EpisodeState
+from tinkerscript.wire.reading.trajectories import EXCERPT_CHARACTERS, EpisodeFate, EpisodeRow
+
+MAX_METRICS = 50  # of a row, by name; the archive has all
+MAX_AGENTS, MAX_REASON = 100, 2000
+MAX_ADVANTAGES = 500  # calls of an episode whose advantages a row names
+
+
+def episode_row(
+    record: EpisodeRecord, calls: Sequence[CallRecord], advantages: Mapping[str, float] | None
+) -> EpisodeRow:
+    """``advantages`` are those of its calls, once it is trained."""
+    output, report = record.output, record.report or {}
+    values = list((advantages or {}).values())
+    named = advantages if len(set(values)) > 1 and len(values) <= MAX_ADVANTAGES else None
+    return EpisodeRow(
+        episode_id=record.id,
+        seq=record.seq,
+        task=_plain(record.task),
+        group_key=_plain(record.group_key),
+        eval=record.eval,
+        fate=fate_of(record),
+        reason=_plain(record.reason or "")[:MAX_REASON],
+        reward=output.reward if output else None,
+        is_success=output.is_success if output else None,
+        rewards_by_agent=_named(output.rewards_by_agent) if output and output.rewards_by_agent else None,
+        metrics=_named(output.metrics) if output else {},
+        agents=[_plain(agent)[:EXCERPT_CHARACTERS] for agent in report.get("agents", [])][:MAX_AGENTS],
+        calls=record.calls,
+        sampled_tokens=record.sampled_tokens,
+        timelines=report.get("timelines"),
+        drift=len(report.get("drift", [])),
+        policy_version_first=record.version_first,
+        policy_version_last=record.version_last,
+        trained_step=record.trained_step,
+        advantage=math.fsum(values) / len(values) if values else None,
+        advantages=dict(named) if named else None,
+        logprob_mean=_logprob_mean(calls),
+        prompt=_prompt(calls),
+        answer=_answer(calls),
+        begun_at=record.begun_at,
+        deadline_at=record.deadline_at,
+        ended_at=record.ended_at,
+    )
+
+
+def fate_of(record: EpisodeRecord) -> EpisodeFate:
+    """Where the episode is in the accounting."""
+    if record.state is not EpisodeState.COMPLETED:
+        return EpisodeFate(record.state)
+    return EpisodeFate(record.fate) if record.fate else EpisodeFate.WAITING
+
+
+def _logprob_mean(calls: Sequence[CallRecord]) -> float | None:
+    sampled = [answer for call in calls if call.status == "completed" for answer in call.completions]
+    count = sum(len(answer.logprobs_T) for answer in sampled)
+    total = math.fsum(value for answer in sampled for value in answer.logprobs_T)
+    return total / count if count and math.isfinite(total) else None
+
+
+def _prompt(calls: Sequence[CallRecord]) -> str:
+    messages = calls[0].messages if calls else ()
+    return _plain(_content(messages[-1]))[-EXCERPT_CHARACTERS:] if messages else ""
+
+
+def _answer(calls: Sequence[CallRecord]) -> str:
+    answers = [answer for call in calls if call.status == "completed" for answer in call.completions[:1]]
+    return _plain(answers[-1].text[: 2 * EXCERPT_CHARACTERS])[:EXCERPT_CHARACTERS] if answers else ""
+
+
+def _content(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, list):  # parts: text, images
+        return " ".join(
+            part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)
+        )
+    return content if isinstance(content, str) else ""
+
+
+def _named(values: Mapping[str, float]) -> dict[str, float]:
+    return {_plain(name): value for name, value in list(values.items())[:MAX_METRICS]}
+
+
+def _plain(text: Any) -> Any:
+    """Text that JSON in UTF-8 and every database take: halves of surrogate pairs and NUL become marks."""
+    if not isinstance(text, str) or (text.isascii() and "\0" not in text):  # None stays None
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\u2400")

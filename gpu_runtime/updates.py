@@ -1,0 +1,79 @@
+"""The updates of one step: usually one; with ``minibatches`` and ``epochs`` several over the same batch.
+
+Several updates are off-policy after the first, so the ratio is taken against the policy before the step, whose
+log-probabilities are computed once (PPO: Schulman et al. 2017, arXiv:1707.06347, algorithm 1). They end early once the
+policy has moved further than ``kl_stop`` from it (Spinning Up's PPO does the same).
+"""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tinkerscript.wire.config import SessionConfig
+
+from .errors import EngineMismatch, StepRefused
+from .interfaces import Sample, Trainer
+from .training.logprob_mismatch import LogprobMismatchMonitor
+
+MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
+
+
+async def batch_train(
+    trainer: Trainer, config: SessionConfig, samples: Sequence[Sample], step: int, staleness: int, entropy_coef: float
+) -> dict[str, float]:
+    """Every update of step ``step``; returns its metrics. Raises StepRefused, after which earlier updates stand."""
+    kl_engine: float | None = None  # before the first update: later the policy has moved on its own
+    if config.minibatches * config.epochs > 1:
+        before = await trainer.logprobs(samples)
+        samples = [replace(sample, before_T=tuple(of)) for sample, of in zip(samples, before, strict=True)]
+        kl_engine = kl_from_engine(samples)
+    done: list[dict[str, float]] = []
+    for part in update_parts(samples, config, step):
+        found = await trainer.forward_backward(part, entropy_coef)
+        kl_engine = found["kl_engine"] if kl_engine is None else kl_engine
+        found["kl_engine"] = kl_engine
+        broken = [f"{name} is {value}" for name, value in found.items() if not math.isfinite(value)]
+        gap = None if done else LogprobMismatchMonitor(trainer.dtype).refusal(found, samples, staleness)
+        is_far = bool(done) and config.kl_stop is not None and found["kl_before"] > config.kl_stop
+        if broken or gap or is_far:
+            await trainer.drop_gradient()
+        if broken:
+            raise StepRefused(f"step {step}: {', '.join(broken)}")
+        if gap:
+            raise EngineMismatch(f"step {step}: {gap}")
+        if is_far:
+            break
+        done.append(found | await trainer.optim_step(step))
+    means = {name: math.fsum(each[name] for each in done) / len(done) for name in MEANS}
+    tokens = {name: sum(each[name] for each in done) for name in ("tokens_trained", "tokens_computed")}
+    return done[-1] | means | tokens | {"updates": float(len(done))}
+
+
+def update_parts(samples: Sequence[Sample], config: SessionConfig, step: int) -> list[list[Sample]]:
+    """The samples of each update: every epoch deals the groups out anew, in an order that the seed and the step give.
+
+    Groups stay whole, since their prefixes are computed once. Fewer groups than ``minibatches`` make fewer parts.
+    """
+    groups = list(dict.fromkeys(sample.group for sample in samples))
+    parts = min(config.minibatches, len(groups))
+    if parts == 1:
+        return [list(samples)] * config.epochs
+    order = random.Random(f"{config.seed} {step}")
+    dealt = []
+    for _ in range(config.epochs):
+        shuffled = order.sample(groups, len(groups))
+        hands = [set(shuffled[part::parts]) for part in range(parts)]
+        dealt += [[sample for sample in samples if sample.group in hand] for hand in hands]
+    return dealt
+
+
+def kl_from_engine(samples: Sequence[Sample]) -> float:
+    """Mean k3 KL from the engine's record to ``before_T``, over trained tokens that no grammar narrowed."""
+    gaps = [
+        before - engine
+        for sample in samples
+        for t, (engine, before) in enumerate(zip(sample.logprobs_T, sample.before_T or (), strict=True))
+        if sample.mask_T[t] and t > 0 and not sample.narrowed_at(t)
+    ]
+    return math.fsum(math.expm1(gap) - gap for gap in gaps) / max(1, len(gaps))

@@ -1,0 +1,109 @@
+"""Weights from the trainer's memory right into the layout in which vLLM multiplies on a CPU: one pass over the bytes.
+
+vLLM's own reload builds each layer anew, copies into it, packs that for oneDNN and copies once more. Here the packing
+reads what the trainer exported or wrote without a copy, and writes where the layer multiplies from.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+
+from .onednn_blocks import ROWS, Job, PackedWeight, blocks_write, weight_pack
+
+# Models whose parameters in vLLM are the rows of Hugging Face's, one under the other, and nothing else.
+ARCHITECTURES = {"LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"}
+
+
+class WeightPacking:
+    """The matrices of one vLLM model on one CPU, packed at the first hand-over and written in place from then on."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model: Any = model  # vLLM's: it and its layers have attributes that nn.Module does not declare
+        self._packed: dict[nn.Module, PackedWeight | None] = {}
+
+    def take(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Make ``tensors`` (Hugging Face names) the weights of the model.
+
+        False, with nothing changed, for a model that is not known to be laid out so, or other tensors than its own.
+        """
+        sources = self._sources(tensors)
+        if sources is None:
+            return False
+        with torch.no_grad():
+            jobs: list[Job] = []
+            for path, module in self._model.named_modules():
+                for local, parameter in module.named_parameters(recurse=False):
+                    pieces = [tensors[name] for name in sources.get(f"{path}.{local}", ())]
+                    if parameter.numel():
+                        _copy(parameter, pieces)
+                    else:  # vLLM dropped the plain weight after it had packed it
+                        jobs += self._pack(module, pieces)
+            jobs += self._heads_pack()
+            blocks_write(jobs)
+        return True
+
+    def _heads_pack(self) -> Iterator[Job]:
+        """The packed copy that lies beside a plain weight: a head has one, which tied heads share with the embedding.
+
+        vLLM 0.32.0's reload leaves the old one there, and logits would silently come from the old head.
+        """
+        head: Any = getattr(self._model, "lm_head", None)
+        for module in self._model.modules():
+            if not hasattr(module, "cpu_linear") or not module.weight.numel():
+                continue
+            if module is head:
+                yield from self._pack(module, [module.weight.data])
+            else:
+                module.cpu_linear = None  # of an embedding, which looks up rows and multiplies nothing
+
+    def _pack(self, module: Any, pieces: Sequence[Tensor]) -> Iterator[Job]:
+        """What is left to do, after the first time, until ``pieces`` are the matrix that ``module`` multiplies with."""
+        if packed := self._packed.get(module):
+            is_whole_blocks = all(len(piece) % ROWS == 0 and piece.is_contiguous() for piece in pieces)
+            yield from packed.jobs(pieces if is_whole_blocks else [torch.cat(list(pieces))])
+            return
+        whole, had_weight = _fused(pieces), module.weight.numel() > 0
+        module.cpu_linear = None  # free the old packed weight first: the new one then takes its warm pages
+        if module not in self._packed:
+            self._packed[module] = module.cpu_linear = weight_pack(whole)
+        if not module.cpu_linear:
+            if not had_weight:
+                module.weight = nn.Parameter(whole, requires_grad=False)
+            dispatch_cpu_unquantized_gemm(module, remove_weight=not had_weight)
+
+    def _sources(self, tensors: Mapping[str, Tensor]) -> dict[str, list[str]] | None:
+        """The names in the file whose rows make up each of vLLM's parameters; None if they are not each other's."""
+        if type(self._model).__name__ not in ARCHITECTURES:
+            return None
+        sources = {name: self._source(name, tensors) for name, _ in self._model.named_parameters()}
+        used = {source for names in sources.values() for source in names}
+        # A tied head may have a name of its own in the file; its rows are the embedding's.
+        is_whole = all(sources.values()) and used <= set(tensors) and set(tensors) - used <= {"lm_head.weight"}
+        return sources if is_whole else None
+
+    def _source(self, name: str, tensors: Mapping[str, Tensor]) -> list[str]:
+        if name in tensors:
+            return [name]
+        for fused, pieces in self._model.packed_modules_mapping.items():
+            if f".{fused}." in name:
+                return [name.replace(f".{fused}.", f".{piece}.") for piece in pieces]
+        return []
+
+
+def _copy(parameter: nn.Parameter, pieces: Sequence[Tensor]) -> None:
+    row = 0
+    for piece in pieces:
+        parameter.data[row : row + len(piece)].copy_(piece)
+        row += len(piece)
+
+
+def _fused(pieces: Sequence[Tensor]) -> Tensor:
+    """The pieces as one matrix; a view of the file where they are neighbours in it."""
+    first = pieces[0]
+    ends = [piece.data_ptr() + piece.nbytes for piece in pieces]
+    if all(end == piece.data_ptr() for end, piece in zip(ends, pieces[1:], strict=False)):
+        return first.as_strided((sum(map(len, pieces)), *first.shape[1:]), first.stride())
+    return torch.cat(list(pieces))

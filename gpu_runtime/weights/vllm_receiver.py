@@ -1,0 +1,63 @@
+"""Trainer to engine, in place: the part that runs inside vLLM's worker process.
+
+vLLM mixes ``WeightReceiver`` into its worker class (``worker_extension_cls``) and the engine calls ``take_weights`` on
+every worker through ``collective_rpc``.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+
+from gpu_runtime.health.stack_dumps import stacks_register
+
+from . import cuda_ipc
+from .onednn_repack import WeightPacking
+from .reader import MappedWeights
+
+if TYPE_CHECKING:
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+
+class WeightReceiver:
+    """Methods added to a vLLM worker."""
+
+    # The worker's own. Declared and not set: vLLM refuses a mix-in that has an attribute of the worker's.
+    model_runner: "GPUModelRunner"  # on a CPU a subclass of it
+    device: torch.device
+
+    mapped_weights = MappedWeights()  # a process has one worker, and it one model
+    weight_packing: WeightPacking | None = None
+
+    def stacks_register(self, folder: str) -> None:
+        """From now on this process is among those whose stacks are read; ``folder`` holds their names."""
+        stacks_register(Path(folder), "engine")
+
+    def take_weights(self, folder: str) -> str:
+        """Serve the weights that the trainer left in ``folder``, named as in the Hugging Face folder, from now on.
+
+        Returns the way it took: "repacked" or, through vLLM's own loaders, "reloaded" or (on a GPU) "opened"; or
+        "refused" and why, for weights that the model's loader does not know what to do with.
+        """
+        try:
+            return self._take(Path(folder))
+        except (KeyError, ValueError, AssertionError, AttributeError) as error:
+            return f"refused: {type(error).__name__}: {error}"
+
+    def _take(self, folder: Path) -> str:
+        if (folder / cuda_ipc.NAME).exists():
+            self.model_runner.reload_weights(weights_iterator=cuda_ipc.handles_read(folder))
+            return "opened"
+        tensors = self.mapped_weights.of(folder)
+        model = self.model_runner.get_model()
+        self.weight_packing = self.weight_packing or WeightPacking(model)
+        if self.device.type == "cpu" and self.weight_packing.take(tensors):
+            return "repacked"
+        self.model_runner.reload_weights(weights_iterator=iter(tensors.items()))
+        head = getattr(model, "lm_head", None)
+        # vLLM 0.32.0 on a CPU: with tied embeddings the reload refreshes embed_tokens.weight but not the prepacked copy
+        # that the head multiplies with, so logits would silently come from the old head.
+        if head is not None and hasattr(head, "cpu_linear"):
+            dispatch_cpu_unquantized_gemm(head, remove_weight=False)
+        return "reloaded"

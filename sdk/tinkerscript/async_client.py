@@ -1,0 +1,296 @@
+"""AsyncTinkerScript: the client for asyncio. Every wait is one that lets the loop go on.
+
+It drives a TinkerScript in threads of its own, so that both retry, wait and fail alike. A begin that waits for a
+training step holds one thread and never the loop, so there are as many threads as there are calls under way.
+"""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar, Unpack
+
+from .client import TinkerScript
+from .connection import forks
+from .connection.waiting import Wait
+from .downloads.checkpoints import TunedModel
+from .episodes.async_episode import AsyncEpisode, BeginningEpisode
+from .episodes.begins import give_up
+from .episodes.current_episode import CurrentEpisode
+from .episodes.episode import Episode
+from .episodes.episode_loop import no_open_episode
+from .episodes.episode_state import EpisodeState
+from .errors import ClientClosed, TinkerScriptError
+from .reports import Report
+from .sessions import starting
+from .sessions.session import OnProgress
+from .sessions.session_options import SessionOptions
+from .wire.calls import EpisodeCalls
+from .wire.checkpoints import CheckpointView
+from .wire.episodes import EpisodeView
+from .wire.events import Event, EventKind
+from .wire.sessions import Accounting, Budget, SessionView
+
+T = TypeVar("T")
+MAX_THREADS = 4096  # one thread for each call under way; they are made as they are needed
+END = object()
+
+
+class AsyncTinkerScript:
+    """As TinkerScript, for asyncio: the same options and methods, awaited. ``async with`` starts and closes it.
+
+    Example::
+
+        async with AsyncTinkerScript("SmolLM2-135M-Instruct") as session:
+            async with session.episode("3+4") as (base_url, api_key):
+                await session.end_episode(await my_agent(base_url, api_key))
+            model = await session.download_tuned_model()
+    """
+
+    def __init__(
+        self,
+        base_model: str | None = None,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        name: str = "",
+        session_id: str | None = None,
+        priority: int | None = None,
+        budget: Budget | Mapping[str, int] | None = None,
+        wait_timeout_s: float = 900.0,
+        begin_timeout_s: float = 1800.0,
+        retry_timeout_s: float = 300.0,
+        timeout_s: float = 30.0,
+        proxy: str | None = None,
+        ca_file: str | None = None,
+        on_progress: OnProgress | None = None,
+        **config: Unpack[SessionOptions],
+    ) -> None:
+        """Check the options; ``async with`` or ``await`` then starts or attaches. Arguments are TinkerScript's."""
+        starting.session_request(base_model, session_id, config, name=name, priority=priority, budget=budget)
+        self._start = partial(
+            TinkerScript,
+            base_model,
+            base_url=base_url,
+            api_key=api_key,
+            name=name,
+            session_id=session_id,
+            priority=priority,
+            budget=budget,
+            wait_timeout_s=wait_timeout_s,
+            begin_timeout_s=begin_timeout_s,
+            retry_timeout_s=retry_timeout_s,
+            timeout_s=timeout_s,
+            proxy=proxy,
+            ca_file=ca_file,
+            on_progress=on_progress,
+            **config,
+        )
+        self._session: TinkerScript | None = None
+        self._current = CurrentEpisode()
+        self.after_fork()
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Called in a forked process, where the parent's threads are not."""
+        self._threads = ThreadPoolExecutor(MAX_THREADS, "tinkerscript-async")
+
+    @property
+    def sync(self) -> TinkerScript:
+        """The session itself. Its calls block; its attributes, such as ``config``, do not. Raises ClientClosed."""
+        if self._session is None:
+            raise ClientClosed(
+                "The session was not started.", hint="Use `async with AsyncTinkerScript(...) as session`."
+            )
+        return self._session
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.sync.id
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self.sync.closed
+
+    async def begin_episode(
+        self, task: str | None = None, eval: bool = False, timeout: float | None = None
+    ) -> AsyncEpisode:
+        """Begin one run of the agent; it becomes the current episode of this asyncio task. As TinkerScript's.
+
+        Cancelled while it waits, it leaves no episode behind.
+        """
+        earlier = self._current.get()
+        supersedes = earlier if earlier is not None and earlier.is_open else None
+        if supersedes is None:
+            self._current.set(None)
+        wait = Wait()
+        begin = partial(self.sync.begin_for, wait, supersedes, task=task, eval=eval, timeout=timeout)
+        under_way: Future[tuple[EpisodeState, Episode]] = self._threads.submit(begin)
+        try:
+            state, episode = await asyncio.wrap_future(under_way)
+        except asyncio.CancelledError:
+            give_up(under_way, lambda begun: begun[0].abandon("cancelled"), wait)
+            raise
+        self._current.set(state)
+        return AsyncEpisode(episode, self._run)
+
+    def episode(self, task: str | None = None, eval: bool = False, timeout: float | None = None) -> BeginningEpisode:
+        """For ``async with session.episode(task) as (base_url, api_key)``: what is not ended in it is abandoned."""
+        return BeginningEpisode(lambda: self.begin_episode(task, eval, timeout))
+
+    async def end_episode(self, workflow_output: Any, *, episode: AsyncEpisode | None = None) -> EpisodeView:
+        """End ``episode``, or else the current one of this asyncio task. As TinkerScript's."""
+        if episode is not None:
+            return await episode.end(workflow_output)
+        current = self._current.get()
+        if current is None or not current.can_end_with(workflow_output):
+            raise no_open_episode(current)
+        return await self._run(lambda: current.end(workflow_output))
+
+    async def abort_episode(self, reason: str = "aborted", *, episode: AsyncEpisode | None = None) -> EpisodeView:
+        """Abandon ``episode``, or else the current one of this asyncio task. As TinkerScript's."""
+        if episode is not None:
+            return await episode.abandon(reason)
+        current = self._current.get()
+        if current is None or not current.is_open:
+            raise no_open_episode(current)
+        return await self._run(lambda: current.abandon(reason))
+
+    async def rollouts(self, agent: Callable[..., Any], tasks: Iterable[Any], **options: Any) -> Report:
+        """As TinkerScript.rollouts(). A coroutine function runs in this loop, any other agent in a thread."""
+        return await self._run_all(self.sync.rollouts, agent, tasks, options)
+
+    async def evaluate(self, agent: Callable[..., Any], tasks: Iterable[Any], **options: Any) -> Report:
+        """As TinkerScript.evaluate(); agents as in rollouts()."""
+        return await self._run_all(self.sync.evaluate, agent, tasks, options)
+
+    async def status(self) -> SessionView:
+        """How the session stands now."""
+        return await self._run(self.sync.status)
+
+    async def accounting(self) -> Accounting:
+        """Where every begun episode went."""
+        return await self._run(self.sync.accounting)
+
+    async def flush(self, timeout_s: float = 1800.0) -> Accounting:
+        """As TinkerScript.flush()."""
+        return await self._run(partial(self.sync.flush, timeout_s))
+
+    async def episodes(self) -> AsyncIterator[EpisodeView]:
+        """Every episode, newest first."""
+        async for view in self._each(self.sync.episodes):
+            yield view
+
+    async def episode_calls(self, episode_id: str) -> EpisodeCalls:
+        """As TinkerScript.episode_calls()."""
+        return await self._run(partial(self.sync.episode_calls, episode_id))
+
+    async def events(
+        self, after: int = 0, kinds: Collection[EventKind | str] | None = None, follow: bool = False
+    ) -> AsyncIterator[Event]:
+        """As TinkerScript.events()."""
+        async for event in self._each(partial(self.sync.events, after, kinds, follow)):
+            yield event
+
+    async def checkpoints(self) -> list[CheckpointView]:
+        """Every checkpoint, newest first."""
+        return await self._run(self.sync.checkpoints)
+
+    async def save_checkpoint(self, *, timeout_s: float = 1800.0) -> CheckpointView:
+        """As TinkerScript.save_checkpoint()."""
+        return await self._run(partial(self.sync.save_checkpoint, timeout_s=timeout_s))
+
+    async def download_tuned_model(
+        self, path: str | PathLike[str] = "tuned_model", timeout_s: float = 1800.0, progress: bool = True
+    ) -> TunedModel:
+        """As TinkerScript.download_tuned_model()."""
+        return await self._run(partial(self.sync.download_tuned_model, path, timeout_s, progress))
+
+    async def download_checkpoint(
+        self, checkpoint_id: str, path: str | PathLike[str], timeout_s: float = 1800.0, progress: bool = True
+    ) -> TunedModel:
+        """As TinkerScript.download_checkpoint()."""
+        return await self._run(partial(self.sync.download_checkpoint, checkpoint_id, path, timeout_s, progress))
+
+    async def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
+        """As TinkerScript.download_batch()."""
+        return await self._run(partial(self.sync.download_batch, batch, path))
+
+    async def download_episodes(
+        self, path: str | PathLike[str] = "episodes", timeout_s: float = 1800.0, progress: bool = True
+    ) -> list[Path]:
+        """As TinkerScript.download_episodes()."""
+        return await self._run(partial(self.sync.download_episodes, path, timeout_s, progress))
+
+    async def stop(self) -> SessionView:
+        """Ask the server to end the session; harmless when it has ended."""
+        return await self._run(self.sync.stop)
+
+    async def close(self, *, stop: bool | None = None, timeout_s: float = 120.0) -> None:
+        """As TinkerScript.close()."""
+        if self._session is not None:
+            await self._run(partial(self._session.close, stop=stop, timeout_s=timeout_s))
+        self._threads.shutdown(wait=False)
+
+    def __await__(self) -> Generator[Any, None, "AsyncTinkerScript"]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> "AsyncTinkerScript":
+        if self._session is None:
+            starts: Future[TinkerScript] = self._threads.submit(self._start)
+            try:
+                self._session = await asyncio.wrap_future(starts)
+            except asyncio.CancelledError:
+                starts.add_done_callback(_close_unwanted)
+                raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.close()
+        except TinkerScriptError:
+            if kind is None:  # the loop's own exception matters more than a failing close()
+                raise
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._threads.submit(call))
+
+    async def _run_all(
+        self, run: Callable[..., Report], agent: Callable[..., Any], tasks: Iterable[Any], options: dict[str, Any]
+    ) -> Report:
+        cancelled = threading.Event()
+        try:
+            return await self._run(partial(run, self._in_this_loop(agent), tasks, cancelled=cancelled, **options))
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    async def _each(self, iterate: Callable[[], Iterable[T]]) -> AsyncIterator[T]:
+        iterator = iter(iterate())
+        while (item := await self._run(partial(next, iterator, END))) is not END:
+            yield item
+
+    def _in_this_loop(self, agent: Callable[..., Any]) -> Callable[[Any, Episode], Any]:
+        if not inspect.iscoroutinefunction(agent):
+            return agent
+        loop = asyncio.get_running_loop()
+
+        def run(task: Any, episode: Episode) -> Any:
+            return asyncio.run_coroutine_threadsafe(agent(task, AsyncEpisode(episode, self._run)), loop).result()
+
+        return run
+
+
+def _close_unwanted(starts: "Future[TinkerScript]") -> None:
+    """Its starter was cancelled: no one else knows of the session."""
+    if not starts.cancelled() and starts.exception() is None:
+        starts.result().close()

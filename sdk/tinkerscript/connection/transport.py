@@ -1,0 +1,267 @@
+"""One HTTP connection to the control plane: typed bodies, typed errors, and retries that cannot do a thing twice.
+
+Every request has a timeout and every series of retries a bound. Whatever
+may be sent twice carries one ``Idempotency-Key``, the same on each try, so a lost response costs nothing.
+"""
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, overload
+
+import httpx
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from tinkerscript.errors import ClientClosed, InvalidRequest, ServerUnreachable, TinkerScriptError, UnexpectedAnswer
+from tinkerscript.wire.version import VERSION
+
+from . import forks
+from .error_responses import error_from_response
+from .http_client import CONNECT_TIMEOUT_S, HttpOptions, http_client_for
+
+R = TypeVar("R", bound=BaseModel)
+
+FIRST_BACKOFF_S = 0.2
+MAX_BACKOFF_S = 10.0
+MAX_RETRY_AFTER_S = 60.0
+BUSY_STATUSES = frozenset({429, 502, 503, 504})
+_INHERITED: list[httpx.Client] = []  # kept: to close the parent's sockets is not the child's affair
+WAITS_FOR_SESSION = "session_not_ready"  # not an outage: the caller knows how long it wants to wait for a session
+
+
+def backoff_s(attempt: int) -> float:
+    """Seconds to wait after failed try number ``attempt`` (from 0): doubling, capped, with jitter to spread clients."""
+    most = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(attempt, 16))
+    return most * random.uniform(0.5, 1.0)
+
+
+class Transport:
+    """Requests under one origin with one bearer token. Safe to share between threads; a forked process has its own.
+
+    ``options.timeout_s`` bounds one try (each connect, read and write of it), ``retry_timeout_s`` all tries of one
+    request. ``http`` replaces the client that ``options`` would make.
+
+    Example: ``Transport("http://127.0.0.1:8000", key).request("GET", "/v1/account", response=AccountView)``
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        token: str,
+        *,
+        options: HttpOptions = HttpOptions(),
+        retry_timeout_s: float = 300.0,
+        http: httpx.Client | None = None,
+    ) -> None:
+        self.base_url = _checked_base_url(base_url)
+        self.token = token
+        self.options = options
+        self.retry_timeout_s = retry_timeout_s
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "User-Agent": f"tinkerscript/{VERSION}",
+        }
+        self._http = http or http_client_for(self.base_url, options)
+        self._is_own_http = http is None
+        self._closed = threading.Event()
+        forks.watch(self)
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._closed.is_set()
+
+    @overload
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: BaseModel | None = None,
+        response: type[R],
+        idempotent_key: str | None = None,
+        params: dict[str, Any] | None = None,
+        timeout_s: float | None = None,
+        retry_timeout_s: float | None = None,
+    ) -> R: ...
+
+    @overload
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: BaseModel | None = None,
+        response: None = None,
+        idempotent_key: str | None = None,
+        params: dict[str, Any] | None = None,
+        timeout_s: float | None = None,
+        retry_timeout_s: float | None = None,
+    ) -> None: ...
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: BaseModel | None = None,
+        response: type[R] | None = None,
+        idempotent_key: str | None = None,
+        params: dict[str, Any] | None = None,
+        timeout_s: float | None = None,
+        retry_timeout_s: float | None = None,
+    ) -> R | None:
+        """Send, retry while the server is away or busy, and return the parsed body (None when ``response`` is None).
+
+        A POST without ``idempotent_key`` is given one. Lost connections, 502, 503, 504 and 429 are tried again until
+        ``retry_timeout_s`` (0: one try); every other error, and 503 ``session_not_ready``, is raised at once.
+        Raises the tree of ``errors``: ServerUnreachable when no response came, UnexpectedAnswer when it has another
+        shape.
+        """
+        headers = dict(self._headers)
+        if method == "POST":
+            headers["Idempotency-Key"] = idempotent_key or uuid.uuid4().hex
+        content = _encode(body)
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        timeout_s = self.options.timeout_s if timeout_s is None else timeout_s
+        request = self._http.build_request(
+            method,
+            self.base_url + path,
+            content=content,
+            headers=headers,
+            params={k: v for k, v in (params or {}).items() if v is not None},
+            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
+        )
+        reply = self._send_with_retries(
+            request, self.retry_timeout_s if retry_timeout_s is None else retry_timeout_s, what=f"{method} {path}"
+        )
+        return None if response is None else _decode(reply, response, what=f"{method} {path}")
+
+    @contextmanager
+    def stream(self, path: str) -> Iterator[Iterator[bytes]]:
+        """One try of a GET whose body is too large to be held: its pieces, as they come.
+
+        Raises the tree of ``errors``; ServerUnreachable also when the body breaks off.
+        """
+        request = self._http.build_request(
+            "GET", self.base_url + path, headers=self._headers, timeout=self.options.timeout_s
+        )
+        try:
+            reply = self._http.send(request, stream=True)
+            try:
+                if not reply.is_success:
+                    raise error_from_response(reply.status_code, reply.read(), reply.headers, what=f"GET {path}")
+                yield reply.iter_bytes()
+            finally:
+                reply.close()
+        except httpx.TransportError as failure:
+            raise _unreachable(self.base_url, failure) from failure
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond close(). Raises ClientClosed."""
+        if self._closed.wait(max(0.0, seconds)):
+            raise ClientClosed("The client was closed while it waited.")
+
+    def close(self) -> None:
+        """End every connection and wake every waiting retry. Safe to call twice."""
+        self._closed.set()
+        self._http.close()
+
+    def after_fork(self) -> None:
+        """Connections of its own for a forked process; its parent's stay open until the parent closes them."""
+        if self._is_own_http:
+            _INHERITED.append(self._http)
+            self._http = http_client_for(self.base_url, self.options)
+        was_closed = self.closed
+        self._closed = threading.Event()
+        if was_closed:
+            self._closed.set()
+
+    def _send_with_retries(self, request: httpx.Request, retry_timeout_s: float, *, what: str) -> httpx.Response:
+        deadline = time.monotonic() + retry_timeout_s
+        attempt = 0
+        while True:
+            outcome = self._try_once(request, what)
+            if isinstance(outcome, httpx.Response):
+                return outcome
+            delay_s = _delay_before_retry(outcome, attempt)
+            if delay_s is None or time.monotonic() + delay_s >= deadline:
+                raise outcome
+            self.sleep(delay_s)
+            attempt += 1
+
+    def _try_once(self, request: httpx.Request, what: str) -> httpx.Response | TinkerScriptError:
+        if self.closed:
+            raise ClientClosed(f"{what} after close().")
+        try:
+            reply = self._http.send(request)
+        except httpx.TransportError as failure:
+            return _unreachable(self.base_url, failure)
+        except RuntimeError as failure:  # httpx raises it when close() overtakes a request
+            if not self.closed:
+                raise
+            raise ClientClosed(f"{what} was under way when the client was closed.") from failure
+        if reply.is_success:
+            return reply
+        return error_from_response(reply.status_code, reply.content, reply.headers, what=what)
+
+
+def _delay_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
+    """Seconds until the next try, or None when trying again is wrong."""
+    if isinstance(error, ServerUnreachable) and error.status is None:
+        return backoff_s(attempt)
+    if error.status not in BUSY_STATUSES or error.code == WAITS_FOR_SESSION:
+        return None
+    if error.retry_after_s is None:
+        return backoff_s(attempt)
+    # At least a little, so that "Retry-After: 0" from a broken server is no busy loop.
+    return min(max(error.retry_after_s, FIRST_BACKOFF_S / 2), MAX_RETRY_AFTER_S)
+
+
+def _unreachable(base_url: str, failure: httpx.TransportError) -> ServerUnreachable:
+    return ServerUnreachable(
+        f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": "),
+        hint="Check that the server runs and that TINKERSCRIPT_BASE_URL is its address.",
+    )
+
+
+def _checked_base_url(base_url: str) -> str:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        url = httpx.URL("")
+    if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment:
+        raise InvalidRequest(
+            f"{base_url!r} is not the address of a server.", hint="Give an origin such as http://127.0.0.1:8000."
+        )
+    return base_url.rstrip("/")
+
+
+def _encode(body: BaseModel | None) -> bytes | None:
+    if body is None:
+        return None
+    try:
+        # What was not set is left out: an older server refuses fields that it does not know.
+        return body.model_dump_json(exclude_unset=True).encode()
+    except PydanticSerializationError as failure:
+        raise InvalidRequest(
+            f"This {type(body).__name__} cannot be sent as JSON: {failure}",
+            hint="Use strings, numbers, booleans, lists and dicts only.",
+        ) from failure
+
+
+def _decode(reply: httpx.Response, response: type[R], *, what: str) -> R:
+    try:
+        return response.model_validate_json(reply.content)
+    except ValidationError as failure:
+        raise UnexpectedAnswer(
+            f"{what} returned something that is not a {response.__name__}.",
+            status=reply.status_code,
+            request_id=reply.headers.get("x-request-id", ""),
+        ) from failure

@@ -1,0 +1,38 @@
+"""Brings the archive of a session's episodes to this disk: Parquet files, a row for each episode that has ended."""
+
+from collections.abc import Iterable
+from os import PathLike
+from pathlib import Path
+
+from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.errors import PathInUse
+from tinkerscript.wire.episodes import EpisodeFile
+
+from .folder import folder_fill, is_there
+
+
+def download(session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool) -> list[Path]:
+    """Have every part in the folder ``path``. Raises as Session.download_episodes() does."""
+    target = Path(path).expanduser().absolute()
+    listing = session.episode_urls()
+    _refuse_other_session(target, listing.files)
+    folder_fill(
+        target,
+        listing.files,
+        refresh=lambda: session.episode_urls().files,
+        closed=lambda: session.closed,
+        deadline=deadline,
+        progress=progress,
+        http=session.http_options,
+    )
+    return [target / file.path for file in listing.files]
+
+
+def _refuse_other_session(target: Path, files: Iterable[EpisodeFile]) -> None:
+    """Parts of two sessions have the same names: a reader of the folder as one table would mix them."""
+    if target.exists() and not target.is_dir():
+        raise PathInUse(f"{target} is a file.", hint="Give the path of a folder.")
+    ours = {file.path for file in files if is_there(target / file.path, file)}
+    found = {found.name for found in target.glob("part-*.parquet")} - ours
+    if found:
+        raise PathInUse(f"{target} holds episodes of another session: {', '.join(sorted(found))}. Nothing was written.")

@@ -1,0 +1,91 @@
+"""Whether an episode is open and how it ends: what the session itself keeps of it.
+
+The user's Episode object is apart from this on purpose. Its presence means that the agent still works on the episode;
+were it kept by the session, an agent that failed and was forgotten would look alive to the server for ever.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.errors import EpisodeClosed, NotFound
+from tinkerscript.outputs import workflow_output
+from tinkerscript.wire import episodes as wire
+
+log = logging.getLogger("tinkerscript")
+OnClosed = Callable[[str, wire.EpisodeView | None], object]
+
+
+class EpisodeState:
+    """An episode from its begin to its end, as this process knows it. ``on_closed`` is called once it is over.
+
+    ``on_closed(episode_id, view)``: ``view`` is what its end returned, None when it was not ended.
+    """
+
+    def __init__(self, api: SessionApi, episode_id: str, *, on_closed: OnClosed) -> None:
+        self.id = episode_id
+        self.closed_because: str | None = None
+        self.api = api
+        self._on_closed = on_closed
+        self._ended: tuple[wire.WorkflowOutput, wire.EpisodeView] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still be ended."""
+        return self.closed_because is None
+
+    @property
+    def result(self) -> wire.EpisodeView | None:
+        """What its end returned; None when this process has not ended it."""
+        return self._ended[1] if self._ended is not None else None
+
+    def can_end_with(self, output: Any) -> bool:
+        """Whether end(output) can return: it is open, or was ended with the same output. Raises InvalidReward."""
+        return self.is_open or (self._ended is not None and self._ended[0] == workflow_output(output))
+
+    def end(self, output: Any) -> wire.EpisodeView:
+        """As Episode.end()."""
+        output = workflow_output(output)
+        if self._ended is not None and self._ended[0] == output:
+            return self._ended[1]
+        self._check_open()
+        try:
+            view = self.api.episode_end(self.id, output)
+        except (EpisodeClosed, NotFound):
+            self.mark_closed("closed on the server")
+            raise
+        self._ended = (output, view)
+        if view.eval and view.reason:
+            log.warning(
+                "Episode %s is evaluated and not trained: a call of it set %s, which the trainer cannot compute"
+                " (the session's unsupported_sampling is eval_only).",
+                self.id,
+                view.reason,
+            )
+        self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value, view)
+        return view
+
+    def abandon(self, reason: str) -> wire.EpisodeView:
+        """As Episode.abandon()."""
+        self._check_open()
+        try:
+            view = self.api.episode_abandon(self.id, reason)
+        except (EpisodeClosed, NotFound):
+            self.mark_closed("closed on the server")
+            raise
+        self.mark_closed(f"abandoned ({reason})")
+        return view
+
+    def heartbeat(self) -> wire.EpisodeView:
+        """As Episode.heartbeat()."""
+        return self.api.episode_heartbeat(self.id)
+
+    def mark_closed(self, because: str, view: wire.EpisodeView | None = None) -> None:
+        """Note that it is over, without asking the server."""
+        self.closed_because = because
+        self._on_closed(self.id, view)
+
+    def _check_open(self) -> None:
+        if self.closed_because is not None:
+            raise EpisodeClosed(f"Episode {self.id} is over already: {self.closed_because}.")

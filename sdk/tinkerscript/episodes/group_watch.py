@@ -1,0 +1,88 @@
+"""Sees in what an episode's end returns that a loop moves on before a task's group is full: such a group never trains.
+
+Attempts may come task by task, or in rounds over all tasks, or from many threads. A group is left behind when a batch
+of groups that began after its last attempt have got as many attempts as it has: in rounds, no group begins so late.
+While an episode is open, or about to be, whose begin was asked for before, it may be one of the group's.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tinkerscript.wire.episodes import EpisodeView, SampleFate
+
+MAX_GROUPS = 4096  # what is kept of the groups that are not full; the server reports on all of them
+log = logging.getLogger("tinkerscript")
+
+
+@dataclass
+class _Group:
+    task: str
+    first: int  # which attempt of the session was its first, and its last
+    last: int
+    attempts: int = 0
+
+
+class GroupWatch:
+    """Counts the attempts of each group; warns once. Safe to share between threads."""
+
+    def __init__(self, grpo_n: int, tasks_per_batch: int) -> None:
+        self._grpo_n, self._later = grpo_n, max(2, tasks_per_batch)
+        self._open: dict[object, int] = {}  # attempts before each open episode, and before each begin under way
+        self._groups: dict[str, _Group] = {}
+        self._attempts = 0
+        self._warned = False
+        self._lock = threading.Lock()
+
+    def after_fork(self) -> None:
+        """The lock may have been held by a thread of the parent."""
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """While an episode is asked for: the answers to several threads come in any order."""
+        request = object()
+        self.begun(request)
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._open[request]
+
+    def begun(self, episode_id: object) -> None:
+        """An episode that is open from now on."""
+        with self._lock:
+            self._open[episode_id] = self._attempts
+
+    def closed(self, episode_id: str, ended: EpisodeView | None) -> None:
+        """An episode that is over: warn if it shows that an earlier group was left behind."""
+        with self._lock:  # at once: another thread must not find it neither open nor counted
+            self._open.pop(episode_id, None)
+            if ended is None or ended.eval or ended.fate is not SampleFate.ACCEPTED or ended.group_key is None:
+                return
+            self._attempts += 1
+            group = self._groups.setdefault(ended.group_key, _Group(ended.task or "", self._attempts, self._attempts))
+            group.last, group.attempts = self._attempts, group.attempts + 1
+            if group.attempts >= self._grpo_n:
+                del self._groups[ended.group_key]
+            elif len(self._groups) > MAX_GROUPS:
+                del self._groups[next(iter(self._groups))]
+            left = None if self._warned else self._left_behind()
+            self._warned = self._warned or left is not None
+        if left is not None:
+            log.warning(
+                "Task %r has %d attempts and other tasks have begun since; a group is trained once it has grpo_n=%d. "
+                "Make that many attempts per task, or set grpo_n=%d.",
+                left.task or "(the first prompt)", left.attempts, self._grpo_n, max(2, left.attempts),
+            )  # fmt: skip
+
+    def _left_behind(self) -> _Group | None:
+        oldest = min(self._groups.values(), key=lambda group: group.last, default=None)
+        if oldest is None or oldest.attempts < 2:
+            return None
+        if any(attempts_before < oldest.last for attempts_before in self._open.values()):
+            return None
+        later = [g for g in self._groups.values() if g.first > oldest.last and g.attempts >= oldest.attempts]
+        return oldest if len(later) >= self._later else None

@@ -1,0 +1,79 @@
+"""What came of many attempts: rewards by task, and a table of what failed. A failure is never a reward of zero."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+MAX_SHOWN = 10
+MAX_MESSAGE = 100
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One attempt that was not ended: the task's name, the exception."""
+
+    task: str
+    error: BaseException
+
+    @property
+    def kind(self) -> str:
+        """Type and message, on one line."""
+        message = " ".join(str(self.error).split())[:MAX_MESSAGE]
+        return f"{type(self.error).__name__}: {message}" if message else type(self.error).__name__
+
+
+@dataclass
+class Report:
+    """``rewards`` by task, in the order in which the attempts ended; ``wanted`` attempts were asked for in all."""
+
+    wanted: int
+    attempts_per_task: int
+    rewards: dict[str, list[float]] = field(default_factory=dict)
+    successes: list[bool] = field(default_factory=list)  # of the outputs that say
+    failures: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """Attempts that were ended with a reward."""
+        return sum(map(len, self.rewards.values()))
+
+    @property
+    def mean(self) -> float:
+        """Mean reward of those; NaN when there is none."""
+        return sum(map(sum, self.rewards.values())) / self.count if self.count else math.nan
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean; NaN with fewer than two attempts."""
+        if self.count < 2:
+            return math.nan
+        squares = sum((reward - self.mean) ** 2 for rewards in self.rewards.values() for reward in rewards)
+        return math.sqrt(squares / (self.count - 1) / self.count)
+
+    @property
+    def success_rate(self) -> float:
+        """Share of successes among the outputs that have ``is_success``; NaN when none has."""
+        return sum(self.successes) / len(self.successes) if self.successes else math.nan
+
+    @property
+    def by_task(self) -> dict[str, float]:
+        """Mean reward of each task."""
+        return {task: sum(rewards) / len(rewards) for task, rewards in self.rewards.items()}
+
+    def __str__(self) -> str:
+        spread = "" if math.isnan(self.standard_error) else f" ± {self.standard_error:.3f}"
+        success = "" if math.isnan(self.success_rate) else f", success {self.success_rate:.0%}"
+        return f"{self.count} of {self.wanted} attempts, reward {self.mean:.3f}{spread}{success}, {self.seconds:.0f} s"
+
+    def table(self) -> str:
+        """The failures by kind, the most frequent first; empty when there is none."""
+        if not self.failures:
+            return ""
+        kinds = Counter(failure.kind for failure in self.failures)
+        examples = {failure.kind: failure.task for failure in reversed(self.failures)}
+        lines = [f"{len(self.failures)} attempts failed; they were abandoned, not rewarded with 0:"]
+        lines += [f"  {n:>5} x {kind}   (task {examples[kind]})" for kind, n in kinds.most_common(MAX_SHOWN)]
+        if len(kinds) > MAX_SHOWN:
+            lines.append(f"  ... and {len(kinds) - MAX_SHOWN} other kinds")
+        return "\n".join(lines)

@@ -1,0 +1,197 @@
+"""A session by id: its lists, waits and downloads, made of the requests in session_api.py."""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator
+from os import PathLike
+from pathlib import Path
+
+from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.connection.session_errors import describe, raise_if_over
+from tinkerscript.connection.transport import Transport
+from tinkerscript.connection.waiting import NOTICE_AFTER_S
+from tinkerscript.downloads import batches, checkpoints
+from tinkerscript.downloads import episodes as episode_files
+from tinkerscript.downloads.checkpoints import TunedModel
+from tinkerscript.errors import ClientClosed, WaitTimeout
+from tinkerscript.wire.calls import CallView, EpisodeCalls
+from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointView
+from tinkerscript.wire.episodes import EpisodeView
+from tinkerscript.wire.events import Event, EventKind
+from tinkerscript.wire.sessions import Accounting, SessionList, SessionState, SessionView
+
+from . import flushing
+
+OnProgress = Callable[[str, str, int | None], object]
+
+log = logging.getLogger("tinkerscript")
+
+FOLLOW_WAIT_S = 5.0  # a closed client ends its followers within this; the server would hold a long poll for 20 s
+POLL_INTERVAL_S = 2.0  # phase and queue position change without an event
+
+
+def session_list(transport: Transport) -> Iterator[SessionView]:
+    """Every session of the key's project, newest first."""
+    cursor = None
+    while True:
+        page = transport.request("GET", "/v1/sessions", params={"cursor": cursor}, response=SessionList)
+        yield from page.items
+        cursor = page.next_cursor
+        if not cursor:
+            return
+
+
+class Session(SessionApi):
+    """A session of the server, by id. Every method is one request, or a bounded wait made of them.
+
+    Example: ``Session(Transport(base_url, api_key), "ses_9f2c41d07ab3e85f").status().state``
+    """
+
+    def episodes(self) -> Iterator[EpisodeView]:
+        """Every episode, newest first."""
+        cursor: str | None = None
+        while True:
+            page = self.episode_page(cursor)
+            yield from page.items
+            cursor = page.next_cursor
+            if not cursor:
+                return
+
+    def episode_calls(self, episode_id: str) -> EpisodeCalls:
+        """Every LLM call of an episode with its token ids, in the order of recording, and how they merged."""
+        items: list[CallView] = []
+        cursor: str | None = None
+        while True:
+            page = self.call_page(episode_id, cursor)
+            items += page.items
+            cursor = page.next_cursor
+            if not cursor:
+                return page.model_copy(update={"items": items})
+
+    def events(
+        self, after: int = 0, kinds: Collection[EventKind | str] | None = None, follow: bool = False
+    ) -> Iterator[Event]:
+        """The session's record after cursor ``after``, in order: state changes, metrics, events, logs.
+
+        ``kinds`` keeps only those. ``follow`` waits for more until the session has ended or the client is closed.
+        """
+        wanted = None if kinds is None else {EventKind(kind) for kind in kinds}
+        only = next(iter(wanted)) if wanted is not None and len(wanted) == 1 else None
+        over = not follow  # whether the next empty page is the last
+        while True:
+            try:
+                page = self.event_page(after, kind=only, wait_s=0.0 if over else FOLLOW_WAIT_S)
+                if not page.items:
+                    if over:
+                        return
+                    over = self.status().state.is_terminal
+            except ClientClosed:
+                if follow:
+                    return
+                raise
+            yield from (event for event in page.items if wanted is None or event.kind in wanted)
+            after = max(after, page.next_cursor)
+
+    def save_checkpoint(self, *, timeout_s: float = 1800.0) -> CheckpointView:
+        """Make a ``state`` checkpoint, from which training can resume, and wait until it is committed.
+
+        Raises CheckpointFailed, SessionFailed, WaitTimeout.
+        """
+        return checkpoints.make(self, CheckpointKind.STATE, deadline=time.monotonic() + timeout_s)
+
+    def download_tuned_model(
+        self, path: str | PathLike[str] = "tuned_model", timeout_s: float = 1800.0, progress: bool = True
+    ) -> TunedModel:
+        """Export the tuned model and download it to the folder ``path`` as a Hugging Face folder.
+
+        Resumes what an earlier attempt left and verifies the SHA-256 of every file. ``progress`` writes one line to
+        stderr when it is a terminal. Raises DiskFull and PathInUse before anything is written, DownloadCorrupt,
+        DownloadFailed, CheckpointFailed, SessionFailed, WaitTimeout after ``timeout_s`` seconds.
+        """
+        deadline = time.monotonic() + timeout_s
+        made = checkpoints.make(self, CheckpointKind.MODEL, deadline=deadline)
+        if made.step == 0:
+            log.warning(
+                "Session %s has trained no step: this is the base model as it was. Its record gives the reason: %s.",
+                self.id, describe(self.status()),
+            )  # fmt: skip
+        return checkpoints.download(self, made.id, path, deadline=deadline, progress=progress)
+
+    def download_checkpoint(
+        self, checkpoint_id: str, path: str | PathLike[str], timeout_s: float = 1800.0, progress: bool = True
+    ) -> TunedModel:
+        """Download a checkpoint that is committed already; otherwise as download_tuned_model()."""
+        return checkpoints.download(self, checkpoint_id, path, deadline=time.monotonic() + timeout_s, progress=progress)
+
+    def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
+        """Write a batch as JSON lines: by its step, or by the name in a step_refused event. Raises NotFound."""
+        return batches.download(self, batch, path)
+
+    def download_episodes(
+        self, path: str | PathLike[str] = "episodes", timeout_s: float = 1800.0, progress: bool = True
+    ) -> list[Path]:
+        """Bring every archived episode to the folder ``path``, as Parquet files with a row for each; returns them.
+
+        An episode is archived with the next checkpoint after its fate is known, or when the session is suspended or
+        stopped: call it again for the rest. Raises Conflict while there is none; else as download_tuned_model().
+        """
+        return episode_files.download(self, path, deadline=time.monotonic() + timeout_s, progress=progress)
+
+    def flush(self, timeout_s: float = 1800.0) -> Accounting:
+        """Wait until every batch that is complete has been trained; returns where every episode went.
+
+        Says in the log what is left: groups that are not full, and full ones that are too few for a step. Call it
+        before close() or download_tuned_model(). Raises WaitTimeout, SessionFailed, SessionEnded.
+        """
+        return flushing.flush(self, timeout_s)
+
+    def wait_released(self, timeout_s: float) -> SessionView:
+        """Wait until the session has ended and its runtime is gone. Raises WaitTimeout."""
+        return self._wait_until(lambda view: view.state.is_terminal, timeout_s, "end", None)
+
+    def wait_ready(self, timeout_s: float, on_progress: OnProgress | None = None) -> SessionView:
+        """Wait until the session serves; ``on_progress(state, phase, queue_position)`` is called at every change.
+
+        A suspended session counts: its next episode wakes it. Raises SessionFailed, SessionEnded, WaitTimeout.
+        """
+
+        def serves(view: SessionView) -> bool:
+            raise_if_over(view)
+            return view.state in {SessionState.READY, SessionState.SUSPENDED}
+
+        return self._wait_until(serves, timeout_s, "become ready", on_progress)
+
+    def _wait_until(
+        self, done: Callable[[SessionView], bool], timeout_s: float, goal: str, on_progress: OnProgress | None
+    ) -> SessionView:
+        deadline = time.monotonic() + timeout_s
+        notice = time.monotonic() + NOTICE_AFTER_S
+        reported: tuple[str, str, int | None] | None = None
+        cursor = 0
+        while True:
+            view = self.status()
+            news = (view.state.value, view.phase, view.queue_position)
+            if on_progress is not None and news != reported:
+                on_progress(*news)
+                reported = news
+            if done(view):
+                return view
+            if on_progress is None and news != reported and time.monotonic() >= notice:
+                log.warning("Session %s is not there yet: %s.", self.id, describe(view))
+                reported = news
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise WaitTimeout(
+                    f"Session {self.id} did not {goal} in {timeout_s:g} s: {describe(view)}.",
+                    hint="Wait longer, or look at its events: tinkerscript events " + self.id,
+                )
+            cursor = self._next_change(cursor, min(POLL_INTERVAL_S, left_s))
+
+    def _next_change(self, cursor: int, wait_s: float) -> int:
+        """Wait for the next entry of the record, for ``wait_s`` at most; returns the cursor after it."""
+        started = time.monotonic()
+        page = self.event_page(cursor, kind=EventKind.STATE, wait_s=wait_s)
+        if not page.items:
+            # A server that does not hold the request must not turn this into a busy loop.
+            self._transport.sleep(wait_s - (time.monotonic() - started))
+        return max(cursor, page.next_cursor)

@@ -1,0 +1,68 @@
+"""The options of TinkerScript(...) for type checkers; written by sdk/write_session_options.py."""
+
+from typing import Literal, TypedDict
+
+
+class SessionOptions(TypedDict, total=False):
+    """Every option of a session; none must be given. Bounds and defaults: SessionConfig."""
+
+    seed: int
+    grpo_n: int
+    tasks_per_batch: int
+    max_steps: int | None
+    max_staleness: int
+    dynamic_sampling: bool
+    group_timeout_s: float | None
+    learning_rate: float | None
+    warmup_steps: int
+    lr_schedule: Literal["constant", "linear", "cosine"]
+    lr_min_ratio: float
+    adam_beta1: float
+    adam_beta2: float
+    adam_eps: float
+    weight_decay: float
+    grad_clip: float
+    grad_norm_limit: float
+    minibatches: int
+    epochs: int
+    kl_stop: float | None
+    loss: Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "ppo", "importance_sampling", "dro", "cross_entropy"]
+    tis_cap: float | None
+    tis_level: Literal["token", "sequence"]
+    tis_mode: Literal["truncate", "mask"]
+    clip_low: float | None
+    clip_high: float | None
+    dual_clip: float | None
+    dro_beta: float
+    kl_coef: float
+    kl_in: Literal["loss", "reward"]
+    kl_estimator: Literal["k2", "k3"]
+    reference_decay: float | None
+    normalize_advantage: bool
+    advantage_baseline: Literal["group", "leave_one_out", "batch"]
+    call_discount: float
+    entropy_coef: float
+    entropy_target: float | None
+    max_context_length: int
+    max_tokens: int
+    temperature: float
+    unsupported_sampling: Literal["refuse", "eval_only"]
+    mask_truncated: bool
+    overlong_buffer: int
+    model_names: Literal["own", "any"]
+    lora_rank: int
+    lora_alpha: float
+    lora_targets: Literal["all-linear", "attention", "mlp"]
+    zero_stage: Literal[1, 2, 3]
+    offload_optimizer: bool
+    trainer_ranks: int
+    placement: Literal["auto", "shared", "split"]
+    devices: int | None
+    dtype: Literal["auto", "float32", "bfloat16"]
+    micro_batch_tokens: int
+    gradient_checkpointing: bool
+    checkpoint_every_steps: int
+    journal_interval_s: float
+    episode_idle_timeout_s: float
+    episode_timeout_s: float
+    idle_suspend_s: float

@@ -1,0 +1,110 @@
+"""How a client starts: its connection, the options of its session checked before any traffic, the session itself."""
+
+import contextlib
+import difflib
+import os
+import uuid
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from pydantic import ValidationError
+
+from tinkerscript.connection.http_client import HttpOptions
+from tinkerscript.connection.transport import Transport
+from tinkerscript.errors import AuthenticationError, InvalidRequest, TinkerScriptError, UnknownOption
+from tinkerscript.outputs import sentences
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import Budget, SessionCreate, SessionView
+
+DEFAULT_BASE_URL = "http://127.0.0.1:8000"
+FIRST_CONTACT_RETRY_S = 2.0  # a wrong address should say so soon
+CREATE_RETRY_S = 30.0
+INTERRUPTED_TIMEOUT_S = 5.0
+
+
+def connect(
+    base_url: str | None = None,
+    api_key: str | None = None,
+    *,
+    retry_timeout_s: float = 300.0,
+    options: HttpOptions = HttpOptions(),
+) -> Transport:
+    """A connection by the given or the environment's address and key. Raises AuthenticationError without a key."""
+    base_url = base_url or os.environ.get("TINKERSCRIPT_BASE_URL") or DEFAULT_BASE_URL
+    api_key = (api_key or os.environ.get("TINKERSCRIPT_API_KEY") or "").strip()
+    where = (
+        f"Make one in the console at {base_url.rstrip('/')}/ or, on the server, with "
+        "`python manage.py create_api_key EMAIL`; then set TINKERSCRIPT_API_KEY or pass api_key."
+    )
+    if not api_key:
+        raise AuthenticationError("There is no API key.", hint=where)
+    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
+        raise AuthenticationError("The API key has characters that no key has.", hint=where)
+    return Transport(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
+
+
+def session_config(options: Mapping[str, Any]) -> SessionConfig:
+    """The checked options of a session. Raises UnknownOption, which names it and lists the known, or InvalidRequest."""
+    known = list(SessionConfig.model_fields)
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        close = [match for name in unknown for match in difflib.get_close_matches(name, known, n=1)]
+        meant = f"Did you mean {', '.join(close)}? " if close else ""
+        raise UnknownOption(f"Unknown option {', '.join(unknown)}.", hint=f"{meant}Known options: {', '.join(known)}.")
+    try:
+        return SessionConfig(**options)
+    except ValidationError as failure:
+        raise InvalidRequest(f"The session cannot start: {sentences(failure)}") from failure
+
+
+def session_request(
+    base_model: str | None,
+    session_id: str | None,
+    options: Mapping[str, Any],
+    *,
+    name: str = "",
+    priority: int | None = None,
+    budget: Budget | Mapping[str, int] | None = None,
+) -> SessionCreate | None:
+    """What to create, or None to attach. Raises InvalidRequest and UnknownOption."""
+    config = session_config(options)
+    given: dict[str, Any] = {"name": name or None, "priority": priority, "budget": budget}
+    given = {field: value for field, value in given.items() if value is not None}
+    if session_id is not None:
+        if options or given:
+            raise InvalidRequest(
+                "A running session keeps its name and options: "
+                f"{', '.join([*given, *options])} cannot be given with session_id."
+            )
+        return None
+    if options:
+        given["config"] = config
+    try:
+        return SessionCreate(base_model=base_model or "", **given)
+    except ValidationError as failure:
+        raise InvalidRequest(
+            f"The session cannot start: {sentences(failure)}", hint="Give base_model, or session_id to attach."
+        ) from failure
+
+
+def session_create(transport: Transport, wanted: SessionCreate) -> SessionView:
+    """Make the session. Interrupted, as by Ctrl-C, it makes sure that none is left behind that no client knows of."""
+    send = partial(
+        transport.request,
+        "POST",
+        "/v1/sessions",
+        body=wanted,
+        response=SessionView,
+        idempotent_key=uuid.uuid4().hex,
+    )
+    try:
+        return send(retry_timeout_s=min(CREATE_RETRY_S, transport.retry_timeout_s))
+    except TinkerScriptError:
+        raise
+    except BaseException:  # the server may have made it: the same key finds it
+        with contextlib.suppress(TinkerScriptError):
+            made = send(timeout_s=INTERRUPTED_TIMEOUT_S, retry_timeout_s=0.0)
+            path = f"/v1/sessions/{made.id}/stop"
+            transport.request("POST", path, timeout_s=INTERRUPTED_TIMEOUT_S, retry_timeout_s=0.0)
+        raise

@@ -1,0 +1,15 @@
+"""The server's version and the oldest client that it serves: a client's first request."""
+
+from pydantic import Field
+
+from .base import Response
+
+
+class ServerView(Response):
+    """``GET /v1/server``. A server without it is older than 0.2.0; docs/compatibility.md has the rule."""
+
+    version: str = Field(description="major.minor.patch.")
+    minimum_client: str = Field(description="The oldest client that this server serves.")
+    capabilities: list[str] = Field(
+        description="What not every version has, by name; a client asks here before it uses one."
+    )

@@ -1,0 +1,79 @@
+"""Names of the Tinker wire that control plane and runtime share, and how ids are found without reading tensors.
+
+An id says where it leads:
+
+    model             {Tinker session}:train:{number}                the client makes these itself
+    sampling session  {Tinker session}:sample:{number}:{session}     session: ours, whose runtime samples
+    promise           {session}|{anything}
+"""
+
+import re
+from collections.abc import Mapping
+
+MODEL_ID = re.compile(r"(?P<tinker_session>tnk_[A-Za-z0-9]{1,40}):train:(?P<number>[0-9]{1,9})")
+SAMPLER_ID = re.compile(
+    r"(?P<tinker_session>tnk_[A-Za-z0-9]{1,40}):sample:(?P<number>[0-9]{1,9}):(?P<session_id>ses_[A-Za-z0-9]{1,36})"
+)
+PROMISE_ID = re.compile(r"(?P<session_id>ses_[A-Za-z0-9]{1,36})\|[^\"\\]{1,200}")
+CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+TINKER_PATH = re.compile(
+    r"tinker://(?P<model_id>[^/]{1,80})/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]{1,128})"
+)
+
+
+def training_head(body: bytes) -> tuple[str, int] | None:
+    """``(model_id, seq_id)`` of a ForwardBackwardRequest: its fields 1 and 2, nothing else of it is read.
+
+    None where the bytes are no such message. Source: protobuf.dev/programming-guides/encoding.
+    """
+    model_id, seq_id, at = None, 0, 0
+    while at < len(body):
+        tag, at = _varint(body, at)
+        number, kind = tag >> 3, tag & 7
+        if kind == 0:
+            value, at = _varint(body, at)
+            if number == 2:
+                seq_id = value
+        elif kind == 2:
+            length, at = _varint(body, at)
+            if at < 0 or at + length > len(body):
+                return None
+            if number == 1:
+                try:
+                    model_id = body[at : at + length].decode()
+                except UnicodeDecodeError:
+                    return None
+            at += length
+        else:
+            at += {1: 8, 5: 4}.get(kind, len(body) + 1)
+        if at < 0 or at > len(body):
+            return None
+        if number >= 2 and model_id is not None:  # clients write the fields in order: the data come after these two
+            break
+    return None if model_id is None or not 0 <= seq_id < 2**31 else (model_id, seq_id)
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    """The number at ``at`` and where it ends; -1 where it does not."""
+    value = shift = 0
+    while 0 <= at < len(body) and shift < 64:
+        byte = body[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return value, at
+    return 0, -(1 << 62)
+
+
+def field_find(body: bytes, name: str) -> str | None:
+    """The string field ``name`` of a JSON object, found without parsing it; the first of several.
+
+    Inside a string its quotes would be escaped, so that text of a user is never taken for the field.
+    """
+    found = re.search(rb'"' + name.encode() + rb'"\s*:\s*"([^"\\]{1,300})"', body)
+    return found[1].decode(errors="replace") if found else None
+
+
+def user_error(message: str, category: str = "user") -> Mapping[str, str]:
+    """How a future says that its operation failed."""
+    return {"error": message, "category": category}

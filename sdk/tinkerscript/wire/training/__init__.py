@@ -1,0 +1,1 @@
+"""What the options of a training session mean, shared by server and runtime."""

@@ -1,0 +1,34 @@
+"""What an option that was not given means for one model and one loss: the effective configuration has no such gap."""
+
+from tinkerscript.wire.config import SessionConfig
+
+from .losses import CLIP_DEFAULTS
+
+# (up to so many weights, AdamW's rate). The larger a model, the smaller the change of each weight that moves its
+# answers as far: 2e-5 learns on 135M weights in a few steps; 1e-6 is what TRL's GRPOConfig and verl have for 7B.
+RATES_BY_SIZE = ((500_000_000, 2e-5), (2_000_000_000, 5e-6), (5_000_000_000, 2e-6))
+RATE_OF_LARGE = 1e-6
+# Schulman et al. 2025, "LoRA Without Regret": the best rate of adapters is about ten times that of all weights.
+LORA_FACTOR = 10.0
+
+
+def learning_rate_default(parameters: int, *, lora: bool) -> float:
+    """The rate for a model of so many weights."""
+    rate = next((rate for most, rate in RATES_BY_SIZE if parameters <= most), RATE_OF_LARGE)
+    return rate * LORA_FACTOR if lora else rate
+
+
+def config_resolve(config: SessionConfig, parameters: int | None) -> SessionConfig:
+    """``config`` with its learning rate and the bounds of its clip filled in.
+
+    ``parameters`` is the model's size; where it is None the rate stays open, and the trainer, which counts, fills it.
+    """
+    found: dict[str, float | None] = {}
+    if config.learning_rate is None and parameters:
+        found["learning_rate"] = learning_rate_default(parameters, lora=config.lora_rank > 0)
+    has_ratio = config.tis_cap is None or config.minibatches * config.epochs > 1
+    if config.loss in CLIP_DEFAULTS and has_ratio:
+        low, high = CLIP_DEFAULTS[config.loss]
+        found["clip_low"] = low if config.clip_low is None else config.clip_low
+        found["clip_high"] = high if config.clip_high is None else config.clip_high
+    return config.model_copy(update=found)

@@ -1,0 +1,79 @@
+"""What is refused by the files of a model's folder alone: by the server that creates a session, and by its runtime.
+
+``docs/models.md`` has the table of families. What passes here is still proven on the model itself: the trainer against
+the model's own forward, then engine against trainer (``model_check.py``, ``rehearsal.py`` of ``gpu_runtime``).
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tinkerscript.wire.config import SessionConfig
+
+# Fields that count the experts of a layer, in the words of the families.
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+# Fields of other known things that attention over a tree of tokens does not compute.
+UNPROVEN = {
+    "attention_chunk_size": "attention in chunks",
+    "use_bidirectional_attention": "attention to later tokens",
+    "ssm_cfg": "state space layers",
+    "mamba_d_state": "state space layers",
+    "linear_num_value_heads": "linear attention layers",
+    "conv_L_cache": "convolution layers",
+}
+
+
+def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
+    """Why the model in ``folder`` cannot be trained right under ``config``, with the field named; None where no file
+    says so. Files that are not there, or are no JSON, say nothing: a runtime reports them when it loads the model."""
+    whole = _read(folder / "config.json")
+    fields = whole | (whole.get("text_config") or {})
+    name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
+    why = _refusal(fields, config) or _head_refusal(fields, _read(folder / "tokenizer.json"))
+    return f"{name} is not trained here: {why}" if why else None
+
+
+def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
+    for field in EXPERTS:
+        if isinstance(fields.get(field), int) and fields[field] > 1:
+            return (
+                f"{field} is {fields[field]}, and a mixture of experts needs the experts of sampling to be replayed in"
+                " training, which is not proven; a dense model of the same family would work"
+            )
+    for field, what in UNPROVEN.items():
+        if fields.get(field):
+            return f"{field} is {fields[field]}: {what} cannot be computed over packed trees of tokens"
+    if fields.get("is_encoder_decoder"):
+        return "is_encoder_decoder: only decoders are trained"
+    if fields.get("quantization_config"):
+        return "quantization_config: its weights are packed; take the unquantised folder of the same model"
+    longest = fields.get("max_position_embeddings") or fields.get("n_positions")
+    if isinstance(longest, int) and longest < config.max_context_length:
+        return f"max_context_length is {config.max_context_length} and its positions end at {longest}; lower the option"
+    return None
+
+
+def _head_refusal(fields: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
+    size, largest = fields.get("vocab_size"), max(_token_ids(tokenizer), default=-1)
+    if isinstance(size, int) and 0 < size <= largest:
+        return (
+            f"vocab_size is {size}, so its head ends at token {size - 1}, and its tokenizer has tokens up to {largest};"
+            " take the tokenizer that the model was trained with, or resize the model's embeddings"
+        )
+    return None
+
+
+def _token_ids(tokenizer: dict[str, Any]) -> Iterator[int]:
+    """Of tokenizer.json, as the library "tokenizers" writes it: a vocabulary by name or in order, and added tokens."""
+    vocabulary = (tokenizer.get("model") or {}).get("vocab") or {}
+    yield from vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
+    yield from (token["id"] for token in tokenizer.get("added_tokens") or ())
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

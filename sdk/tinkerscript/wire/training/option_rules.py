@@ -1,0 +1,53 @@
+"""When an option has an effect beside the others: one that has none must keep its default, and is refused by its name.
+
+Each rule sees the fields declared above its own in SessionConfig: those are the ones that have been checked by then. A
+field that was refused itself is not among them, and no rule is broken by its absence.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .losses import CLIPPED_LOSSES, SURROGATE_LOSSES, TRUNCATABLE_LOSSES
+
+Given = Mapping[str, Any]
+# (whether the option has an effect, in which case in words)
+Rule = tuple[Callable[[Given], bool], str]
+
+
+def has_many_updates(given: Given) -> bool:
+    """Whether a batch gets more than one optimizer update."""
+    return given.get("minibatches", 1) * given.get("epochs", 1) > 1
+
+
+def _loss_in(losses: tuple[str, ...]) -> Rule:
+    return lambda given: given.get("loss", losses[0]) in losses, f"only with loss {', '.join(losses)}"
+
+
+# One update per batch: the ratio to the trainer's own policy before the step is 1, which no clip cuts.
+_RATIO_MOVES: Rule = (
+    lambda given: given.get("tis_cap") is None or has_many_updates(given),
+    "not with tis_cap and a single update, where the ratio is 1",
+)
+_HAS_CAP: Rule = (lambda given: given.get("tis_cap") is not None, "only with tis_cap")
+_HAS_KL: Rule = (lambda given: given.get("kl_coef", 1) > 0, "only with a kl_coef above 0")
+_HAS_ADAPTERS: Rule = (lambda given: given.get("lora_rank", 1) > 0, "only with a lora_rank above 0")
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    "lr_min_ratio": ((lambda given: given.get("lr_schedule") != "constant", "only with lr_schedule linear or cosine"),),
+    "kl_stop": ((has_many_updates, "only with minibatches or epochs above 1"),),
+    "tis_cap": (_loss_in(TRUNCATABLE_LOSSES),),
+    "tis_level": (_HAS_CAP,),
+    "tis_mode": (_HAS_CAP,),
+    "clip_low": (_loss_in(CLIPPED_LOSSES), _RATIO_MOVES),
+    "clip_high": (_loss_in(CLIPPED_LOSSES), _RATIO_MOVES),
+    "dual_clip": (_loss_in(SURROGATE_LOSSES), _RATIO_MOVES),
+    "dro_beta": (_loss_in(("dro",)),),
+    "kl_in": (_HAS_KL,),
+    "kl_estimator": (
+        _HAS_KL,
+        (lambda given: given.get("kl_in") != "reward", "only with kl_in loss: in a reward it is k1, without bias"),
+    ),
+    "reference_decay": (_HAS_KL,),
+    "lora_alpha": (_HAS_ADAPTERS,),
+    "lora_targets": (_HAS_ADAPTERS,),
+}

@@ -1,0 +1,365 @@
+"""The Tinker wire at the control plane: bookkeeping, whose ids are whose, and what is passed on to a runtime."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from api.gateway_client import client_close
+from api.tinker import relaying
+from console.asgi import application
+from console.live.models import EventRecord
+from console.sessions.models import Checkpoint, Session
+from console.sessions.runtime.leases import lease_issue
+from console.tinker.checkpoints import checkpoints_replaced_remove, named_checkpoint_open
+from console.tinker.models import TinkerModel, TinkerSession
+from console.tinker.services import tinker_sessions_vanished_finish
+from console.users.models import Project, User
+from support.asgi_calls import Call, FakeGateway
+from support.factories import BASE_MODEL, key_make, user_make
+from support.tinker_harness import step, training
+from tinkerscript.wire.account import Scope
+from tinkerscript.wire.checkpoints import CheckpointState
+from tinkerscript.wire.tinker.messages import LoraOptions, NamedCheckpointOpen
+
+pytestmark = pytest.mark.django_db(transaction=True)
+REFUSED_ROUTES = [
+    ("POST", "auth/token"), ("POST", "copy_weights"), ("POST", "join_sampling_session"), ("POST", "retrieve_futures"),
+    ("POST", "create_custom_loss"), ("POST", "sessions/search"), ("PUT", "sessions/tnk_1/project"),
+    ("GET", "sessions/tnk_1/trace_export"), ("GET", "audit"), ("GET", "billing/usage/events"),
+    ("GET", "billing/usage/checkpoints/current"), ("DELETE", "auth/apikey/me"), ("POST", "external_weights/start"),
+    ("POST", "external_weights/finish"), ("GET", "search_checkpoints"),
+]  # fmt: skip
+
+
+class Client:
+    """A Tinker client of one key."""
+
+    def __init__(self, secret: str) -> None:
+        self.secret = secret
+
+    async def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+        call = Call(application, method, f"/api/v1/{path}", body=raw, x_api_key=self.secret)
+        status, _, answer = await call.answer()
+        return status, json.loads(answer) if answer else None
+
+    async def post(self, path: str, body: Any = None, status: int = 200) -> Any:
+        found, answer = await self.send("POST", path, body or {})
+        assert found == status, answer
+        return answer
+
+    async def get(self, path: str) -> Any:
+        status, answer = await self.send("GET", path)
+        assert status == 200, answer
+        return answer
+
+    async def session(self) -> str:
+        return (await self.post("create_session", {"tags": [], "sdk_version": "0.38.0", "display_name": "mine"}))[
+            "session_id"
+        ]
+
+    async def model(self, session_id: str, number: int = 0, **changes: Any) -> dict[str, Any]:
+        body = {"session_id": session_id, "model_seq_id": number, "base_model": BASE_MODEL} | changes
+        return await self.post("create_model", {"lora_config": {"rank": 8}, "type": "create_model"} | body)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relaying, "READY_S", {})
+    monkeypatch.setattr(relaying, "READY_OTHERWISE_S", 0.3)
+    monkeypatch.setattr(relaying, "POLL_INTERVAL_S", 0.01)
+    monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
+
+
+@pytest.fixture
+async def alices(project: Project, alice: User) -> Client:
+    yield Client(await sync_to_async(key_make)(project, alice))
+    await client_close()
+
+
+@pytest.fixture
+async def eves() -> Client:
+    return Client(await sync_to_async(lambda: key_make((user := user_make("eve")).memberships.get().project, user))())
+
+
+@pytest.fixture
+async def gateway() -> FakeGateway:
+    gateway = FakeGateway()
+    await gateway.start()
+    yield gateway
+    await gateway.stop()
+
+
+async def serve(session_id: str, gateway: FakeGateway) -> None:
+    """The session's runtime is ``gateway`` from now on."""
+    await Session.objects.filter(id=session_id).aupdate(state="ready", address=gateway.address)
+
+
+async def test_a_model_gets_a_session_of_its_own_kind_and_the_promise_names_it(alices: Client) -> None:
+    session_id = await alices.session()
+    first = await alices.model(session_id)
+    assert first["model_id"] == f"{session_id}:train:0"
+    assert await alices.model(session_id) == first, "a retry gets the same"
+    row = await Session.objects.aget()
+    assert (row.kind, row.name, row.config["lora_rank"]) == ("tinker", "mine", 32)
+    assert first["request_id"] == f"{row.id}|train:0:0"
+    second = await alices.model(session_id, 1)
+    assert second["request_id"] == f"{row.id}|train:1:0", "models of one base share a runtime"
+    info = await alices.post("get_info", {"model_id": first["model_id"]})
+    assert (info["is_lora"], info["lora_rank"], info["model_data"]["model_name"]) == (True, 8, BASE_MODEL)
+    sampler = await alices.post(
+        "create_sampling_session",
+        {"session_id": session_id, "sampling_session_seq_id": 0, "base_model": BASE_MODEL},
+    )
+    assert sampler["sampling_session_id"] == f"{session_id}:sample:0:{row.id}"
+    assert (await alices.get(f"samplers/{sampler['sampling_session_id']}"))["base_model"] == BASE_MODEL
+    found = await alices.get(f"sessions/{session_id}")
+    assert found["training_run_ids"] == [first["model_id"], second["model_id"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("create_model", {"base_model": "nothing"}, "nothing"),
+        ("create_model", {"lora_config": {"rank": 300}}, "256"),
+        ("create_model", {"lora_config": {"rank": 8, "dropout": 0.1}}, "lora_config.dropout"),
+        ("create_model", {"optimizer_config": {"type": "dimuon", "version": 1}}, "optimizer_config"),
+        ("create_model", {"other": 1}, "other"),
+        ("create_sampling_session", {}, "base_model or model_path"),
+        ("create_sampling_session", {"model_path": "tinker://x"}, "no path of the form"),
+        ("load_weights", {"path": "tinker://a:train:0/nonsense/b", "optimizer": True}, "no path of the form"),
+        ("load_weights", {"path": "tinker://a:train:0/weights/b", "optimizer": True, "weights_access_token": "t"},
+         "weights_access_token"),
+    ],
+)  # fmt: skip
+async def test_a_mistake_is_refused_by_name_and_not_with_a_code_that_clients_repeat(
+    alices: Client, path: str, body: dict[str, Any], said: str
+) -> None:
+    session_id = await alices.session()
+    whole = {"session_id": session_id}
+    if path == "create_model":
+        whole |= {"model_seq_id": 0, "base_model": BASE_MODEL}
+    else:
+        whole |= {"model_seq_id": 0} if path == "load_weights" else {"sampling_session_seq_id": 0}
+    status, answer = await alices.send("POST", path, whole | body)
+    assert status == 400 and said in answer["detail"], answer
+
+
+async def test_every_call_that_is_not_there_says_so_with_its_name(alices: Client) -> None:
+    for method, path in REFUSED_ROUTES:
+        status, answer = await alices.send(method, path, {})
+        assert status == 501 and path in answer["detail"], (path, answer)
+    assert (await alices.send("GET", "nonsense"))[0] == 404
+    assert (await alices.send("GET", "create_model"))[0] == 405
+
+
+async def test_without_a_good_key_nothing_is_said(alices: Client, project: Project, alice: User) -> None:
+    for secret in ("", "tml-ts_wrong", "x" * 5000):
+        assert (await Client(secret).send("POST", "client/config", {}))[0] == 401
+    reader = Client(await sync_to_async(key_make)(project, alice, [Scope.SESSIONS_READ]))
+    status, answer = await reader.send("POST", "client/config", {})
+    assert status == 403 and "episodes" in answer["detail"]
+
+
+async def test_bytes_are_passed_on_as_they_came_after_the_runtime_was_told_of_the_model(
+    alices: Client, gateway: FakeGateway
+) -> None:
+    made = await alices.model(await alices.session())
+    session_id = made["request_id"].partition("|")[0]
+    await serve(session_id, gateway)
+    body = training(1, model_id=made["model_id"])
+    for _ in range(2):
+        assert await alices.post("forward_backward", body) == {"path": "/api/v1/forward_backward"}
+    paths = [request.path for request, _ in gateway.requests]
+    assert paths == ["/tinker/models", "/api/v1/forward_backward", "/api/v1/forward_backward"]
+    told = json.loads(gateway.requests[0][1])
+    assert (told["model_id"], told["lora"]["rank"]) == (made["model_id"], 8)
+    assert gateway.requests[1][1] == body
+    assert all(request.headers["X-Relay-Key"] for request, _ in gateway.requests)
+    assert "X-API-Key" not in gateway.requests[1][0].headers, "a runtime never sees a key"
+
+
+async def test_the_runtimes_answer_comes_back_as_it_is(alices: Client, gateway: FakeGateway) -> None:
+    made = await alices.model(await alices.session())
+    await serve(made["request_id"].partition("|")[0], gateway)
+
+    async def pending(request: web.Request) -> web.Response:
+        return web.json_response({"queue_state": "active"}, status=408)
+
+    gateway.answer = pending
+    assert await alices.send("POST", "retrieve_future", {"request_id": made["request_id"]}) == (
+        408,
+        {"queue_state": "active"},
+    )
+
+
+async def test_while_there_is_no_runtime_each_kind_of_request_gets_what_its_client_waits_on(alices: Client) -> None:
+    session_id = await alices.session()
+    made = await alices.model(session_id)
+    status, answer = await alices.send("POST", "retrieve_future", {"request_id": made["request_id"]})
+    assert status == 408 and answer["queue_state"] == "paused_capacity" and "queued" in answer["queue_state_reason"]
+    assert (await alices.send("POST", "optim_step", step(1, model_id=made["model_id"])))[0] == 503
+    sampler = {"session_id": session_id, "sampling_session_seq_id": 0, "base_model": BASE_MODEL}
+    sampling_id = (await alices.post("create_sampling_session", sampler))["sampling_session_id"]
+    assert (await alices.send("POST", "asample", {"sampling_session_id": sampling_id, "seq_id": 0}))[0] == 429
+    await Session.objects.aupdate(state="failed", failure={"code": "x", "cause": "It broke.", "hint": ""})
+    status, answer = await alices.send("POST", "retrieve_future", {"request_id": made["request_id"]})
+    assert status == 200 and answer["category"] == "server" and "It broke." in answer["error"]
+    assert (await alices.send("POST", "optim_step", step(1, model_id=made["model_id"])))[0] == 400
+
+
+async def stored(model_id: str, name: str, segment: str = "weights", seq_id: int = 1, **options: Any) -> Any:
+    """A runtime stores a checkpoint of the model under a name; what the control plane said."""
+    model = await TinkerModel.objects.select_related("session__project").aget(id=model_id)
+    if not model.session.lease_sha256:
+        await sync_to_async(lease_issue)(session=model.session)
+    body = NamedCheckpointOpen(
+        model_id=model_id, segment=segment, name=name, seq_id=seq_id, lora=LoraOptions(rank=8), **options
+    )
+    opened = await sync_to_async(named_checkpoint_open)(session=model.session, body=body)
+    if opened.checkpoint_id:
+        await Checkpoint.objects.filter(id=opened.checkpoint_id).aupdate(
+            state=CheckpointState.COMMITTED, step=seq_id, size_bytes=7, files=[], committed_at=timezone.now()
+        )
+    return opened
+
+
+async def test_names_are_taken_once_listed_expire_and_go(alices: Client) -> None:
+    made = await alices.model(await alices.session(), user_metadata={"renderer_name": "qwen3"})
+    run = f"training_runs/{made['model_id']}"
+    first = await stored(made["model_id"], "a", user_metadata={"k": "v"})
+    assert (await stored(made["model_id"], "a")).is_stored, "the same operation, once more after a kill"
+    assert "is there" in (await stored(made["model_id"], "a", seq_id=2)).refusal
+    replaced = await stored(made["model_id"], "a", seq_id=3, overwrite=True)
+    await stored(made["model_id"], "a", "sampler_weights", seq_id=4)
+    await sync_to_async(checkpoints_replaced_remove)()
+    assert not await Checkpoint.objects.filter(id=first.checkpoint_id).aexists()
+    assert await Checkpoint.objects.filter(id=replaced.checkpoint_id).aexists()
+    listed = (await alices.get(f"{run}/checkpoints"))["checkpoints"]
+    assert [row["tinker_path"] for row in listed] == [
+        f"tinker://{made['model_id']}/sampler_weights/a",
+        f"tinker://{made['model_id']}/weights/a",
+    ]
+    seen = await alices.get(run)
+    assert seen["user_metadata"] == {"renderer_name": "qwen3"} and seen["last_checkpoint"]["size_bytes"] == 7
+    assert (await alices.get("training_runs"))["cursor"] == {"offset": 0, "limit": 20, "total_count": 1}
+    assert (await alices.get("checkpoints?limit=1"))["cursor"]["total_count"] == 2
+    assert (await alices.send("PUT", f"{run}/checkpoints/weights/a/ttl", {"ttl_seconds": 5}))[0] == 400
+    assert (await alices.send("PUT", f"{run}/checkpoints/weights/a/ttl", {"ttl_seconds": 7200}))[0] == 204
+    assert (await alices.send("DELETE", f"{run}/checkpoints/sampler_weights/a"))[0] == 204
+    assert (await alices.send("DELETE", f"{run}/checkpoints/sampler_weights/a"))[0] == 404
+    (left,) = (await alices.get("checkpoints"))["checkpoints"]
+    assert left["expires_at"] > timezone.now().isoformat()
+
+
+async def test_anothers_sessions_models_and_paths_are_as_good_as_none(
+    alices: Client, eves: Client, gateway: FakeGateway
+) -> None:
+    session_id = await alices.session()
+    made = await alices.model(session_id)
+    sampler = {"session_id": session_id, "sampling_session_seq_id": 0, "base_model": BASE_MODEL}
+    sampling_id = (await alices.post("create_sampling_session", sampler))["sampling_session_id"]
+    await stored(made["model_id"], "a")
+    await stored(made["model_id"], "a", "sampler_weights", seq_id=2)
+    await serve(made["request_id"].partition("|")[0], gateway)
+    own = await eves.session()
+    path, run = f"tinker://{made['model_id']}/weights/a", f"training_runs/{made['model_id']}"
+    tries = [
+        ("POST", "session_heartbeat", {"session_id": session_id}),
+        ("POST", f"sessions/{session_id}/finish", {}),
+        ("POST", "create_model", {"session_id": session_id, "model_seq_id": 1, "base_model": BASE_MODEL}),
+        ("POST", "get_info", {"model_id": made["model_id"]}),
+        ("POST", "optim_step", step(1, model_id=made["model_id"])),
+        ("POST", "forward_backward", training(1, model_id=made["model_id"])),
+        ("POST", "save_weights", {"model_id": made["model_id"], "seq_id": 1, "path": "x"}),
+        ("POST", "retrieve_future", {"request_id": made["request_id"]}),
+        ("POST", "cancel_future", {"request_id": made["request_id"]}),
+        ("POST", "asample", {"sampling_session_id": sampling_id, "seq_id": 0}),
+        ("GET", f"samplers/{sampling_id}", None),
+        ("POST", "create_sampling_session", sampler),
+        ("POST", "create_sampling_session",
+         {"session_id": own, "sampling_session_seq_id": 0, "model_path": path.replace("weights", "sampler_weights")}),
+        ("POST", "load_weights", {"session_id": own, "model_seq_id": 0, "path": path, "optimizer": True}),
+        ("POST", "weights_info", {"tinker_path": path}),
+        ("GET", run, None),
+        ("GET", f"{run}/checkpoints", None),
+        ("DELETE", f"{run}/checkpoints/weights/a", None),
+        ("POST", f"{run}/checkpoints/weights/a/publish", None),
+        ("PUT", f"{run}/checkpoints/weights/a/ttl", {"ttl_seconds": 7200}),
+        ("GET", f"sessions/{session_id}", None),
+    ]  # fmt: skip
+    for method, where, body in tries:
+        status, answer = await eves.send(method, where, body)
+        assert status == 404, (where, answer)
+    assert gateway.requests == []
+    for listing, name in (("training_runs", "training_runs"), ("checkpoints", "checkpoints")):
+        assert (await eves.get(listing))[name] == []
+    assert (await eves.get("sessions"))["sessions"] == [own]
+    # What alice publishes, everyone reads and nobody else changes.
+    assert (await alices.send("POST", f"{run}/checkpoints/weights/a/publish"))[0] == 204
+    assert (await eves.post("weights_info", {"tinker_path": path}))["lora_rank"] == 8
+    assert (await eves.send("DELETE", f"{run}/checkpoints/weights/a"))[0] == 404
+    assert (await alices.send("DELETE", f"{run}/checkpoints/weights/a/publish"))[0] == 204
+    assert (await eves.send("POST", "weights_info", {"tinker_path": path}))[0] == 404
+
+
+async def test_a_client_that_finishes_or_vanishes_frees_its_runtimes_and_its_checkpoints_stay(alices: Client) -> None:
+    for how in ("finish", "vanish"):
+        session_id = await alices.session()
+        made = await alices.model(session_id)
+        await stored(made["model_id"], "kept")
+        assert await alices.post("session_heartbeat", {"session_id": session_id}) == {"type": "session_heartbeat"}
+        if how == "finish":
+            for reason in ("success", "errored"):
+                finish = {"reason": {"type": reason}, "detail": None}
+                assert (await alices.send("POST", f"sessions/{session_id}/finish", finish))[0] == 204
+        else:
+            await TinkerSession.objects.filter(id=session_id).aupdate(heartbeat_at=timezone.now() - timedelta(hours=1))
+            await sync_to_async(tinker_sessions_vanished_finish)()
+        row = await TinkerSession.objects.aget(id=session_id)
+        assert row.finished["type"] == {"finish": "success", "vanish": "vanished"}[how], "the first reason stands"
+        assert (await Session.objects.aget(id=made["request_id"].partition("|")[0])).state == "cancelled"
+        assert (await alices.send("POST", "session_heartbeat", {"session_id": session_id}))[0] == 410
+        status, answer = await alices.send(
+            "POST", "create_model", {"session_id": session_id, "model_seq_id": 1, "base_model": BASE_MODEL}
+        )
+        assert status == 400 and "finished" in answer["detail"]
+        assert (await alices.get(f"training_runs/{made['model_id']}/checkpoints"))["checkpoints"] != []
+
+
+async def test_a_quota_pauses_the_client_and_does_not_end_it(alices: Client, project: Project) -> None:
+    """402 is what it waits on, for up to an hour."""
+    await Project.objects.filter(id=project.id).aupdate(session_quota=1)
+    await alices.model(await alices.session())
+    status, answer = await alices.send(
+        "POST", "create_model", {"session_id": await alices.session(), "model_seq_id": 0, "base_model": BASE_MODEL}
+    )
+    assert status == 402 and "1 sessions" in answer["detail"]
+
+
+async def test_compressed_and_too_large_bodies_are_refused(alices: Client) -> None:
+    made = await alices.model(await alices.session())
+    given = {"x_api_key": alices.secret, "content_encoding": "zstd"}
+    call = Call(application, "POST", "/api/v1/forward_backward", body=b"x", **given)
+    status, _, answer = await call.answer()
+    assert status == 415 and b"ompressed" in answer
+    large = training(1, model_id=made["model_id"]) + b"\0" * (17 << 20)
+    assert (await alices.send("POST", "forward_backward", large))[0] == 413
+
+
+async def test_a_clients_warnings_are_on_the_record_of_its_sessions(alices: Client) -> None:
+    session_id = await alices.session()
+    made = await alices.model(session_id)
+    events = [{"event": "GENERIC_EVENT", "severity": severity, "text": "x" * 9000} for severity in ("INFO", "ERROR")]
+    assert await alices.post("telemetry", {"events": events, "session_id": session_id, "platform": "p"}) == {
+        "status": "accepted"
+    }
+    rows = [row async for row in EventRecord.objects.filter(session_id=made["request_id"].partition("|")[0])]
+    said = [row.data for row in rows if row.data.get("name") == "tinker_client"]
+    assert [each["event"]["severity"] for each in said] == ["ERROR"] and len(said[0]["event"]["text"]) == 2000
+    assert await alices.post("telemetry", {"events": [], "session_id": "sessionless-1"}) == {"status": "accepted"}

@@ -1,0 +1,137 @@
+"""Nothing is defined that nothing uses. Tests do not count as a use; names are compared, as vulture does."""
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+from vulture import Vulture
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("api", "console", "gpu_runtime", "sdk/tinkerscript")
+# Django reads its settings, clients the wire.
+READ_BY_OTHERS = re.compile(r"console/settings\.py|sdk/tinkerscript/wire/")
+OURS = ("api", "console", "gpu_runtime", "tinkerscript")
+SAY_NOTHING = {"Protocol", "Generic", "Enum", "StrEnum", "IntEnum", "NamedTuple"}  # bases that read nothing
+PUBLIC = re.compile(r"sdk/tinkerscript/[a-z_]+\.py")
+DECORATORS = ["@app.command", "@*validator*", "@*serializer*", "@receiver*", "@*.register*", "@overload"]
+EXPECTED = {
+    # called or read by Django and vLLM
+    "urlpatterns", "handler400", "handler403", "handler404", "handler500", "take_weights", "domain",
+    "adapters_set_right", "bgmv_shrink", "add_lora_logits",
+    # set on objects of libraries, which read them
+    "login", "should_exit", "row_factory", "use_cache", "retries", "pre_tokenizer", "bos_token", "eos_token",
+    "pad_token", "bos_token_id", "eos_token_id", "pad_token_id", "model_max_length", "argtypes", "restype",
+    "check_hostname", "verify_mode", "map_entry", "type_name", "oneof_index", "proto3_optional",
+    "base_model_name_or_path", "inference_mode",
+    # keeps memory alive that another process reads
+    "exported",
+    # of tests alone: several event loops in one process, the bucket that a store was opened with
+    "client_close", "bucket",
+}  # fmt: skip
+
+
+@cache
+def sources():
+    listed = subprocess.run(["git", "ls-files", "*.py"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    names = [name for name in listed.stdout.split() if name.startswith(PACKAGES) and (ROOT / name).is_file()]
+    return {name: (ROOT / name).read_text() for name in names}
+
+
+def library_names(tree):
+    """What a file imports from elsewhere, by the name that it has there."""
+    return {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and not node.level)
+        for alias in node.names
+        if (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0] not in OURS
+    } - SAY_NOTHING
+
+
+def lines_read_by_libraries(texts):
+    """(path, line) of classes with an ancestor in a library, which finds, calls and reads what they define."""
+    trees = {name: ast.parse(text) for name, text in texts.items()}
+    theirs = {name: library_names(tree) for name, tree in trees.items()}
+    classes = [
+        (name, node, [ast.unparse(base).partition("[")[0] for base in node.bases])
+        for name, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    heirs = set()
+    for _generation in range(4):
+        heirs |= {
+            (name, node)
+            for name, node, bases in classes
+            if any(base.partition(".")[0] in theirs[name] for base in bases)
+            or {node.name for _, node in heirs} & set(bases)
+        }
+    return {(name, line) for name, node in heirs for line in range(node.lineno, node.end_lineno + 1)}
+
+
+def unused(texts, *, names_in_text=""):
+    """Definitions of ``texts`` (path -> source) whose name occurs nowhere else in them, nor as a word of the text."""
+    found = Vulture(ignore_names=[], ignore_decorators=DECORATORS)
+    for name, text in texts.items():
+        found.scan(text, filename=name)
+    words = set(re.findall(r"\w+", names_in_text))
+    theirs = lines_read_by_libraries(texts)
+    return [
+        item
+        for item in found.get_unused_code(min_confidence=60)
+        if item.name not in words
+        and (str(item.filename), item.first_lineno) not in theirs
+        and item.typ != "import"  # imports and arguments are ruff's
+        and item.confidence < 100
+    ]
+
+
+def quoted_names(texts):
+    """``"package.module.name"`` in a string is a use (settings, plug-ins), and so is a quoted type: ``"Run[Any]"``."""
+    text = "\n".join(texts.values())
+    types = re.findall(r"[\"']([A-Z]\w*(?:\[[^\"'\n]*\])?)[\"']", text)
+    return " ".join([*re.findall(r"[\"']((?:\w+\.)+\w+)[\"']", text), *types])
+
+
+def test_every_definition_is_used_somewhere():
+    dead = [
+        f"{item.filename}:{item.first_lineno} {item.typ} {item.name}"
+        for item in unused(sources(), names_in_text=quoted_names(sources()))
+        if item.name not in EXPECTED
+        and not READ_BY_OTHERS.match(str(item.filename))
+        and not (PUBLIC.fullmatch(str(item.filename)) and item.typ in ("method", "function", "property", "variable"))
+    ]
+    assert dead == []
+
+
+def private_lines(text):
+    """Lines of classes whose name begins with an underscore: who uses them stands in the same file.
+
+    Not of those with a base: that may read what they define.
+    """
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and node.name.startswith("_") and not node.bases:
+            yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def private_dead(texts):
+    return [
+        f"{name}:{item.first_lineno} {item.typ} {item.name}"
+        for name, text in texts.items()
+        for item in unused({name: text})
+        if item.name not in EXPECTED and (item.name.startswith("_") or item.first_lineno in set(private_lines(text)))
+    ]
+
+
+def test_what_is_private_is_used_in_its_own_file():
+    assert private_dead(sources()) == []
+
+
+def test_a_field_of_a_private_class_is_found_though_its_name_is_used_elsewhere():
+    draft = "class _Draft:\n    ids: list\n    taken: int\n\n\n_Draft().ids\n"
+    assert private_dead({"a.py": draft, "b.py": "taken = 1\nprint(taken)\n"}) == ["a.py:3 variable taken"]

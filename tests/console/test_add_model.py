@@ -1,0 +1,82 @@
+"""Base models that an operator brings: copied, hashed, loaded once, and nothing partial is left."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from console.catalogue.base_models import base_model_list, base_model_resolve
+from console.object_store import client as object_store
+from console.operations import model_adding
+
+SHOWN = {"parameters": 7, "context_length": 64}
+
+
+@pytest.fixture
+def source(tmp_path: Path, settings, monkeypatch) -> Iterator[Path]:
+    """A folder with the files of a model, for a check that takes any: test_load_check.py has the real one."""
+    monkeypatch.setattr(model_adding, "_load", lambda folder: SHOWN)
+    folder = tmp_path / "source"
+    (folder / "sub").mkdir(parents=True)
+    (folder / ".cache").mkdir()
+    for name in ("config.json", "tokenizer_config.json", "sub/model.safetensors", ".cache/lock"):
+        (folder / name).write_text(f"the text of {name}")
+    (folder / "config.json").write_text('{"max_position_embeddings": 64}')
+    yield folder
+    for name in ("mine", "stored", "other"):
+        shutil.rmtree(settings.DATA / "models" / name, ignore_errors=True)
+
+
+def left(settings) -> list[str]:
+    return sorted(path.name for path in (settings.DATA / "models").iterdir() if "mine" in path.name)
+
+
+def test_a_folder_is_copied_hashed_and_listed(source: Path, settings, capsys) -> None:
+    call_command("add_model", "mine", str(source))
+    assert "mine: 3 files, 7 weights" in capsys.readouterr().out
+    folder = settings.DATA / "models" / "mine"
+    record = json.loads((folder / "base_model.json").read_text())
+    assert set(record["files"]) == {"config.json", "tokenizer_config.json", "sub/model.safetensors"}
+    for name, sha256 in record["files"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sha256
+    assert base_model_resolve("mine").path == str(folder)
+    assert [(m.parameters, m.context_length) for m in base_model_list() if m.name == "mine"] == [(7, 64)]
+    with pytest.raises(CommandError, match="already"):
+        call_command("add_model", "mine", str(source))
+
+
+@pytest.mark.parametrize("name", ["../mine", "a/b", "", ".hidden", "x" * 101])
+def test_a_name_that_is_none_is_refused(name: str, source: Path) -> None:
+    with pytest.raises(CommandError, match="no name of a model"):
+        call_command("add_model", name, str(source))
+
+
+def test_what_is_no_model_leaves_nothing(source: Path, settings, monkeypatch) -> None:
+    for bad in ("/no/such/folder", "relative", "org/model-on-a-hub"):
+        with pytest.raises(CommandError, match="neither"):
+            call_command("add_model", "mine", bad)
+
+    def refuse(folder: Path) -> dict:
+        raise model_adding.ModelRefused("it does not load: a weight is missing")
+
+    monkeypatch.setattr(model_adding, "_load", refuse)
+    with pytest.raises(CommandError, match="a weight is missing"):
+        call_command("add_model", "mine", str(source))
+    (source / "config.json").unlink()
+    with pytest.raises(CommandError, match=r"no config\.json"):
+        call_command("add_model", "mine", str(source))
+    assert left(settings) == []
+
+
+def test_a_prefix_of_the_bucket_is_fetched(source: Path, settings, monkeypatch, s3) -> None:
+    for path in (path for path in source.rglob("*") if path.is_file()):
+        object_store.put(f"base/mine/{path.relative_to(source)}", path.read_bytes())
+    call_command("add_model", "stored", "s3://base/mine")
+    assert (settings.DATA / "models" / "stored" / "sub" / "model.safetensors").is_file()
+    with pytest.raises(CommandError, match="nothing under"):
+        call_command("add_model", "other", "s3://base/none")

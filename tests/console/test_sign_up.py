@@ -1,0 +1,169 @@
+"""Who may make an account, and what ends once an address is shown to be another person's than its maker's."""
+
+import pytest
+from allauth.account.models import EmailAddress
+from django.contrib.auth.hashers import MD5PasswordHasher
+from django.core import mail
+from django.core.exceptions import ImproperlyConfigured
+from django.test import Client
+from pytest_django import Settings
+
+from console.audit.models import AuditRecord
+from console.config.sign_up import SignUp, is_loopback, sign_up_read
+from console.users.models import ApiKey, Project, User
+from support import factories
+from support.signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in
+from tinkerscript.wire.account import Role
+
+PUBLIC = "https://train.example.org"
+LOCAL = "http://127.0.0.1:8000"
+
+
+def policy(settings: Settings, name: str, *domains: str) -> None:
+    settings.SIGN_UP = SignUp(name, frozenset(domains), "optional")
+
+
+def sign_up(email: str = NEW["email"]) -> tuple[Client, int, str]:
+    client = Client()
+    answer = ask(client, "POST", "auth/signup", NEW | {"email": email})
+    return client, answer.status_code, answer.content.decode()
+
+
+# -- Who may -----------------------------------------------------------------------------------------------------------
+
+
+def test_where_sign_up_is_closed_no_one_signs_up(db: None, settings: Settings) -> None:
+    policy(settings, "closed")
+    _, status, body = sign_up()
+    assert status == 400 and "Ask its operator for an account" in body
+    assert not User.objects.exists()
+
+
+def test_only_an_invited_address_signs_up_where_it_is_by_invitation(project: Project, settings: Settings) -> None:
+    policy(settings, "invited")
+    project.memberships.create(email=NEW["email"], role=Role.MEMBER)
+    _, status, body = sign_up("stranger@example.com")
+    assert status == 400 and "by invitation" in body
+    assert sign_up(NEW["email"].upper())[1] == 200
+
+
+def test_only_addresses_of_the_domains_sign_up(db: None, settings: Settings) -> None:
+    policy(settings, "domains", "lab.example.org")
+    for outside in ("a@example.org", "a@lab.example.org.evil.example", "lab.example.org@evil.example"):
+        assert sign_up(outside)[1] == 400
+    assert sign_up("ada@LAB.example.org")[1] == 200
+
+
+# -- Settings ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch):
+    def set_(**values: str) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(f"TINKERSCRIPT_{name}", value)
+
+    return set_
+
+
+def test_a_public_server_is_by_invitation_and_confirms_addresses_by_default() -> None:
+    assert sign_up_read(PUBLIC) == SignUp("invited", frozenset(), "mandatory")
+    assert sign_up_read(LOCAL) == SignUp("open", frozenset(), "optional")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"SIGN_UP": "perhaps"},
+        {"SIGN_UP": "domains"},
+        {"SIGN_UP_DOMAINS": "example.org"},
+        {"SIGN_UP": "domains", "SIGN_UP_DOMAINS": "nodot"},
+        {"SIGN_UP": "open", "EMAIL_VERIFICATION": "optional"},
+        {"EMAIL_VERIFICATION": "none"},
+    ],
+)
+def test_settings_that_contradict_one_another_stop_start_up(variables, values: dict[str, str]) -> None:
+    variables(**values)
+    with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_"):
+        sign_up_read(PUBLIC)
+
+
+def test_a_closed_server_need_not_confirm_addresses(variables) -> None:
+    variables(SIGN_UP="closed", EMAIL_VERIFICATION="none")
+    assert sign_up_read(PUBLIC).verification == "none"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1:80", "[::1]:8000", "localhost:3000", "a.localhost"])
+def test_loopback_is_known(host: str) -> None:
+    assert is_loopback(f"http://{host}")
+
+
+@pytest.mark.parametrize(
+    "host", ["0.0.0.0", "10.0.0.1", "train.example.org", "localhost.example.org", "127.0.0.1.nip.io"]
+)
+def test_what_others_may_reach_is_not_loopback(host: str) -> None:
+    assert not is_loopback(f"http://{host}")
+
+
+# -- Somebody else's address -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def squatter(db: None) -> tuple[Client, str]:
+    """The browser of a person who signed up with another person's address, and the secret of their admin key."""
+    client, status, _ = sign_up()
+    assert status == 200 and is_in(client)
+    user = User.objects.get(email=NEW["email"])
+    return client, factories.key_make(Project.objects.get(memberships__user=user), user)
+
+
+def works(secret: str) -> bool:
+    return Client(headers={"Authorization": f"Bearer {secret}"}).get("/v1/account").status_code == 200
+
+
+def test_at_a_confirmation_from_another_browser_keys_and_sign_ins_of_before_end(squatter) -> None:
+    client, secret = squatter
+    assert works(secret)
+    answer = ask(Client(), "POST", "auth/email/verify", {"key": key_in(mail.outbox[0], "verify-email")})
+    assert answer.status_code in (200, 401)  # done, and signed in or not
+    assert not works(secret) and not is_in(client)
+    assert AuditRecord.objects.filter(content__contains="key_revoke").count() == 1
+
+
+def test_a_password_reset_confirms_the_address_and_ends_what_was_made_before(squatter) -> None:
+    client, secret = squatter
+    owner = Client()
+    ask(owner, "POST", "auth/password/request", {"email": NEW["email"]})
+    reset = {"key": key_in(mail.outbox[-1], "reset-password"), "password": OTHER_PASSWORD}
+    ask(owner, "POST", "auth/password/reset", reset)
+    assert not works(secret) and not is_in(client)
+    # From then on it is a password reset as any other: keys go on.
+    kept = factories.key_make(ApiKey.objects.get().project, User.objects.get())
+    ask(owner, "POST", "auth/password/request", {"email": NEW["email"]})
+    reset = {"key": key_in(mail.outbox[-1], "reset-password"), "password": "a third passphrase"}
+    ask(owner, "POST", "auth/password/reset", reset)
+    assert works(kept)
+
+
+def test_who_confirms_in_the_browser_that_signed_up_keeps_their_keys(squatter) -> None:
+    client, secret = squatter
+    ask(client, "POST", "auth/email/verify", {"key": key_in(mail.outbox[0], "verify-email")})
+    assert works(secret) and is_in(client)
+
+
+def test_sign_up_does_not_tell_who_has_an_account(db: None, settings: Settings, monkeypatch) -> None:
+    policy(settings, "open")
+    settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+    alice = factories.user_make("alice")
+    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    hashed: list[str] = []
+    encode = MD5PasswordHasher.encode  # the hasher of the tests
+    monkeypatch.setattr(MD5PasswordHasher, "encode", lambda self, *of: hashed.append("once") or encode(self, *of))
+    seen = []
+    for email in ("stranger@example.org", alice.email):
+        hashed.clear()
+        client, status, body = sign_up(email)
+        shown = {name for name, value in client.cookies.items() if value.value}
+        seen.append((status, body.replace(email, "EMAIL"), shown, len(hashed), client.get("/v1/account").status_code))
+    assert seen[0] == seen[1]
+    assert [message.to for message in mail.outbox] == [["stranger@example.org"], [alice.email]]

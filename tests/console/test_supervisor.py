@@ -1,0 +1,107 @@
+"""The supervisor starts again what died, what was stopped and what responds no more; and leaves alone what works."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from console.scheduling import processes
+from console.scheduling.child_health import Limits
+from console.scheduling.processes import wait_until
+from console.scheduling.supervisor import Child, Supervisor
+
+QUICK = Limits(stopped_s=0.3, silent_s=0.4, starting_s=2.0, look_every_s=0.05)
+SLEEP = "import time; print('up', flush=True); time.sleep(120)"
+WAIT_S = 30
+
+
+class World:
+    """A supervisor of one child, which is a sleeping process of its own group."""
+
+    def __init__(self, folder: Path) -> None:
+        self.supervisor = Supervisor(folder, limits=QUICK)
+        self.child: Child | None = None
+        self.pids: list[int] = []
+
+    def start(self, probe: Callable[[], bool] | None = None) -> int:
+        self.child = Child("web", self._spawn, grace_s=0.5, probe=probe)
+        self.supervisor.start(self.child)
+        return self.pids[-1]
+
+    def restarted(self, times: int = 1) -> bool:
+        """Whether there was a new process so many times, within the time that a test waits."""
+
+        def is_new() -> bool:
+            self.supervisor.restart_dead()
+            return len(self.pids) == 1 + times
+
+        return wait_until(is_new, timeout_s=WAIT_S)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.DEVNULL)
+        self.pids.append(process.pid)
+        return process
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    yield world
+    world.supervisor.stop("web", force=lambda: True)
+
+
+def is_there(pid: int) -> bool:
+    stat = processes.stat_read(pid)
+    return stat is not None and stat.state not in "ZX"
+
+
+def test_a_child_that_died_is_started_again(world: World) -> None:
+    os.kill(world.start(), signal.SIGKILL)
+    assert world.restarted()
+
+
+def test_a_child_that_was_stopped_is_killed_and_started_again(world: World) -> None:
+    stopped = world.start()
+    os.kill(stopped, signal.SIGSTOP)
+    assert world.restarted() and not is_there(stopped)
+
+
+def test_a_child_that_worked_and_responds_no_more_is_killed_and_started_again(world: World) -> None:
+    works = [True]
+    silent = world.start(lambda: works[0])
+    assert wait_until(lambda: world.child.health is not None, timeout_s=WAIT_S)
+    works[0] = False
+    assert world.restarted() and not is_there(silent)
+
+
+def test_a_child_that_never_begins_to_work_is_started_again_later_than_one_that_stopped_to(world: World) -> None:
+    never = world.start(lambda: False)
+    assert not wait_until(lambda: world.child.health.problem is not None, timeout_s=2 * QUICK.silent_s)
+    assert world.restarted() and not is_there(never)
+
+
+def test_a_probe_that_fails_now_and_then_costs_nothing(world: World) -> None:
+    answers = [True, False] * 10
+    world.start(lambda: answers.pop() if answers else True)
+    assert wait_until(lambda: not answers, timeout_s=WAIT_S)
+    world.supervisor.restart_dead()
+    assert len(world.pids) == 1 and world.child.health.problem is None
+
+
+def test_a_probe_that_cannot_look_has_seen_nothing_that_works(world: World) -> None:
+    def broken() -> bool:
+        raise ValueError("no such page")
+
+    world.start(broken)
+    assert world.restarted()
+
+
+def test_a_stopped_child_can_be_ended(world: World) -> None:
+    pid = world.start()
+    os.kill(pid, signal.SIGSTOP)
+    world.supervisor.stop("web", force=lambda: False)
+    assert not is_there(pid)

@@ -1,0 +1,170 @@
+"""What somebody reads of a run that has ended, in a real browser: episodes, one down to the token, a step."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from e2e.loop_server import LoopServer, until
+from e2e.playing import execute_agent, play
+from e2e.test_console import BUILT_PAGE, CHROMIUM, SWITCHES, make_key, sign_up
+from playwright.sync_api import Page, expect, sync_playwright
+
+from tinkerscript.wire.reading.trajectories import EpisodeTimelines
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "<script>document.title='owned'</script>\u202eevil"
+SCREENSHOTS = os.environ.get("CONSOLE_SCREENSHOTS")  # a folder: what the pages looked like
+
+
+@dataclass(frozen=True)
+class Run:
+    """A session that has ended: a trained step of two groups, an evaluation, and one that was given up."""
+
+    page: Page
+    session_id: str
+    api: httpx.Client
+
+
+@pytest.fixture(scope="module")
+def run(loop_server: LoopServer) -> Iterator[Run]:
+    if not CHROMIUM.exists() or not BUILT_PAGE.exists():
+        pytest.skip("there is no chromium, or no frontend/dist")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=SWITCHES)
+        context = browser.new_context(base_url=loop_server.url, viewport={"width": 1440, "height": 900})
+        context.set_default_timeout(15_000)
+        page = context.new_page()
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None)
+        sign_up(page, "rita@example.org")
+        with pytest.MonkeyPatch.context() as patch:  # the server is every module's
+            patch.setattr(loop_server, "api_key", key := make_key(page))
+            session_id = play_a_run(loop_server)
+        session_url = f"{loop_server.url}/v1/sessions/{session_id}"
+        with httpx.Client(
+            base_url=session_url,
+            headers={"Authorization": f"Bearer {key}"},
+            timeout=30,
+        ) as api:
+            until(lambda: api.get(session_url).json()["state"] == "stopped", "the session has stopped", 60)
+            yield Run(page, session_id, api)
+        browser.close()
+        assert errors == []
+
+
+def play_a_run(server: LoopServer) -> str:
+    """The id of a session that has trained a step, and is ending."""
+    remote = server.session()
+    play(remote, "mist", 4)
+    play(remote, HOSTILE, 4)
+    until(lambda: remote.status().policy_version == 1, "step 1 is done", 60)
+    evaluated = remote.begin_episode(task="held out", eval=True)
+    remote.end_episode(execute_agent("held out", evaluated))
+    remote.begin_episode(task="mist").abandon("why not")
+    session_id = remote.id
+    remote.close()
+    return session_id
+
+
+def photograph(page: Page, name: str) -> None:
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
+
+
+def test_an_ended_sessions_episodes_are_read_by_rest_down_to_the_token(run: Run) -> None:
+    listed = run.api.get("/episodes", params={"sort": "best"}).json()["items"]
+    fates = [item["fate"] for item in run.api.get("/episodes").json()["items"]]
+    assert sorted(str(fate) for fate in fates) == ["None", "eval", *["trained"] * 8]
+    rewards = [item["reward"] for item in listed]
+    assert len(rewards) == 9 and rewards == sorted(rewards, reverse=True)
+    for item in listed:
+        told = EpisodeTimelines.model_validate(run.api.get(f"/episodes/{item['episode_id']}/timelines").json())
+        (timeline,) = told.timelines
+        context, sampled = timeline.runs
+        assert context.call is None and sampled.call == told.calls[0].id
+        assert "".join(sampled.pieces) == sampled.text and len(sampled.pieces) == item["sampled_tokens"]
+        assert sampled.advantage == item["advantage"] and set(sampled.policy_versions) <= {0, 1}
+        (call,) = run.api.get(f"/episodes/{item['episode_id']}/calls").json()["items"]
+        assert call["prompt_token_ids"] == context.token_ids
+        assert call["completions"][0]["token_ids"] == sampled.token_ids
+    step = run.api.get("/steps/1").json()
+    assert step["metrics"]["episodes"] == 8 and [group["count"] for group in step["groups"]] == [4, 4]
+    assert run.api.get("/episodes/epi_nothing").status_code == 404
+    assert run.api.get("/steps/9").status_code == 404
+
+
+def test_the_list_is_filtered_by_the_address_and_shows_hostile_text_as_text(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}")
+    page.get_by_role("link", name="Episodes", exact=True).click()
+    table = page.get_by_role("table", name="Episodes")
+    rows = table.get_by_role("row")
+    expect(rows).to_have_count(11)
+    expect(table.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil").first).to_be_visible()
+    photograph(page, "episodes")
+    page.get_by_label("Fate").select_option("trained")
+    expect(page).to_have_url(re.compile("fate=trained"))
+    expect(rows).to_have_count(9)
+    page.get_by_label("Task").fill("mist")
+    expect(rows).to_have_count(5)
+    page.get_by_label("Text").fill("no model ever said this")
+    expect(page.get_by_text("No episode matches")).to_be_visible()
+    page.get_by_role("link", name="Show all episodes").click()
+    expect(rows).to_have_count(11)
+    assert page.title() == "Episodes · TinkerScript"
+
+
+def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_it_all(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}/episodes?fate=trained&sort=best")
+    expect(page.get_by_role("table", name="Episodes").get_by_role("row")).to_have_count(9)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    tokens = page.locator("[data-token]")
+    expect(tokens.first).to_be_visible()
+    first = page.url
+    page.keyboard.press("ArrowRight")
+    facts = page.get_by_role("complementary", name="Token")
+    expect(facts.get_by_text("Log-probability")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"token=\d+"))
+    page.get_by_label("Colour by").select_option("advantage")
+    expect(page.locator("[data-token][data-heat^=g]").first).to_be_visible()
+    photograph(page, "episode")
+    shared = page.url
+    page.reload()
+    expect(facts.get_by_text("Log-probability")).to_be_visible()
+    expect(page.locator("[data-chosen]")).to_have_count(1)
+    assert page.url == shared
+    page.keyboard.press("j")
+    expect(page).not_to_have_url(shared)
+    expect(tokens.first).to_be_visible()
+    page.keyboard.press("k")
+    expect(page).to_have_url(re.compile(re.escape(first.split("?")[0])))
+    page.goto(f"/sessions/{run.session_id}/episodes/epi_nothing")
+    expect(page.get_by_text("There is no such episode")).to_be_visible()
+    page.get_by_role("link", name="All episodes").click()
+    expect(page.get_by_role("table", name="Episodes")).to_be_visible()
+
+
+def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}/steps/1?group=mist")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Step 1")
+    groups = page.get_by_role("list", name="Groups").get_by_role("button")
+    expect(groups).to_have_count(2)
+    answers = page.get_by_role("region", name=re.compile(r"^Answer \d"))
+    expect(answers).to_have_count(4)
+    expect(answers.first.locator("[data-heat], span").first).to_be_visible()
+    photograph(page, "step")
+    answers.first.get_by_role("link").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("mist")
+    page.get_by_role("link", name="step 1").click()
+    expect(page).to_have_url(re.compile("/steps/1"))
+    page.goto(f"/sessions/{run.session_id}/steps/77")
+    expect(page.get_by_text("There is no step 77")).to_be_visible()

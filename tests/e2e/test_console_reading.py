@@ -1,0 +1,193 @@
+"""What a person sees who reads the console's pages: charts that can be zoomed, long names, pages that are not there.
+
+The record of a run is played to the page by the test itself, over the page's own WebSocket.
+"""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from e2e.test_console import browser, charted_steps, make_key, page, server, sign_up
+from playwright.sync_api import Locator, Page, Response, WebSocketRoute, expect
+
+from tinkerscript.wire.events import StepMetrics
+
+__all__ = ["browser", "page", "server"]
+
+pytestmark = pytest.mark.browser
+
+LONG_NAME = "W" * 120
+SIGN_IN_BYTES = 120_000  # all that a browser is sent for the page, compressed
+
+
+def make_session(page: Page, name: str) -> str:
+    """The id of a session that was made and stopped at once."""
+    return page.evaluate(
+        """async (name) => {
+            const token = document.cookie.match(/csrftoken=([^;]+)/)[1];
+            const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
+            const { items } = await (await fetch("/v1/base-models")).json();
+            const body = JSON.stringify({ base_model: items[0].name, name, priority: -100 });
+            const { id } = await (await fetch("/v1/sessions", { method: "POST", headers, body })).json();
+            await fetch(`/v1/sessions/${id}/stop`, { method: "POST", headers, body: "{}" });
+            return id;
+        }""",
+        name,
+    )
+
+
+def metric(step: int, **other: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = dict.fromkeys(StepMetrics.model_fields, 0)
+    fields |= {"step": step, "reward_mean": step / 100, "reward_p10": 0.0, "reward_p90": 1.0, "groups": 4} | other
+    return {"cursor": step, "kind": "metric", "at": "2030-01-01T00:00:00Z", "data": fields}
+
+
+class Played:
+    """The server's end of the page's live channel, held by the test."""
+
+    def __init__(self, page: Page) -> None:
+        self._sockets: list[WebSocketRoute] = []
+        page.route_web_socket(re.compile(r"/ws/v1/sessions/"), self._open)
+
+    def _open(self, socket: WebSocketRoute) -> None:
+        self._sockets.append(socket)
+
+    def send(self, *items: dict[str, Any]) -> None:
+        self._sockets[-1].send(json.dumps({"items": items, "next_cursor": items[-1]["cursor"]}))
+
+
+def shown(chart: Locator) -> tuple[float, float]:
+    first, last = (chart.get_attribute("data-shown") or "nan nan").split()
+    return float(first), float(last)
+
+
+def drag(page: Page, chart: Locator, start: float, end: float) -> None:
+    """From ``start`` to ``end``, as shares of the plotted width."""
+    box = chart.locator(".u-over").bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, y, steps=5)
+    page.mouse.up()
+
+
+def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_ends_it(page: Page) -> None:
+    sign_up(page, "zoe@example.org")
+    session_id = make_session(page, "zoom")
+    played = Played(page)
+    page.goto(f"/sessions/{session_id}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("zoom")
+    reward = page.get_by_role("img", name=re.compile("^Reward"))
+    expect(reward).to_have_attribute("aria-label", "Reward: No step yet")
+    played.send(*(metric(step) for step in range(1, 11)))
+    expect(charted_steps(page)).to_have_attribute("data-steps", "10")
+    assert shown(reward) == (1, 10)
+
+    drag(page, reward, 0.5, 0.8)
+    zoomed = shown(reward)
+    assert 4 < zoomed[0] < 7 < zoomed[1] < 9.5
+    page.mouse.move(10, 10)
+    page.mouse.move(400, 400, steps=10)
+    played.send(metric(11))
+    expect(charted_steps(page)).to_have_attribute("data-steps", "11")
+    assert shown(reward) == zoomed
+
+    reward.locator(".u-over").dblclick()
+    expect(reward).to_have_attribute("data-shown", "1 11")
+    played.send(metric(12))
+    expect(reward).to_have_attribute("data-shown", "1 12")  # a chart that is not zoomed follows the run
+
+
+def test_a_step_without_a_gradient_gives_the_reason(page: Page) -> None:
+    sign_up(page, "greta@example.org")
+    played = Played(page)
+    page.goto(f"/sessions/{make_session(page, 'flat')}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("flat")
+    played.send(metric(1, groups_skipped=4))
+    expect(page.get_by_text("Step 1 taught nothing. All 4 groups had equal rewards")).to_be_visible()
+    played.send(metric(2, groups_skipped=3))
+    expect(page.get_by_text("taught nothing")).to_have_count(0)
+
+
+def test_a_long_name_takes_no_column_from_the_list(page: Page) -> None:
+    sign_up(page, "wanda@example.org")
+    make_session(page, LONG_NAME)
+    page.goto("/sessions")
+    created = page.get_by_role("columnheader", name="Created")
+    expect(created).to_be_in_viewport()
+    table = page.get_by_role("region", name="Sessions")
+    assert table.evaluate("box => box.scrollWidth <= box.clientWidth")
+    expect(page.get_by_title(LONG_NAME)).to_be_visible()
+
+
+def test_a_session_that_is_not_there_reports_it_once_and_leads_on(page: Page) -> None:
+    sign_up(page, "nora@example.org")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/v1/sessions/ses_0" in request.url else None)
+    page.goto("/sessions/ses_0000000000000000")
+    expect(page.get_by_role("heading", level=1, name="There is no such session in this project")).to_be_visible()
+    first = len(asked)
+    page.wait_for_timeout(5_000)  # two intervals of the query that a live session is asked by
+    assert len(asked) == first
+    page.get_by_role("main").get_by_role("link", name="All sessions").click()
+    page.wait_for_url("**/sessions")
+
+
+def test_every_page_has_a_title_of_its_own(page: Page) -> None:
+    page.goto("/signin")
+    expect(page).to_have_title("Sign in · TinkerScript")
+    sign_up(page, "tess@example.org")
+    session_id = make_session(page, "titled")
+    titles = {
+        "/sessions": "Sessions", "/sessions/new": "New session", f"/sessions/{session_id}": "titled",
+        "/keys": "API keys", "/members": "Members", "/usage": "Usage", "/webhooks": "Webhooks",
+        "/audit": "Audit log", "/account": "Account", "/nowhere": "There is no such page",
+    }  # fmt: skip
+    for path, title in titles.items():
+        page.goto(path)
+        expect(page).to_have_title(f"{title} · TinkerScript")
+
+
+def test_escape_does_not_lose_a_key_that_is_shown_once(page: Page) -> None:
+    sign_up(page, "esme@example.org")
+    secret = make_key(page, keep_open=True)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_contain_text(secret)
+
+
+def test_a_browser_without_network_reports_it_and_a_page_that_cannot_be_loaded_leads_on(page: Page) -> None:
+    sign_up(page, "olga@example.org")
+    page.context.set_offline(True)
+    expect(page.get_by_role("alert").filter(has_text="You are offline")).to_be_visible()
+    page.get_by_role("navigation").get_by_role("link", name="Webhooks").click()  # its code was never loaded
+    expect(page.get_by_text("This page could not be loaded.")).to_be_visible()
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Reload").click()
+    expect(page.get_by_role("heading", name="Webhooks")).to_be_visible()
+    expect(page.get_by_text("You are offline")).to_have_count(0)
+
+
+def test_the_sign_in_page_is_small_compressed_and_kept_by_the_browser(page: Page) -> None:
+    answers: list[Response] = []
+    page.on("response", lambda answer: answers.append(answer))
+    page.goto("/signin", wait_until="networkidle")
+    assets = [answer for answer in answers if "/assets/" in answer.url]
+    assert len(assets) >= 2
+    assert {answer.headers["content-encoding"] for answer in assets} <= {"br", "gzip"}
+    assert all("immutable" in answer.headers["cache-control"] for answer in assets)
+    assert sum(answer.request.sizes()["responseBodySize"] for answer in answers) < SIGN_IN_BYTES
+
+
+def test_no_page_breaks_the_content_security_policy(page: Page) -> None:
+    refused: list[str] = []
+    page.on("console", lambda said: refused.append(said.text) if "Content Security Policy" in said.text else None)
+    sign_up(page, "cass@example.org")
+    answer = page.goto(f"/sessions/{make_session(page, 'strict')}")
+    assert answer is not None
+    assert "script-src 'self';" in answer.headers["content-security-policy"]
+    for path in ("/sessions/new", "/keys", "/members", "/usage", "/webhooks", "/audit", "/account"):
+        page.goto(path, wait_until="networkidle")
+    make_key(page)  # opens a dialog, which locks the page's scrolling
+    assert refused == []

@@ -1,0 +1,116 @@
+"""The unmodified ``tinker`` client against a whole server: control plane, relay, journal and store are real."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from e2e.loop_server import BASE_MODEL, ROOT, LoopServer, until
+
+PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
+pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker")
+
+
+def environment_of(server: LoopServer) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    return clean | {"TINKER_BASE_URL": server.url, "TINKER_API_KEY": server.api_key, "TINKER_TELEMETRY": "0"}
+
+
+def run(server: LoopServer, *arguments: str, timeout_s: float = 240.0) -> str:
+    """A program of the client's environment; what it prints."""
+    environment = environment_of(server)
+    done = subprocess.run(
+        [str(PYTHON), *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s, cwd="/"
+    )
+    assert done.returncode == 0, done.stderr[-6000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def said(loop_server: LoopServer) -> dict[str, Any]:
+    """What the program said, which has run to its end."""
+    program = str(Path(__file__).with_name("tinker_program.py"))
+    return json.loads(run(loop_server, program, BASE_MODEL).splitlines()[-1])
+
+
+@pytest.mark.timeout(300)
+def test_a_tinker_program_runs_as_it_is(loop_server: LoopServer, said: dict[str, Any]) -> None:
+    model_id = said["info"][0]
+    assert BASE_MODEL in said["models"]
+    assert said["info"][1:] == [True, 8, BASE_MODEL]
+    assert said["step"] == {"grad_norm": 1.0} and len(said["losses"]) == 3
+    assert said["forward"] == [3] and said["prompt_logprobs"] == 4
+    assert len({str(each) for name in ("samples", "base_samples", "named_samples") for each in said[name]}) == 6
+    assert said["mistake"][0] == "user" and "no such loss" in said["mistake"][1]
+    assert said["paths"] == [f"tinker://{model_id}/weights/first", f"tinker://{model_id}/sampler_weights/first"]
+    assert said["again"] == model_id.replace(":0", ":1") and said["same"]
+    assert said["runs"] == [model_id, said["again"]]
+    assert said["checkpoints"] == ["sampler_weights/first", "weights/first"]
+    (session,) = [each for each in loop_server.get("/v1/sessions")["items"] if each["name"] == "drive"]
+    assert (session["kind"], session["base_model"]) == ("tinker", BASE_MODEL)
+    until(lambda: loop_server.get(f"/v1/sessions/{session['id']}")["state"] == "stopped", "its client finished it", 60)
+
+
+@pytest.mark.timeout(300)
+def test_the_command_line_lists_changes_downloads_and_deletes(
+    loop_server: LoopServer, said: dict[str, Any], tmp_path: Path
+) -> None:
+    def cli(*arguments: str) -> Any:
+        answer = run(loop_server, "-m", "tinker.cli", "-f", "json", *arguments)
+        return json.loads(answer) if answer.strip().startswith(("{", "[")) else answer
+
+    model_id, (state, sampler) = said["info"][0], said["paths"]
+    assert BASE_MODEL in str(cli("model", "list"))
+    assert model_id in str(cli("run", "list")) and model_id in str(cli("run", "info", model_id))
+    assert state in str(cli("checkpoint", "list", "--run-id", model_id)) and sampler in str(cli("checkpoint", "list"))
+    cli("checkpoint", "publish", state)
+    assert "'public': True" in str(cli("checkpoint", "info", state))
+    cli("checkpoint", "unpublish", state)
+    cli("checkpoint", "set-ttl", state, "--ttl", "7200")
+    cli("checkpoint", "set-ttl", state, "--remove")
+    cli("checkpoint", "download", state, "--output", str(tmp_path))
+    assert [path.name for path in tmp_path.rglob("*.json")] == ["adapter.json"], "what the fake trainer exports"
+    cli("checkpoint", "delete", sampler, "-y")
+    assert sampler not in str(cli("checkpoint", "list"))
+
+
+def weights_of(server: LoopServer, model_id: str) -> str:
+    """What the fake trainer's weights are in the state that the program saved: a digest of all that it trained."""
+    for session in server.get("/v1/sessions")["items"]:
+        for checkpoint in server.get(f"/v1/sessions/{session['id']}/checkpoints")["items"]:
+            where = f"/v1/sessions/{session['id']}/checkpoints/{checkpoint['id']}/download"
+            (file,) = server.get(where)["files"]
+            state = json.loads(httpx.get(file["url"], timeout=30).raise_for_status().text)
+            if checkpoint["kind"] == "state" and state["model"] == model_id:
+                return state["weights"]
+    raise AssertionError(f"no state of {model_id}")
+
+
+def steps(server: LoopServer, kill_at: set[str]) -> str:
+    """Run the program, SIGKILL its runtime after the named lines; the weights that it ends with."""
+    program = [str(PYTHON), str(Path(__file__).with_name("tinker_steps.py")), BASE_MODEL]
+    with subprocess.Popen(program, env=environment_of(server), stdout=subprocess.PIPE, text=True, cwd="/") as running:
+        try:
+            for line in running.stdout:
+                last = line.strip()
+                if last in kill_at:
+                    until(lambda: runtime_killed(server), "a runtime of the session was killed")
+            assert running.wait(120) == 0
+        finally:
+            running.kill()
+    return weights_of(server, last)
+
+
+def runtime_killed(server: LoopServer) -> bool:
+    """Kill the runtime of the one Tinker session; False while it has none that lives."""
+    items = server.get("/v1/sessions")["items"]
+    live = [each["id"] for each in items if each["kind"] == "tinker" and each["state"] == "ready"]
+    return len(live) == 1 and server.runtime_kill(live[0])
+
+
+@pytest.mark.timeout(300)
+def test_a_program_whose_runtime_is_killed_ends_with_the_same_weights(loop_server: LoopServer) -> None:
+    assert steps(loop_server, {"step 3", "step 8"}) == steps(loop_server, set())

@@ -1,0 +1,79 @@
+"""What a user of the ``tinker`` client writes, run as it is in an environment that has nothing of ours.
+
+Usage: ``tinker_program.py BASE_MODEL``, with TINKER_BASE_URL and TINKER_API_KEY set. Prints one JSON object at its end.
+"""
+
+import json
+import sys
+
+import numpy as np
+import tinker
+from tinker import types
+
+TOKENS = [5, 6, 7, 8]
+
+
+def datum(tokens: list[int]) -> types.Datum:
+    weights = np.array([0.0] + [1.0] * (len(tokens) - 2), dtype=np.float32)
+    return types.Datum(
+        model_input=types.ModelInput.from_ints(tokens[:-1]),
+        loss_fn_inputs={
+            "target_tokens": types.TensorData.from_numpy(np.array(tokens[1:], dtype=np.int64)),
+            "weights": types.TensorData.from_numpy(weights),
+        },
+    )
+
+
+def sampled(sampler: tinker.SamplingClient, **options: object) -> list[list[int]]:
+    params = types.SamplingParams(max_tokens=6, temperature=0.7, seed=42)
+    answer = sampler.sample(types.ModelInput.from_ints(TOKENS), 2, params, **options).result(timeout=120)
+    assert all(len(sequence.logprobs) == len(sequence.tokens) for sequence in answer.sequences)
+    return [list(sequence.tokens) for sequence in answer.sequences]
+
+
+def main(base_model: str) -> None:
+    said = {}
+    with tinker.ServiceClient(user_metadata={"of": "a test"}, display_name="drive") as service:
+        said["models"] = [model.model_name for model in service.get_server_capabilities().supported_models]
+        training = service.create_lora_training_client(base_model=base_model, rank=8, user_metadata={"k": "v"})
+        info = training.get_info()
+        said["info"] = [info.model_id, info.is_lora, info.lora_rank, info.model_data.model_name]
+        losses = []
+        for _ in range(3):
+            done = training.forward_backward([datum([*TOKENS, 9]), datum(TOKENS)], "cross_entropy")
+            step = training.optim_step(types.AdamParams(learning_rate=1e-2))
+            losses.append(done.result(timeout=120).metrics["loss:sum"])
+            said["step"] = step.result(timeout=120).metrics
+        said["losses"] = losses
+        only = training.forward([datum(TOKENS)], "cross_entropy").result(timeout=120)
+        said["forward"] = [len(output["logprobs"].data) for output in only.loss_fn_outputs]
+        sampler = training.save_weights_and_get_sampling_client()
+        said["samples"] = sampled(sampler)
+        said["prompt_logprobs"] = len(sampler.compute_logprobs(types.ModelInput.from_ints(TOKENS)).result(timeout=120))
+        base = service.create_sampling_client(base_model=base_model)
+        said["base_samples"] = sampled(base)
+        try:
+            training.forward_backward([datum(TOKENS)], "no such loss").result(timeout=120)
+        except tinker.RequestFailedError as error:
+            said["mistake"] = [error.category.value, str(error)]
+        state = training.save_state("first").result(timeout=120)
+        saved = training.save_weights_for_sampler("first").result(timeout=120)
+        said["paths"] = [state.path, saved.path]
+        said["named_samples"] = sampled(service.create_sampling_client(model_path=saved.path))
+        again = service.create_training_client_from_state_with_optimizer(state.path)
+        said["again"] = again.get_info().model_id
+        before = training.forward([datum(TOKENS)], "cross_entropy").result(timeout=120)
+        after = again.forward([datum(TOKENS)], "cross_entropy").result(timeout=120)
+        said["same"] = list(before.loss_fn_outputs[0]["logprobs"].data) == list(
+            after.loss_fn_outputs[0]["logprobs"].data
+        )
+        rest = tinker.RestClient()
+        runs = rest.list_training_runs().result(timeout=60)
+        said["runs"] = sorted(run.training_run_id for run in runs.training_runs)
+        listed = rest.list_checkpoints(info.model_id).result(timeout=60)
+        said["checkpoints"] = sorted(checkpoint.checkpoint_id for checkpoint in listed.checkpoints)
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,60 @@
+"""Conversations under the chat templates of real model families: one timeline wherever the template allows it."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.journal.timelines import agents_of, merge
+from support.gateway_harness import Gateway, running_gateway
+from support.real_templates import REAL_TEMPLATES
+
+BOUNDS = {"max_tokens": 300, "max_context_length": 4096}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+def calls(gateway: Gateway, begun: dict):
+    return gateway.journal.calls.of_episode(begun["episode_id"])
+
+
+def timelines(gateway: Gateway, begun: dict) -> int:
+    return sum(len(merge(segments)) for segments in agents_of(calls(gateway, begun)).values())
+
+
+def odd(gateway: Gateway, text: str) -> list[int]:
+    """``text`` in ids that encoding it would never make, with the end of the turn."""
+    return [*(token for letter in text for token in gateway.engine.encode(letter)), gateway.engine.end_id]
+
+
+@pytest.mark.parametrize("family", REAL_TEMPLATES)
+async def test_a_conversation_without_thoughts_is_one_timeline(tmp_path: Path, family: str) -> None:
+    async with running_gateway(tmp_path, family=family, **BOUNDS) as gateway:
+        begun = await gateway.begin()
+        messages: list = []
+        for number in range(3):
+            messages.append({"role": "user", "content": f"question {number}"})
+            inside = "</think>\n\n" if family == "deepseek_r1_distill" else ""
+            gateway.engine.say(odd(gateway, f"{inside}answer {number}"))
+            answer = await gateway.chat(begun, messages=messages)
+            assert answer.choices[0].message.content == f"answer {number}"
+            messages.append({"role": "assistant", "content": answer.choices[0].message.content})
+        if family in ("deepseek_r1_distill", "gptoss"):  # their templates write an answer in history in another way
+            assert {call.drift["cause"] for call in calls(gateway, begun)[1:]} == {"template"}
+            return
+        assert [call.drift for call in calls(gateway, begun)] == [None] * 3
+        assert timelines(gateway, begun) == 1
+
+
+@pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "qwen3_instruct_2507"])
+async def test_a_tool_loop_is_one_timeline(tmp_path: Path, family: str) -> None:
+    async with running_gateway(tmp_path, family=family, **BOUNDS) as gateway:
+        begun = await gateway.begin()
+        messages: list = [{"role": "user", "content": "weather?"}]
+        for _ in range(3):
+            gateway.engine.say(odd(gateway, CALL))
+            answer = await gateway.chat(begun, messages=messages, tools=[TOOL])
+            messages.append(answer.choices[0].message.model_dump(exclude_none=True))
+            call_id = messages[-1]["tool_calls"][0]["id"]
+            messages.append({"role": "tool", "tool_call_id": call_id, "content": "sunny"})
+        assert [call.drift for call in calls(gateway, begun)] == [None] * 3
+        assert timelines(gateway, begun) == 1

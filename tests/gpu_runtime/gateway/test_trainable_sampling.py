@@ -1,0 +1,59 @@
+"""A training episode samples only what the trainer can compute; what it sampled at is kept with each call."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_runtime.journal.timelines import agents_of
+from support.gateway_harness import Gateway, running_gateway
+
+
+@pytest.mark.parametrize(
+    ("options", "param", "advice"),
+    [
+        ({"temperature": 0}, "temperature", "eval=True"),
+        ({"temperature": 0.05}, "temperature", "0.1 or more"),
+        ({"top_p": 0.9}, "top_p", "lower the temperature"),
+    ],
+)
+async def test_sampling_that_cannot_be_trained_is_refused_with_advice_and_allowed_in_eval_episodes(
+    gateway: Gateway, options: dict[str, Any], param: str, advice: str
+) -> None:
+    trained, evaluated = await gateway.begin(), await gateway.begin(eval=True)
+    refused = await gateway.raw_chat(trained["api_key"], **options)
+    assert refused.status_code == 400
+    error = refused.json()["error"]
+    assert error["param"] == param and advice in str(error)
+    assert gateway.engine.requests == [], "nothing was sampled"
+    assert (await gateway.raw_chat(evaluated["api_key"], **options)).status_code == 200
+
+
+async def test_a_greedy_session_sees_it_at_its_first_training_call(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, temperature=0.0) as gateway:
+        begun = await gateway.begin()
+        refused = await gateway.raw_chat(begun["api_key"])
+        assert refused.status_code == 400 and "not 0" in refused.json()["error"]["message"]
+        assert (await gateway.raw_chat(begun["api_key"], temperature=1.0)).status_code == 200
+
+
+async def test_a_call_under_a_grammar_is_marked_so(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    await gateway.chat(begun)
+    gateway.engine.say("{}")
+    await gateway.chat(begun, content="again", response_format={"type": "json_object"})
+    calls = gateway.journal.calls.of_episode(begun["episode_id"])
+    assert [segment.is_narrowed for segment in agents_of(calls)[None]] == [False, True]
+
+
+async def test_each_call_keeps_the_temperature_that_it_was_sampled_at(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, temperature=0.7) as gateway:
+        begun = await gateway.begin()
+        await gateway.chat(begun)
+        await gateway.chat(begun, temperature=1.3, content="again")
+        calls = gateway.journal.calls.of_episode(begun["episode_id"])
+    assert [call.options["sampling"] for call in calls] == [
+        {"temperature": 0.7, "top_p": 1.0},
+        {"temperature": 1.3, "top_p": 1.0},
+    ]
+    assert [segment.temperature for segment in agents_of(calls)[None]] == [0.7, 1.3]

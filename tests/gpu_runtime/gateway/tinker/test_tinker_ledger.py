@@ -1,0 +1,181 @@
+"""Operations of models are taken once, done in order, and done again to the same bits after a kill."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_runtime.gateway.tinker import work
+from support.tinker_harness import MODEL, Open, Wire, step, training
+
+SAVE = {"model_id": MODEL, "seq_id": 1, "path": "a"}
+
+
+async def test_a_model_is_trained_step_by_step(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        assert await wire.model() == {"model_id": MODEL, "type": "create_model"}
+        output = await wire.do("forward_backward", training(1))
+        assert dict(output.metrics) == {"loss:sum": 6.0}
+        assert (await wire.do("optim_step", step(2)))["metrics"] == {"grad_norm": 1.0}
+        output = await wire.do("forward_backward", training(3, forward_only=True))
+        assert output.loss_fn_outputs[0].num_datums == 1
+        assert wire.trainer.calls[-3:] == [f"{name} {MODEL}" for name in ("forward_backward", "optim_step", "forward")]
+
+
+async def test_a_retry_gets_the_same_promise_and_another_body_is_refused(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        first = await wire.promise("forward_backward", training(1))
+        assert await wire.promise("forward_backward", training(1)) == first
+        again = await wire.post("/api/v1/forward_backward", training(1, [9]))
+        assert again.status_code == 400 and "number 1" in again.text
+        assert (await wire.post("/api/v1/optim_step", step(1))).status_code == 400
+        await wire.result(first)
+        assert wire.trainer.calls.count(f"forward_backward {MODEL}") == 1
+
+
+async def test_chunks_that_come_early_wait_for_their_number(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        third, second = await wire.promise("optim_step", step(3)), await wire.promise("forward_backward", training(2))
+        assert wire.trainer.calls == [f"create_model {MODEL}"]
+        await wire.promise("forward_backward", training(1))
+        await wire.result(second)
+        assert (await wire.result(third)).json() == {"metrics": {"grad_norm": 1.0}}
+
+
+async def test_what_waits_says_so_with_408_and_why(wire_open: Open) -> None:
+    async with wire_open(poll_s=0.05) as wire:
+        await wire.model()
+        answer = await wire.result(await wire.promise("optim_step", step(2)))
+        assert answer.status_code == 408
+        assert answer.json() == {
+            "queue_state": "active",
+            "queue_state_reason": "number 1 of this model has not come yet",
+        }
+
+
+async def test_a_number_that_never_comes_is_used_up(wire_open: Open) -> None:
+    async with wire_open(gap_s=0.05) as wire:
+        await wire.model()
+        assert (await wire.do("optim_step", step(3)))["metrics"] == {"grad_norm": 1.0}
+        late = await wire.post("/api/v1/forward_backward", training(1))
+        assert late.status_code == 400 and "missing" in late.text
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("forward_backward", training(1, loss_fn="nonsense"), "nonsense"),
+        ("forward_backward", training(1)[:40], "protobuf"),
+        ("optim_step", step(1) | {"adam_params": {"learning_rate": "x"}}, "adam_params.learning_rate"),
+        ("optim_step", step(1, eps=-1.0), "adam_params.eps"),
+        ("optim_step", step(1) | {"momentum": 1}, "momentum"),
+        ("optim_step", {"model_id": MODEL, "seq_id": 1, "optimizer_params": {"type": "dimuon"}}, "dimuon"),
+        ("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a/b"}, "'a/b'"),
+        ("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a", "ttl_seconds": 5}, "ttl_seconds is 5"),
+        ("save_weights_external", SAVE | {"age_encryption_recipients": ["age1"]}, "age_encryption_recipients"),
+        ("save_weights_for_sampler", {"model_id": MODEL, "seq_id": 1}, "sampling_session_seq_id"),
+        ("load_weights", SAVE | {"optimizer": True}, "load_weights"),
+    ],
+)  # fmt: skip
+async def test_a_mistake_comes_back_through_the_future_and_uses_its_number_up(
+    wire_open: Open, path: str, body: Any, said: str
+) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        answer = await wire.do(path, body)
+        assert answer["category"] == "user" and said in answer["error"]
+        assert (await wire.do("optim_step", step(2)))["metrics"] == {"grad_norm": 1.0}
+
+
+async def test_a_model_that_could_not_be_made_says_so_to_every_operation(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        answer = await wire.model(rank=0)
+        assert answer["category"] == "user" and "rank 0" in answer["error"]
+        assert "rank 0" in (await wire.do("optim_step", step(1)))["error"]
+
+
+async def test_a_model_that_is_not_there_is_not_found(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        assert (await wire.post("/api/v1/optim_step", step(1))).status_code == 404
+
+
+async def test_nothing_is_served_without_the_relay_key(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        for path in ("optim_step", "forward_backward", "asample", "retrieve_future", "cancel_future"):
+            assert (await wire.http.post(f"/api/v1/{path}", json={})).status_code == 401
+        assert (await wire.http.post("/tinker/models", json={})).status_code == 401
+
+
+async def trained(wire: Wire, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        body = training(number, [number, 7]) if number % 2 else step(number)
+        await wire.do("forward_backward" if number % 2 else "optim_step", body)
+
+
+@pytest.mark.parametrize("save_after", [1000, 3], ids=["from the beginning", "from a saved state"])
+async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, save_after: int
+) -> None:
+    """Seven operations leave a gradient that waits for its step."""
+    monkeypatch.setattr(work, "SAVE_AFTER_OPERATIONS", save_after)
+    async with wire_open() as wire:
+        await wire.model()
+        await trained(wire, 1, 7)
+        before = dict(wire.trainer.models[MODEL])
+        assert before["gradient"]
+        states = list((tmp_path / "models" / "models").glob("*/state-*"))
+        assert len(states) == (save_after == 3), "and the states before it are gone"
+    async with wire_open() as wire:
+        assert (await wire.result("ses_0123|train:0:7")).status_code == 200
+        await wire.model("tnk_ab:train:1")  # once it is made, what came before it was done again
+        assert wire.trainer.models[MODEL] == before
+        assert (f"load_state {MODEL}" in wire.trainer.calls) == (save_after == 3)
+
+
+async def test_what_a_kill_interrupted_resolves_after_it_as_if_there_had_been_none(
+    wire_open: Open, tmp_path: Path
+) -> None:
+    """One runtime is killed in the middle of its third operation; another, never killed, does the same work."""
+    reached, promises = asyncio.Event(), []
+
+    async def hang(point: str) -> None:
+        if point == f"optim_step {MODEL}":
+            reached.set()
+            await asyncio.Event().wait()
+
+    async with wire_open(reach=hang) as wire:
+        await wire.model()
+        for number in (1, 3):
+            promises.append(await wire.promise("forward_backward", training(number)))
+        promises.append(await wire.promise("optim_step", step(4)))
+        promises.append(await wire.promise("optim_step", step(2)))
+        await asyncio.wait_for(reached.wait(), 10)
+    async with wire_open() as wire:
+        assert [(await wire.result(promise)).status_code for promise in promises] == [200] * 4
+        killed = wire.trainer.models[MODEL]["weights"]
+    (tmp_path / "journal.sqlite3").rename(tmp_path / "killed.sqlite3")
+    for left in ("-wal", "-shm"):
+        (tmp_path / f"journal.sqlite3{left}").unlink(missing_ok=True)
+    async with wire_open() as wire:
+        await wire.model()
+        for number in (1, 3):
+            await wire.promise("forward_backward", training(number))
+        await wire.promise("optim_step", step(2))
+        await wire.do("optim_step", step(4))
+        assert wire.trainer.models[MODEL]["weights"] == killed
+
+
+async def test_results_are_kept_within_a_bound_and_a_dropped_one_is_gone(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpu_runtime.journal.model_table.RESULTS_KEPT", 3)
+    async with wire_open() as wire:
+        await wire.model()
+        promises = [await wire.promise("optim_step", step(number)) for number in range(1, 7)]
+        await wire.result(promises[-1])
+        statuses = [(await wire.result(promise)).status_code for promise in promises]
+        assert statuses == [410, 410, 410, 200, 200, 200]
+        assert (await wire.result("ses_0123|train:0:99")).status_code == 410

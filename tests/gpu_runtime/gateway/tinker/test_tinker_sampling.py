@@ -1,0 +1,159 @@
+"""Samples: what the engine is asked for, what comes back, and what a mistake gets."""
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.tinker_harness import MODEL, Open, Wire, step, training
+
+BASE = "tnk_ab:sample:7:ses_0123"
+
+
+def sample(seq_id: int, prompt: tuple[int, ...] = (1, 2, 3), **changes: Any) -> dict[str, Any]:
+    return {
+        "sampling_session_id": BASE,
+        "seq_id": seq_id,
+        "num_samples": 1,
+        "prompt": {"chunks": [{"tokens": list(prompt), "type": "encoded_text"}]},
+        "sampling_params": {"max_tokens": 5},
+        "type": "sample",
+    } | changes
+
+
+async def base_sampler(wire: Wire) -> None:
+    answer = await wire.post("/tinker/samplers", {"sampling_session_id": BASE, "base_model": "tiny"})
+    assert answer.status_code == 200, answer.text
+
+
+def tokens(response: Any) -> list[list[int]]:
+    return [np.frombuffer(sequence.tokens, "<i4").tolist() for sequence in response.sequences]
+
+
+async def test_samples_come_with_log_probabilities_and_names(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        body = sample(0, num_samples=3, topk_sample_logprobs=2)
+        promise = (await wire.post("/api/v1/asample", body)).json()
+        assert promise["sample_sequence_ids"] == [f"{promise['request_id']}#{index}" for index in range(3)]
+        response = await wire.do("asample", body)
+        assert [len(ids) for ids in tokens(response)] == [5, 5, 5]
+        first = response.sequences[0]
+        assert len(np.frombuffer(first.logprobs, "<f4")) == 5
+        top = first.topk_sampled_logprobs
+        assert (top.length, top.k) == (5, 2) and np.frombuffer(top.token_ids, "<i4")[0] == tokens(response)[0][0]
+
+
+async def test_one_seed_for_every_request_gives_each_its_own_answer_and_a_retry_the_same(wire_open: Open) -> None:
+    """A known client sends seed 42 with every request: equal answers would teach a group nothing."""
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        seeded = {"max_tokens": 5, "seed": 42}
+        answers = [tokens(await wire.do("asample", sample(number, sampling_params=seeded))) for number in range(4)]
+        assert len({str(answer) for answer in answers}) == 4
+        both = tokens(await wire.do("asample", sample(9, num_samples=2, sampling_params=seeded)))
+        assert both[0] != both[1]
+        assert tokens(await wire.do("asample", sample(0, sampling_params=seeded))) == answers[0]
+    async with wire_open() as wire:
+        assert tokens(await wire.do("asample", sample(0, sampling_params=seeded))) == answers[0]
+
+
+async def test_scores_of_the_prompt_have_no_first_and_can_be_the_last_few(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        response = await wire.do("asample", sample(0, prompt_logprobs=True, topk_prompt_logprobs=1))
+        scores = np.frombuffer(response.prompt_logprobs, "<f4").tolist()
+        assert math.isnan(scores[0]) and scores[1:] == [-2 / 64, -3 / 64]
+        assert response.topk_prompt_logprobs.length == 3
+        response = await wire.do("asample", sample(1, prompt_logprobs=True, prompt_logprobs_last_n=1))
+        assert [math.isnan(score) for score in np.frombuffer(response.prompt_logprobs, "<f4")] == [True, True, False]
+
+
+async def test_an_adapters_snapshot_stays_as_it_was_and_the_base_is_beside_it(wire_open: Open, tmp_path: Path) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        await wire.model()
+        save = {"model_id": MODEL, "kind": "snapshot"}
+        first = await wire.do("save_weights_for_sampler", save | {"seq_id": 1, "sampling_session_seq_id": 0})
+        assert first == {
+            "path": None,
+            "sampling_session_id": "tnk_ab:sample:0:ses_0123",
+            "type": "save_weights_for_sampler",
+        }
+        fixed = {"sampling_params": {"max_tokens": 5, "seed": 1}}
+        snapshot = fixed | {"sampling_session_id": first["sampling_session_id"]}
+        before = tokens(await wire.do("asample", sample(0, **snapshot)))
+        await wire.do("forward_backward", training(2))
+        await wire.do("optim_step", step(3))
+        second = await wire.do("save_weights_for_sampler", save | {"seq_id": 4, "sampling_session_seq_id": 1})
+        assert wire.engine.orders[-1].adapter is not None
+        await wire.do("asample", sample(1, **snapshot))
+        assert wire.engine.orders[-1].adapter == wire.engine.orders[-2].adapter
+        await wire.do("asample", sample(0, **(fixed | {"sampling_session_id": second["sampling_session_id"]})))
+        assert wire.engine.orders[-1].adapter != wire.engine.orders[-2].adapter
+        await wire.do("asample", sample(0))
+        assert wire.engine.orders[-1].adapter is None
+    async with wire_open() as wire:  # a runtime after a kill has the snapshots still
+        assert tokens(await wire.do("asample", sample(0, **snapshot))) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sampling_params": {"max_tokens": 500}}, "max_tokens is 500"),
+        ({"prompt": {"chunks": []}}, "no token"),
+        ({"prompt": {"chunks": [{"tokens": [1, 512], "type": "encoded_text"}]}}, "token 512"),
+        ({"prompt": {"chunks": [{"data": "aa", "format": "png", "type": "image"}]}}, "'image'"),
+        ({"sampling_params": {"temperature": -1}}, "sampling_params.temperature"),
+        ({"sampling_params": {"min_p": 0.1}}, "min_p"),
+        ({"sampling_params": {"stop": [600]}}, "stop"),
+        ({"num_samples": 0}, "num_samples"),
+        ({"target_prompt_logprobs": {"data": [1], "dtype": "int64"}}, "target_prompt_logprobs"),
+        ({"prompt_alt_tokens_k": 2}, "prompt_alt_tokens_k"),
+        ({"prompt_logprobs": True, "prompt_logprobs_last_n": 3}, "prompt_logprobs_last_n"),
+        ({"sampling_session_id": "tnk_ab:sample:8:ses_0123"}, "no sampling session"),
+    ],
+)
+async def test_a_mistake_in_a_sample_comes_back_through_its_future(
+    wire_open: Open, changes: dict[str, Any], said: str
+) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        answer = await wire.do("asample", sample(0) | changes)
+        assert answer["category"] == "user" and said in answer["error"]
+        assert len(wire.engine.orders) == 0
+
+
+async def test_stops_as_the_wire_says_them(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        plain = tokens(await wire.do("asample", sample(0, sampling_params={"max_tokens": 9, "seed": 3})))[0]
+        for number, stop in enumerate(["end", ["a", "b"], [plain[2]], [], None], start=1):
+            await wire.do("asample", sample(number, sampling_params={"max_tokens": 9, "seed": 3, "stop": stop}))
+        orders = wire.engine.orders[1:]
+        assert [order.stop for order in orders] == [("end",), ("a", "b"), (), (), ()]
+        assert [order.stop_token_ids for order in orders] == [(), (), (plain[2],), (), ()]
+        assert [order.ignore_end for order in orders] == [False, False, False, True, False]
+
+
+async def test_a_cancelled_sample_ends_and_one_of_an_earlier_runtime_is_gone(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        wire.engine.reach = lambda point: asyncio.Event().wait()
+        request_id = await wire.promise("asample", sample(0))
+        await asyncio.sleep(0)
+        await wire.post("/api/v1/cancel_future", {"request_id": request_id})
+        assert "cancelled" in (await wire.result(request_id)).json()["error"]
+    async with wire_open() as wire:
+        assert (await wire.result(request_id)).status_code == 410
+
+
+async def test_a_second_request_under_a_number_is_a_mistake(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        await wire.do("asample", sample(0))
+        answer = await wire.do("asample", sample(0, num_samples=2))
+        assert "number 0" in answer["error"]

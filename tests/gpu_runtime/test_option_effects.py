@@ -1,0 +1,171 @@
+"""Every option of SessionConfig has a test that sees its effect, not only its acceptance: EFFECTS names it.
+
+The effects that no other file shows are shown here.
+"""
+
+import ast
+import time
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.training.batching import samples_with_signal
+from support.gateway_harness import running_gateway
+from support.runtime_harness import plane_assign
+from support.trained_batches import batch, call, episode
+from support.waiting import FakeClock, eventually
+from tinkerscript.wire.config import SessionConfig
+
+TESTS = Path(__file__).resolve().parents[1]
+HERE = "gpu_runtime/test_option_effects.py"
+GATEWAY, TRAINING = "gpu_runtime/gateway", "gpu_runtime/training"
+INSIDE = f"{TRAINING}/test_option_effects.py"
+OPTIMIZER = f"{TRAINING}/test_optimizer.py", "test_a_step_is_that_of_adamw_with_the_sessions_options"
+SCHEDULE = f"{TRAINING}/test_optimizer.py", "test_a_cosine_rate_is_at_its_middle_halfway_and_begins_after_the_warm_up"
+LOSSES = f"{TRAINING}/test_losses.py", "test_loss_equals_the_plain_formula"
+GRADIENTS = f"{TRAINING}/test_gradients.py", "test_loss_and_gradient_equal_the_plain_computation"
+ADAPTERS = f"{TRAINING}/test_lora.py", "test_targets_change_by_a_matrix_of_the_rank_and_nothing_else_changes"
+BATCHES = f"{GATEWAY}/test_episodes.py", "test_batch_is_exact_journaled_and_reported"
+CALLS = HERE, "test_calls_take_what_they_do_not_say_from_the_session"
+
+OBJECTIVE = f"{TRAINING}/test_objective.py"
+LEVEL, UPDATES = "gpu_runtime/test_level_groups.py", "gpu_runtime/test_updates.py"
+WEIGHTS = OBJECTIVE, "test_a_weight_is_that_of_its_token_or_of_its_whole_sample_up_to_the_cap"
+PARTS = UPDATES, "test_every_epoch_takes_every_group_whole_and_once_in_an_order_of_its_own"
+
+EFFECTS = {
+    "seed": (INSIDE, "test_adapters_begin_with_the_noise_of_the_seed"),
+    "grpo_n": BATCHES,
+    "tasks_per_batch": BATCHES,
+    "max_steps": (f"{GATEWAY}/test_episodes.py", "test_training_ends_at_max_steps_and_episodes_are_still_served"),
+    "max_staleness": (f"{GATEWAY}/test_episodes.py", "test_surplus_within_the_staleness_window_is_trained"),
+    "learning_rate": (f"{TRAINING}/test_optimizer.py", "test_a_constant_rate_warms_up_in_a_line_and_stays"),
+    "warmup_steps": SCHEDULE,
+    "lr_schedule": SCHEDULE,
+    "lr_min_ratio": SCHEDULE,
+    "adam_beta1": OPTIMIZER,
+    "adam_beta2": OPTIMIZER,
+    "adam_eps": OPTIMIZER,
+    "weight_decay": OPTIMIZER,
+    "grad_clip": (INSIDE, "test_a_gradient_is_clipped_to_the_norm_of_the_session"),
+    "grad_norm_limit": (f"{TRAINING}/test_refused_steps.py", "test_refused_steps_leave_no_trace_in_any_bit"),
+    "loss": GRADIENTS,
+    "dynamic_sampling": (LEVEL, "test_dynamic_sampling_puts_another_group_in_the_place_of_a_level_one"),
+    "group_timeout_s": (LEVEL, "test_a_partial_group_is_trained_once_it_has_waited_too_long"),
+    "minibatches": PARTS,
+    "epochs": PARTS,
+    "kl_stop": (UPDATES, "test_the_updates_end_once_the_policy_has_moved_too_far"),
+    "tis_cap": GRADIENTS,
+    "tis_level": WEIGHTS,
+    "tis_mode": WEIGHTS,
+    "clip_low": LOSSES,
+    "clip_high": LOSSES,
+    "dual_clip": LOSSES,
+    "dro_beta": LOSSES,
+    "kl_coef": GRADIENTS,
+    "kl_in": (LEVEL, "test_a_kl_term_in_the_reward_is_taken_from_it_once_and_exported"),
+    "kl_estimator": GRADIENTS,
+    "reference_decay": (INSIDE, "test_a_moving_reference_follows_the_policy_and_is_saved_with_it"),
+    "entropy_coef": GRADIENTS,
+    "entropy_target": (LEVEL, "test_an_adaptive_weight_of_entropy_goes_on_where_it_was_after_a_restart"),
+    "mask_truncated": (f"{TRAINING}/test_batching.py", "test_answers_that_were_cut_off_are_context_alone"),
+    "overlong_buffer": (f"{TRAINING}/test_batching.py", "test_long_answers_cost_a_part_of_the_reward"),
+    "normalize_advantage": (HERE, "test_advantages_are_divided_by_their_spread_or_not"),
+    "advantage_baseline": (f"{TRAINING}/test_batching.py", "test_each_baseline_compares_with_its_own_pool"),
+    "call_discount": (f"{TRAINING}/test_batching.py", "test_a_discount_credits_a_call_with_what_came_after_it"),
+    "max_context_length": (HERE, "test_a_call_longer_than_the_session_allows_is_refused"),
+    "max_tokens": CALLS,
+    "temperature": CALLS,
+    "unsupported_sampling": (
+        f"{GATEWAY}/test_unsupported_sampling.py",
+        "test_an_episode_that_cannot_be_trained_is_evaluated_and_says_so",
+    ),
+    "model_names": (f"{GATEWAY}/test_model_names.py", "test_any_name_is_the_sessions_model_and_labels_its_calls"),
+    "lora_rank": ADAPTERS,
+    "lora_alpha": (
+        f"{TRAINING}/test_gradients.py",
+        "test_an_adapter_begins_with_the_gradient_that_the_chain_rule_gives_it",
+    ),
+    "lora_targets": ADAPTERS,
+    "zero_stage": (INSIDE, "test_each_stage_shards_what_it_promises"),
+    "offload_optimizer": (
+        f"{TRAINING}/test_offload_and_bfloat16.py",
+        "test_an_offloaded_optimizer_takes_the_same_steps_and_resumes_to_the_same_bits",
+    ),
+    "trainer_ranks": (f"{TRAINING}/test_ranks.py", "test_ranks_listen_on_this_machine_alone"),
+    "devices": ("console/test_devices.py", "test_devices_are_disjoint_and_as_many_as_asked_for"),
+    "placement": ("gpu_runtime/test_placement.py", "test_shared_parts_are_on_the_same_devices"),
+    "dtype": (
+        f"{TRAINING}/test_offload_and_bfloat16.py",
+        "test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_same_bits",
+    ),
+    "micro_batch_tokens": (
+        f"{TRAINING}/test_gradients.py",
+        "test_small_rows_and_checkpointing_change_the_cost_and_not_the_gradient",
+    ),
+    "gradient_checkpointing": (
+        f"{TRAINING}/test_gradient_checkpointing.py",
+        "test_layers_are_computed_twice_and_less_is_saved_and_the_step_is_the_same",
+    ),
+    "checkpoint_every_steps": (
+        "gpu_runtime/test_learner.py",
+        "test_a_state_is_saved_every_so_many_steps_and_two_are_kept_here",
+    ),
+    "journal_interval_s": (HERE, "test_the_journal_is_copied_every_so_many_seconds"),
+    "episode_idle_timeout_s": (f"{GATEWAY}/test_episodes.py", "test_idle_episode_expires_and_a_heartbeat_keeps_it"),
+    "episode_timeout_s": (HERE, "test_an_episode_ends_at_the_sessions_deadline"),
+    "idle_suspend_s": ("console/test_reconcile.py", "test_an_idle_session_is_suspended_and_woken_by_a_request"),
+}
+
+
+def test_every_option_names_a_test_of_its_effect_that_exists() -> None:
+    assert EFFECTS.keys() == SessionConfig.model_fields.keys(), "a new option needs a test that sees its effect"
+    missing = {
+        option: name for option, (file, name) in EFFECTS.items() if name not in functions_of((TESTS / file).read_text())
+    }
+    assert not missing
+
+
+def functions_of(source: str) -> set[str]:
+    return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+async def test_calls_take_what_they_do_not_say_from_the_session(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, max_tokens=11, temperature=0.75) as gateway:
+        begun = await gateway.begin()
+        await gateway.chat(begun)
+        await gateway.chat(begun, max_tokens=5, temperature=1.0)
+        asked = [(each.options.max_tokens, each.options.temperature) for each in gateway.engine.requests]
+    assert asked == [(11, 0.75), (5, 1.0)]
+
+
+async def test_a_call_longer_than_the_session_allows_is_refused(tmp_path: Path) -> None:
+    async with running_gateway(tmp_path, max_context_length=64) as gateway:
+        begun = await gateway.begin()
+        refused = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": "x " * 60}])
+    assert refused.status_code == 400 and "64" in refused.json()["error"]["message"]
+
+
+async def test_an_episode_ends_at_the_sessions_deadline(tmp_path: Path) -> None:
+    clock = FakeClock(time.time())
+    async with running_gateway(tmp_path, now=clock, episode_timeout_s=50, episode_idle_timeout_s=500) as gateway:
+        begun = await gateway.begin()
+        clock.now += 49
+        assert (await gateway.raw_chat(begun["api_key"])).status_code == 200
+        clock.now += 2
+        assert (await gateway.raw_chat(begun["api_key"])).status_code == 410
+
+
+async def test_the_journal_is_copied_every_so_many_seconds(plane, runtime, model) -> None:
+    plane_assign(plane, model, max_staleness=0, journal_interval_s=1)
+    async with runtime(plane) as it:
+        await it.play("a", 1.0)
+        await eventually(lambda: "None/journal-copy.sqlite3" in plane.objects)
+        await it.end()
+
+
+@pytest.mark.parametrize(("normalize", "expected"), [(True, [1.0, -1.0]), (False, [0.25, -0.25])])
+def test_advantages_are_divided_by_their_spread_or_not(normalize: bool, expected: list[float]) -> None:
+    group = [episode(n, reward, call(f"c{n}", [1], [2])) for n, reward in enumerate((0.75, 0.25))]
+    samples = samples_with_signal(batch(group), SessionConfig(normalize_advantage=normalize))
+    assert [sample.advantage for sample in samples] == pytest.approx(expected, abs=1e-4)

@@ -1,0 +1,45 @@
+"""A runtime registers before it loads the libraries that take their time, and says so while they load."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from support.fake_control_plane import LEASE, FakeControlPlane
+from support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("torch", "vllm", "deepspeed", "transformers")
+
+
+def test_nothing_that_is_slow_to_load_is_loaded_before_the_registration() -> None:
+    program = f"import sys, gpu_runtime.__main__; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+async def test_a_runtime_whose_libraries_load_for_long_is_registered_and_heard_meanwhile(
+    plane: FakeControlPlane, tmp_path: Path
+) -> None:
+    (tmp_path / "slow").mkdir()
+    for name in HEAVY:
+        (tmp_path / "slow" / f"{name}.py").write_text("import time; time.sleep(120)\n")
+    (tmp_path / "volume").mkdir()
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "slow"), str(ROOT), str(ROOT / "sdk")]),
+        "TINKERSCRIPT_SERVER_URL": plane.url,
+        "TINKERSCRIPT_LEASE": LEASE,
+        "TINKERSCRIPT_RUNTIME_DIR": str(tmp_path / "volume"),
+    }
+    process = subprocess.Popen([sys.executable, "-m", "gpu_runtime"], env=environment, stderr=subprocess.DEVNULL)
+    try:
+        beats = "/v1/runtime/heartbeat"
+        await eventually(lambda: len(plane.bodies(beats)) >= 3, timeout_s=60)
+        last = plane.bodies(beats)[-1]
+        assert last["state"] == "loading" and last["phase"].startswith("loading the ")
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await asyncio.to_thread(process.wait, 20)

@@ -1,0 +1,101 @@
+"""A step of several updates: which samples each takes, the policy before it once, and when it ends early."""
+
+import dataclasses
+import math
+
+import pytest
+
+from gpu_runtime.errors import EngineMismatch, StepRefused
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.updates import batch_train, kl_from_engine, update_parts
+from support.fakes import FakeTrainer
+from tinkerscript.wire.config import SessionConfig
+
+SAMPLES = [
+    Sample((1, 2, 10 * group + member), (0, 1, 1), (0.0, -0.5, -1.0), advantage=1.0, group=group)
+    for group in range(4)
+    for member in range(2)
+]
+
+
+class Watched(FakeTrainer):
+    """Keeps what it was given, and moves away from the policy before the step by ``per_update`` nats an update."""
+
+    def __init__(self, per_update: float = 0.0) -> None:
+        super().__init__()
+        self.given: list[list[Sample]] = []
+        self.per_update = per_update
+
+    async def forward_backward(self, samples, entropy_coef=0.0):
+        self.given.append(list(samples))
+        self.kl_before = self.per_update * len(self.steps)
+        return await super().forward_backward(samples, entropy_coef)
+
+
+async def trained(trainer: FakeTrainer, **options: object) -> dict[str, float]:
+    return await batch_train(trainer, SessionConfig(**options), SAMPLES, 3, 0, 0.0)
+
+
+def test_one_update_takes_the_batch_as_it_is():
+    assert update_parts(SAMPLES, SessionConfig(), 1) == [SAMPLES]
+
+
+def test_every_epoch_takes_every_group_whole_and_once_in_an_order_of_its_own():
+    config = SessionConfig(minibatches=2, epochs=3)
+    parts = update_parts(SAMPLES, config, 1)
+    assert parts == update_parts(SAMPLES, config, 1), "a replay must do the same"
+    assert parts != update_parts(SAMPLES, config, 2)
+    assert [len({sample.group for sample in part}) for part in parts] == [2] * 6
+    for epoch in range(3):
+        seen = [sample for part in parts[2 * epoch : 2 * epoch + 2] for sample in part]
+        assert sorted(seen, key=SAMPLES.index) == SAMPLES
+    assert len({frozenset(sample.group for sample in part) for part in parts}) > 2
+
+
+async def test_the_policy_before_the_step_is_computed_once_and_only_for_several_updates():
+    single, many = Watched(), Watched()
+    found = await trained(single)
+    assert [sample.before_T for sample in single.given[0]] == [None] * len(SAMPLES) and found["updates"] == 1
+    points = []
+
+    async def reach(point: str) -> None:
+        points.append(point)
+
+    many.reach = reach
+    found = await trained(many, minibatches=2, epochs=2)
+    assert points.count("logprobs") == 1 and found["updates"] == 4 and many.steps == [3] * 4
+    assert all(sample.before_T == sample.logprobs_T for part in many.given for sample in part)
+    assert found["tokens_trained"] == 2 * sum(sum(sample.mask_T) for sample in SAMPLES)
+
+
+async def test_the_updates_end_once_the_policy_has_moved_too_far():
+    trainer = Watched(per_update=0.01)
+    found = await trained(trainer, epochs=8, kl_stop=0.025)
+    assert len(trainer.given) == 4 and found["updates"] == 3, "the fourth gradient is seen at 0.03 and dropped"
+    assert trainer.gradient == []
+
+
+async def test_what_is_not_finite_is_refused_at_any_update():
+    trainer = Watched(per_update=math.inf)
+    with pytest.raises(StepRefused, match="kl_before"):
+        await trained(trainer, epochs=2, kl_stop=0.1)
+    assert trainer.gradient == []
+
+
+async def test_the_gap_to_the_engine_is_that_of_the_policy_before_the_step():
+    trainer = Watched()
+
+    async def moved(samples):
+        return [[value - 0.1 for value in sample.logprobs_T] for sample in samples]
+
+    trainer.logprobs = moved
+    with pytest.raises(EngineMismatch, match="KL of 0.0048"):
+        await trained(trainer, epochs=2)
+    assert trainer.steps == []
+
+
+def test_the_gap_leaves_out_what_is_not_trained_and_what_a_grammar_chose():
+    sample = dataclasses.replace(SAMPLES[0], before_T=(5.0, -0.5, -3.0), narrowed_T=(0, 0, 1))
+    assert kl_from_engine([sample]) == 0.0
+    free = dataclasses.replace(sample, narrowed_T=None)
+    assert kl_from_engine([free]) == pytest.approx((math.expm1(-2.0) + 2.0) / 2)

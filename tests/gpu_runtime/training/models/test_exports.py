@@ -1,0 +1,80 @@
+"""What leaves the trainer computes the same elsewhere: adapters in peft, merged and full weights in transformers.
+
+With a base whose head is tied to its embeddings, and with one whose head is its own.
+"""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from gpu_runtime.model_interfaces import AdamParams, LoraConfig
+from gpu_runtime.training.models.trainer import BaseWithModels
+from gpu_runtime.training.rank_spec import RankSpec
+from support.model_data import drawn_data, plain_logprobs
+from support.tiny_model import tiny_model_make
+from tinkerscript.wire.config import SessionConfig
+
+pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore:.*tie_word_embeddings:UserWarning")]
+DATA = drawn_data("cross_entropy", seed=3)
+
+
+@pytest.fixture(params=["tied", "untied"])
+def base(tmp_path, request):
+    folder = tiny_model_make(tmp_path / "base")
+    if request.param == "untied":
+        config = json.loads((folder / "config.json").read_text()) | {"tie_word_embeddings": False}
+        (folder / "config.json").write_text(json.dumps(config))
+        weights = load_file(folder / "model.safetensors")
+        generator = torch.Generator().manual_seed(4)
+        weights["lm_head.weight"] = torch.randn(98, 64, generator=generator) * 0.05
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+def trained(base, lora: LoraConfig | None) -> BaseWithModels:
+    trainer = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, 0, "cpu", 2))
+    trainer.create_model("m", lora)
+    for _ in range(3):
+        trainer.forward_backward("m", DATA, "cross_entropy", {})
+        trainer.optim_step("m", AdamParams(learning_rate=2e-2))
+    return trainer
+
+
+def worst(model, trainer) -> float:
+    outputs = trainer.forward("m", DATA, "cross_entropy", {}).outputs
+    with torch.no_grad():
+        gaps = [
+            np.abs(plain_logprobs(model, datum).numpy() - output["logprobs"]).max()
+            for datum, output in zip(DATA, outputs, strict=True)
+        ]
+    return float(max(gaps))
+
+
+def plain(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+
+
+def test_an_adapter_and_its_merged_folder_compute_what_the_trainer_does(base, tmp_path):
+    trainer = trained(base, LoraConfig(4, seed=1))
+    trainer.export_sampler("m", tmp_path / "adapter")
+    trainer.export_merged("m", tmp_path / "merged")
+    assert worst(plain(base), trainer) > 0.1, "it has learned something"
+    assert worst(PeftModel.from_pretrained(plain(base), tmp_path / "adapter"), trainer) < 1e-5
+    assert worst(plain(tmp_path / "merged"), trainer) < 1e-4
+    assert AutoTokenizer.from_pretrained(tmp_path / "merged").chat_template
+    files = {path.name for path in (tmp_path / "adapter").iterdir()}
+    assert files == {"adapter_config.json", "adapter_model.safetensors"}
+
+
+def test_a_model_of_all_weights_leaves_as_a_hugging_face_folder(base, tmp_path):
+    trainer = trained(base, None)
+    trainer.export_sampler("m", tmp_path / "model")
+    assert worst(plain(base), trainer) > 0.1
+    assert worst(plain(tmp_path / "model"), trainer) < 1e-5
+    saved = json.loads((tmp_path / "model" / "config.json").read_text())
+    assert saved["tie_word_embeddings"] == json.loads((base / "config.json").read_text())["tie_word_embeddings"]

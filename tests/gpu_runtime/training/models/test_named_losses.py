@@ -1,0 +1,72 @@
+"""Each named loss is its formula, and its gradient that of the formula by finite differences, in float64."""
+
+import random
+
+import pytest
+import torch
+
+from gpu_runtime.training.models.named_losses import LOSSES, LossInputs, loss_tokens
+from support.model_data import SETTINGS, drawn_data, plain_loss
+
+NAMES = sorted(LOSSES)
+
+
+def measured(name, datum, settings, logprobs):
+    x = torch.tensor(logprobs, dtype=torch.float64, requires_grad=True)
+    tensors = {key: torch.tensor(values.reshape(-1)).double() for key, values in datum.loss_inputs.items()}
+    loss_E = loss_tokens(name, LossInputs(x, tensors, torch.zeros(len(logprobs), dtype=torch.long), settings))
+    return x, loss_E
+
+
+def cases(name):
+    for seed in range(3):
+        rng = random.Random(seed)
+        for datum in drawn_data(name, seed=seed)[:3]:
+            yield datum, [rng.uniform(-5.0, -4.0) for _ in datum.token_ids_N]
+
+
+def test_every_loss_has_a_case():
+    assert set(SETTINGS) == set(LOSSES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_loss_is_the_sum_of_its_formula(name):
+    for datum, logprobs in cases(name):
+        _, loss_E = measured(name, datum, SETTINGS[name], logprobs)
+        assert loss_E.sum().item() == pytest.approx(plain_loss(name, SETTINGS[name], logprobs, datum), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_gradient_equals_finite_differences(name):
+    h = 1e-6
+    for datum, logprobs in cases(name):
+        x, loss_E = measured(name, datum, SETTINGS[name], logprobs)
+        loss_E.sum().backward()
+        for k in range(len(logprobs)):
+            up, down = ([v + h * sign * (j == k) for j, v in enumerate(logprobs)] for sign in (1, -1))
+            rise = plain_loss(name, SETTINGS[name], up, datum, logprobs) - plain_loss(
+                name, SETTINGS[name], down, datum, logprobs
+            )
+            assert x.grad[k].item() == pytest.approx(rise / (2 * h), rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["ppo", "cispo", "gspo", "stable_reinforce"])
+def test_the_cases_reach_what_a_bound_cuts_and_what_it_spares(name):
+    """Without this the tests above could pass on a loss that has lost its clip."""
+    free = {**SETTINGS[name], "clip_high_threshold": 1e9}
+    if "clip_low_threshold" in free:
+        free["clip_low_threshold"] = 0.0
+    different = []
+    for datum, logprobs in cases(name):
+        bound, unbound = (measured(name, datum, settings, logprobs)[1] for settings in (SETTINGS[name], free))
+        different += (bound != unbound).tolist()
+    assert True in different
+    assert False in different
+
+
+def test_weights_multiply_the_losses_of_ratios():
+    datum, logprobs = next(cases("ppo"))
+    _, plain_E = measured("ppo", datum, SETTINGS["ppo"], logprobs)
+    datum.loss_inputs["weights"] = torch.linspace(-1, 2, len(logprobs)).numpy()
+    _, loss_E = measured("ppo", datum, SETTINGS["ppo"], logprobs)
+    torch.testing.assert_close(loss_E, plain_E * torch.linspace(-1, 2, len(logprobs)).double())

@@ -1,0 +1,121 @@
+"""Every family of docs/models.md is computed as its own forward does, with its gradient, or refused by the field."""
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.model_check import policy_verify
+from gpu_runtime.training.packing import pack_row
+from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.ranks import TrainerRanks
+from support.model_families import REFUSED, TRAINED, VOCABULARY, WINDOW, family_make
+from support.tiny_model import tiny_model_make
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.model_refusals import folder_refusal
+
+CPU = torch.device("cpu")
+CONFIG = SessionConfig(max_context_length=128)
+TABLE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
+
+
+def drawn_samples() -> list[Sample]:
+    """Two groups, each three answers to a prompt longer than the window."""
+    rng = random.Random(4)
+    samples = []
+    for group in range(2):
+        prompt = [rng.randrange(2, VOCABULARY) for _ in range(2 * WINDOW)]
+        for _ in range(3):
+            ids = (*prompt, *(rng.randrange(2, VOCABULARY) for _ in range(WINDOW)))
+            mask = (0,) * len(prompt) + (1,) * WINDOW
+            samples.append(Sample(ids, mask, (0.0,) * len(ids), 1.0, group=group))
+    return samples
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_log_probabilities_and_gradient_are_those_of_the_models_own_forward(tmp_path, name):
+    folder = family_make(tmp_path, name)
+    assert folder_refusal(folder, CONFIG) is None
+    policy = Policy.load(str(folder), torch.float32)
+    policy_verify(policy, CONFIG, CPU)
+    samples = drawn_samples()
+    row = pack_row(samples, range(len(samples)))
+    logprobs_K = policy(RowTensors.of(row, CPU))
+    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    expected_K = torch.cat([own_logprobs(plain, sample) for sample in samples])
+    order = sorted(range(len(row.sample_K)), key=lambda k: row.sample_K[k])
+    assert (logprobs_K[order] - expected_K).abs().max() < 1e-4
+    logprobs_K.sum().backward()
+    expected_K.sum().backward()
+    ours, theirs = gradient_of(policy.model), gradient_of(plain)
+    assert (ours - theirs).norm() / theirs.norm() < 1e-4
+
+
+def gradient_of(model) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def own_logprobs(model, sample: Sample) -> torch.Tensor:
+    ids_T = torch.tensor(sample.token_ids_T)
+    logits_TV = model(ids_T[None, :-1], use_cache=False).logits[0, 2 * WINDOW - 1 :]
+    return logits_TV.log_softmax(-1).gather(1, ids_T[2 * WINDOW :, None])[:, 0]
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_mixture_of_experts_is_refused_by_its_field(tmp_path, name):
+    refusal = folder_refusal(family_make(tmp_path, name), CONFIG)
+    assert re.search(r"num_(local_)?experts is 4.*dense model", refusal)
+
+
+@pytest.mark.engine
+async def test_a_rank_refuses_what_a_layer_asks_for_in_vain_and_names_it(tmp_path):
+    """Past the check of fields, which would have stopped it: GPT-OSS has attention sinks."""
+    trainer = TrainerRanks(str(family_make(tmp_path, "GPT-OSS")), CONFIG, "cpu")
+    try:
+        with pytest.raises(ModelUnsupported, match="s_aux"):
+            await trainer.ready()
+    finally:
+        await trainer.close()
+
+
+def test_a_model_with_fewer_positions_than_the_session_wants_is_refused(tmp_path):
+    refusal = folder_refusal(family_make(tmp_path, "Llama"), SessionConfig(max_context_length=512))
+    assert "positions end at 256; lower the option" in refusal
+
+
+def test_a_tokenizer_with_ids_that_the_head_lacks_is_refused(tmp_path):
+    folder = tiny_model_make(tmp_path)
+    assert folder_refusal(folder, CONFIG) is None
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["added_tokens"].append({"id": 98, "content": "<pad>", "special": True})
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    refusal = folder_refusal(folder, CONFIG)
+    assert "vocab_size is 98" in refusal and "tokens up to 98" in refusal and "resize" in refusal
+
+
+def test_a_model_that_does_something_unknown_after_its_head_is_refused_with_likely_fields(tmp_path, monkeypatch):
+    policy = Policy.load(str(family_make(tmp_path, "Granite")), torch.float32)
+    own_forward = type(policy.model).forward
+
+    def doubled(self, *args, **options):
+        out = own_forward(self, *args, **options)
+        out.logits = 2 * out.logits
+        return out
+
+    monkeypatch.setattr(type(policy.model), "forward", doubled)
+    with pytest.raises(ModelUnsupported, match=r"GraniteForCausalLM.*nats.*logits_scaling=8.0"):
+        policy_verify(policy, CONFIG, CPU)
+
+
+def test_the_table_of_the_docs_names_every_family_and_what_becomes_of_it():
+    rows = {line.split("|")[1].strip(): line for line in TABLE.read_text().splitlines() if line.startswith("| ")}
+    for name in TRAINED:
+        assert "trained" in rows[name.removesuffix(" with windows")]
+    for name in REFUSED:
+        assert "refused" in rows[name]

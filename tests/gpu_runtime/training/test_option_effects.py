@@ -1,0 +1,55 @@
+"""Options of the trainer whose effect the other files do not show, seen inside of a rank."""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.interfaces import Sample
+from support.rank_probe import in_a_rank, moving_reference, observed
+from support.tiny_model import tiny_model_make
+from tinkerscript.wire.config import SessionConfig
+
+pytestmark = pytest.mark.engine
+SAMPLES = [Sample((5, 9, 30, 41, 7), (0, 0, 1, 1, 1), (0.0, 0.0, -4.5, -4.5, -4.5), advantage=1.0)]
+RUNS = [{}, {"grad_clip": 1e-3}, {"zero_stage": 1}, {"zero_stage": 3}]
+RUNS += [{"lora_rank": 2, "seed": seed} for seed in (1, 1, 2)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> list[dict]:
+    model = str(tiny_model_make(tmp_path_factory.mktemp("tiny")))
+    return in_a_rank(observed, model, [SessionConfig(**options) for options in RUNS], SAMPLES)
+
+
+def test_a_gradient_is_clipped_to_the_norm_of_the_session(found):
+    assert found[0]["handed_norm"] == pytest.approx(1.0, rel=1e-3)
+    assert found[1]["handed_norm"] == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_each_stage_shards_what_it_promises(found):
+    assert [each["stage"] for each in found[:4]] == [2, 2, 1, 3]
+    assert [each["sharded"] for each in found[:4]] == [False, False, False, True]
+
+
+def test_adapters_begin_with_the_noise_of_the_seed(found):
+    first, again, other = ([*each["noise"]] for each in found[4:])
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_a_moving_reference_follows_the_policy_and_is_saved_with_it(tmp_path):
+    """And the log-probabilities before a step are those of the plain model."""
+    model = str(tiny_model_make(tmp_path))
+    config = SessionConfig(kl_coef=0.1, reference_decay=0.75, learning_rate=1e-3)
+    found = in_a_rank(moving_reference, model, config, SAMPLES)
+    for base, policy, reference, loaded in zip(
+        *(found[k] for k in ("base", "policy", "reference", "loaded")), strict=True
+    ):
+        torch.testing.assert_close(reference, 0.75 * base + 0.25 * policy)
+        assert torch.equal(reference, loaded)
+    assert any(not torch.equal(a, b) for a, b in zip(found["base"], found["reference"], strict=True))
+    plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    ids = torch.tensor([SAMPLES[0].token_ids_T])
+    expected = plain(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
+    assert found["reference_before"][0] == pytest.approx(found["before"][0], abs=1e-6)
+    assert found["before"][0] == pytest.approx([0.0, 0.0, *expected[1:].tolist()], abs=1e-5)

@@ -1,0 +1,36 @@
+"""A folder is a base model if it loads, has a chat template, and answers with numbers."""
+
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.weights.load_check import LoadCheckError, load_check
+
+pytestmark = pytest.mark.engine
+
+
+def test_a_model_that_loads_is_measured_and_damage_is_named(tmp_path: Path) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoModelForCausalLM
+
+    from support.tiny_model import tiny_model_make
+
+    folder = tiny_model_make(tmp_path / "model")
+    found = load_check(folder)
+    assert found["parameters"] > 0 and found["context_length"]
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    model.save_pretrained(folder)
+    with pytest.raises(LoadCheckError, match="not finite"):
+        load_check(folder)
+    (weights,) = folder.glob("*.safetensors")
+    kept = load_file(weights)
+    kept.pop("model.norm.weight")
+    save_file(kept, weights, metadata={"format": "pt"})
+    with pytest.raises(LoadCheckError, match=r"lacks 1 weights, the first is model\.norm\.weight"):
+        load_check(folder)
+    weights.write_bytes(b"nothing")
+    with pytest.raises(LoadCheckError, match="does not load"):
+        load_check(folder)

@@ -1,0 +1,96 @@
+"""Small tasks that a 135M model can get better at: what it is asked, what is right, what earns a reward."""
+
+import json
+import random
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "sdk" / "examples"))
+from reviews import BLAME, HELD_OUT, PRAISE
+
+
+@dataclass(frozen=True)
+class Question:
+    """``right`` is what ``score`` of its task looks for."""
+
+    text: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """``reward`` may give parts of the way, ``score`` is 1 for a right answer and 0 else. Lengths in tokens."""
+
+    train: list[Question]
+    held_out: list[Question]
+    reward: Callable[[str, str], float]
+    score: Callable[[str, str], float]
+    max_tokens: int
+
+
+def classification() -> Task:
+    """Is a short review positive or negative? The first label counts."""
+    ask = 'Review: "{}" Is the review positive or negative? Answer with one word.'
+    train = [Question(ask.format(text), "positive") for text in PRAISE]
+    train += [Question(ask.format(text), "negative") for text in BLAME]
+    held_out = [Question(ask.format(text), label) for text, label in HELD_OUT]
+
+    def label(answer: str) -> str | None:
+        named = re.search(r"\b(positive|negative)\b", answer.lower())
+        return named[1] if named else None
+
+    def reward(answer: str, right: str) -> float:
+        return 0.0 if label(answer) is None else 1.0 if label(answer) == right else -1.0
+
+    return Task(train, held_out, reward, lambda answer, right: float(label(answer) == right), 8)
+
+
+def arithmetic() -> Task:
+    """The sum of two digits, as the first number of the answer; a number that is near earns a part."""
+    pairs = [(a, b) for a in range(1, 10) for b in range(1, 10)]
+    random.Random(7).shuffle(pairs)
+    questions = [Question(f"What is {a} + {b}? Answer with the number alone.", str(a + b)) for a, b in pairs]
+
+    def number(answer: str) -> int | None:
+        found = re.search(r"\d+", answer)
+        return int(found[0][:6]) if found else None
+
+    def reward(answer: str, right: str) -> float:
+        given = number(answer)
+        return 0.0 if given is None else max(0.0, 1.0 - abs(given - int(right)) / 10)
+
+    return Task(questions[:57], questions[57:], reward, lambda answer, right: float(number(answer) == int(right)), 6)
+
+
+def extraction() -> Task:
+    """Name and age out of a sentence as a JSON object; each right field is half of the reward."""
+    names = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jane", "Kai", "Lea", "Max", "Nora"]
+    rng, questions = random.Random(8), []
+    for name in names * 4:
+        age = rng.randint(18, 80)
+        told = rng.choice(["{} is {} years old.", "Meet {}, aged {}.", "{} turned {} last week."]).format(name, age)
+        text = f'{told} Answer with a JSON object with the keys "name" and "age" alone.'
+        questions.append(Question(text, json.dumps({"name": name, "age": age})))
+
+    def reward(answer: str, right: str) -> float:
+        found = re.search(r"\{[^{}]*\}", answer)
+        try:
+            given = json.loads(found[0]) if found else None
+        except ValueError:
+            return 0.0
+        if not isinstance(given, dict):
+            return 0.0
+        wanted = json.loads(right)
+        return sum(str(given.get(key)) == str(value) for key, value in wanted.items()) / len(wanted)
+
+    return Task(questions[:42], questions[42:], reward, lambda answer, right: float(reward(answer, right) == 1), 24)
+
+
+TASKS: dict[str, Callable[[], Task]] = {
+    "classification": classification,
+    "arithmetic": arithmetic,
+    "extraction": extraction,
+}

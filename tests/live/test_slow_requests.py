@@ -1,0 +1,87 @@
+"""A connection that sends nothing, or too slowly, is closed; one that is served is left alone."""
+
+import asyncio
+import contextlib
+import resource
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+import uvicorn
+
+from console.server.http_protocol import BoundedHttp
+from support.waiting import eventually
+
+HEAD = b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n"
+
+
+class Impatient(BoundedHttp):
+    """The same with deadlines of a test."""
+
+    head_s, body_check_s, body_grace_s = 0.3, 0.05, 0.2
+
+
+async def echo(scope, receive, send):
+    body = b""
+    while (message := await receive())["type"] == "http.request":
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            break
+    await asyncio.sleep(0.5)  # longer than any deadline for the request: an answer may take its time
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    config = uvicorn.Config(echo, http=Impatient, lifespan="off", log_config=None, host="127.0.0.1", port=0)
+    server = uvicorn.Server(config)
+    server.capture_signals = contextlib.nullcontext  # type: ignore[method-assign]  # the test runner keeps its own
+    task = asyncio.create_task(server.serve())
+    await eventually(lambda: server.started)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    await task
+
+
+async def talk(port: int, *pieces: bytes) -> bytes:
+    """All that the server answers to ``pieces`` until it closes the connection."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+    try:
+        return await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [(), (b"POST / HT",), (HEAD,), (HEAD + b"\r\n",), (HEAD + b"\r\nab",)],
+    ids=["nothing", "half a line", "half a head", "no body", "half a body"],
+)
+async def test_a_request_that_does_not_come_is_refused_and_its_connection_closed(port: int, pieces) -> None:
+    assert (await talk(port, *pieces)).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_an_answer_that_takes_longer_than_the_deadlines_is_waited_for(port: int) -> None:
+    answer = await talk(port, HEAD + b"connection: close\r\n\r\nabcde")
+    assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"abcde")
+
+
+async def test_a_second_request_has_its_own_deadline(port: int) -> None:
+    answer = await talk(port, HEAD + b"\r\nabcde", HEAD)
+    assert answer.startswith(b"HTTP/1.1 200 ") and b"HTTP/1.1 408 " in answer
+
+
+def test_the_server_may_open_as_many_files_as_the_system_allows() -> None:
+    program = "from console.server.uvicorn import files_raise; import resource; files_raise(); "
+    program += "print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    lowered = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))  # noqa: E731
+    done = subprocess.run(
+        [sys.executable, "-c", program], preexec_fn=lowered, capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) == most

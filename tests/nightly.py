@@ -1,0 +1,140 @@
+"""What takes too long for `make test`: ``python tests/nightly.py [--short] [--only NAME...]``, one after the other.
+
+Each is a program with a deadline; status 0 means that every promise held. A shorter run of each is in the suite.
+The table that it prints is docs/nightly.md, where each row has the date and the machine of its last run.
+"""
+
+import argparse
+import datetime
+import os
+import platform
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = ROOT / "docs" / "nightly.md"
+TAIL = 25  # lines of a failed run's output
+NEVER = "not run yet"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A program of the repository: its arguments, fewer of them for a short run, what it shows, and after how long it
+    is taken to hang."""
+
+    arguments: list[str]
+    short: list[str]
+    shows: str
+    deadline_s: int
+
+
+JOBS = {
+    "outside agents": Job(
+        ["-m", "agents.matrix"], [],
+        "agents of other packages, plain and thinking: the table is [Outside agents](agents.md)", 7200,
+    ),
+    "kills of a trainer": Job(
+        ["tests/e2e/random_kills.py", "--points", "200"], ["--points", "40"],
+        "SIGKILLs at random moments of training: weights bit-identical to a run that was not killed", 3600,
+    ),
+    "storm of sessions": Job(
+        ["tests/e2e/session_storm.py", "--sessions", "120", "--kills", "20"], ["--sessions", "20", "--kills", "5"],
+        "SIGKILLs of runtimes, reconciler, web server, store and `up`: no session lost, none twice", 3600,
+    ),
+    "learning": Job(
+        ["tests/learning/run.py", "--all"], ["--steps", "6"],
+        "the share of right held-out answers rises on small tasks, with three seeds each", 10800,
+    ),
+    "PostgreSQL and Redis": Job(
+        ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended, in words, its last line of output, and how long it took."""
+
+    name: str
+    command: list[str]
+    ended: str
+    last_line: str
+    took_s: float
+
+
+def run(name: str, *, short: bool) -> Outcome:
+    """Carry out a job; what a failed one printed last is shown."""
+    job, began = JOBS[name], time.monotonic()
+    command = [*job.arguments, *(job.short if short else [])]  # of an option that is given twice the last one counts
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}:{ROOT / 'tests'}"}
+    try:
+        done = subprocess.run(
+            [sys.executable, *command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=job.deadline_s,
+        )  # fmt: skip
+        ended, output = "held" if done.returncode == 0 else f"FAILED ({done.returncode})", done.stdout
+    except subprocess.TimeoutExpired as late:
+        ended, output = f"FAILED (no end within {job.deadline_s} s)", str(late.stdout or "")
+    lines = [line for line in output.splitlines() if line.strip()]
+    if ended != "held":
+        print("\n".join(lines[-TAIL:]), flush=True)
+    shown = job.short if short and job.short else job.arguments
+    return Outcome(name, shown, ended, lines[-1] if lines else "", time.monotonic() - began)
+
+
+def row(outcome: Outcome) -> str:
+    """A line of the table."""
+    today = datetime.datetime.now(datetime.UTC).date()
+    last, options = outcome.last_line.replace("|", "/"), " ".join(a for a in outcome.command if not a.endswith(".py"))
+    minutes, what = f"{outcome.took_s / 60:.1f}", f"{outcome.name}: {JOBS[outcome.name].shows}"
+    return f"| {what} | {outcome.ended} | {today} | {machine()} | {minutes} | `{options or 'all'}`: {last} |"
+
+
+def machine() -> str:
+    """What the run had, in words."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    gpu = "a GPU" if Path("/dev/nvidiactl").exists() else "no GPU"
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB, {gpu}, Python {platform.python_version()}"
+
+
+def rows_before() -> dict[str, str]:
+    """The lines of the page as it is, by the name of their job."""
+    lines = TABLE.read_text().splitlines() if TABLE.exists() else []
+    return {name: line for name in JOBS for line in lines if line.startswith(f"| {name}: ")}
+
+
+def page(rows: dict[str, str]) -> str:
+    """The page of the manual; a job that has no row yet says so."""
+    empty = {name: f"| {name}: {job.shows} | {NEVER} | | | | |" for name, job in JOBS.items()}
+    lines = [
+        "# The nightly run",
+        "",
+        "`make nightly` runs what takes hours. Each row is the last run of its job, with its day and its machine.",
+        "",
+        "| what | outcome | date | machine | minutes | arguments and last line |",
+        "| --- | --- | --- | --- | --- | --- |",
+        *(empty | rows).values(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=JOBS, default=list(JOBS), metavar="NAME")
+    parser.add_argument("--short", action="store_true", help="fewer kills, fewer sessions")
+    wanted = parser.parse_args()
+    outcomes = []
+    for name in wanted.only:
+        print(f"{name} ...", flush=True)
+        outcomes.append(run(name, short=wanted.short))
+        print(f"{name}: {outcomes[-1].ended}, {outcomes[-1].took_s:.0f} s", flush=True)
+        TABLE.write_text(page(rows_before() | {name: row(outcomes[-1])}))
+    print(TABLE.read_text())
+    return int(any(each.ended != "held" for each in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+"""Nothing waits or is lost without words: what the client's log says, and when."""
+
+import logging
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from sdk.http_parts import not_ready
+from sdk.rest_server import API_KEY
+
+from support.waiting import wait_until
+from tinkerscript import WaitTimeout
+from tinkerscript.connection import waiting
+from tinkerscript.downloads import checkpoints
+from tinkerscript.sessions import flushing, session
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(waiting, "NOTICE_AFTER_S", 0.1)
+    monkeypatch.setattr(waiting, "POLL_INTERVAL_S", 0.05)
+    monkeypatch.setattr(session, "NOTICE_AFTER_S", 0.05)
+    monkeypatch.setattr(session, "POLL_INTERVAL_S", 0.05)
+    monkeypatch.setattr(flushing, "POLL_INTERVAL_S", 0.02)
+    monkeypatch.setattr(checkpoints, "POLL_INTERVAL_S", 0.01)
+
+
+@pytest.fixture
+def said(caplog):
+    caplog.set_level(logging.WARNING, "tinkerscript")
+    return lambda: [r.getMessage() for r in caplog.records if r.name == "tinkerscript"]
+
+
+def attempts(session, task, count, reward=1.0):
+    for _ in range(count):
+        session.begin_episode(task=task)
+        session.end_episode(reward)
+
+
+def test_held_begin_is_explained_once_by_the_servers_reason(server, connect, said):
+    session = connect()
+    server.hold_begins()
+    server.set_state(session.id, "ready", phase="0 of 4 groups complete; task 17 lacks 2")
+    threads = [threading.Thread(target=session.begin_episode) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    wait_until(said)
+    server.set_state(session.id, "ready", phase="step 2 trains")
+    wait_until(lambda: len(said()) == 2)
+    server.let_begins_go()
+    for thread in threads:
+        thread.join(10)
+    first, second = said()
+    assert first.endswith(f"for session {session.id}: state ready, 0 of 4 groups complete; task 17 lacks 2.")
+    assert second == f"3 calls wait for session {session.id}: state ready, step 2 trains."
+
+
+def test_reason_of_a_refused_try_is_logged_too(server, connect, said):
+    session = connect(begin_timeout_s=1.5)
+    server.fail("POST .*/episodes", times=10_000, answer=not_ready("loading"))
+    with pytest.raises(WaitTimeout):
+        session.begin_episode()
+    assert said() == [f"A call waits for session {session.id}: state ready; not ready."]
+
+
+def test_begin_that_does_not_wait_is_quiet(server, connect, said):
+    attempts(connect(), "a", 8)
+    assert said() == []
+
+
+def test_long_start_is_explained_unless_the_caller_follows_it(server, connect, said):
+    server.first_state = "queued"
+    with pytest.raises(WaitTimeout):
+        connect(wait_timeout_s=0.5)
+    assert said() == ["Session ses_1 is not there yet: state queued, position 2 in the queue."]
+    with pytest.raises(WaitTimeout):
+        connect(wait_timeout_s=0.5, on_progress=lambda *_: None)
+    assert len(said()) == 1
+
+
+def test_task_that_is_left_with_too_few_attempts_is_named_once(server, connect, said):
+    session = connect(grpo_n=4, tasks_per_batch=2)
+    for task in ("red", "green", "blue", "white"):
+        attempts(session, task, 3)
+    [warning] = said()
+    assert "Task 'red' has 3 attempts" in warning
+    assert "grpo_n=4" in warning
+
+
+@pytest.mark.parametrize("order", ["task by task", "in rounds", "from threads"])
+def test_loops_that_fill_their_groups_hear_nothing(server, connect, said, order):
+    session = connect(grpo_n=4, tasks_per_batch=2)
+    tasks = [f"{n}" for n in range(9)]
+    if order == "task by task":
+        for task in tasks:
+            attempts(session, task, 4)
+    elif order == "in rounds":
+        for _ in range(4):
+            for task in tasks:
+                attempts(session, task, 1)
+    else:
+        session.rollouts(lambda task, episode: 1.0, tasks, workers=16, progress=False)
+    assert [text for text in said() if text.startswith("Task")] == []
+
+
+def test_tuned_model_of_a_session_that_trained_nothing_reports_it(server, connect, said, tmp_path):
+    session = connect()
+    server.checkpoint_step = 0
+    server.set_state(session.id, "ready", phase="1 of 4 groups complete")
+    session.download_tuned_model(tmp_path / "m", progress=False)
+    [warning] = said()
+    assert "has trained no step" in warning
+    assert "1 of 4 groups complete" in warning
+
+
+def test_close_logs_episodes_that_wait(server, connect, said):
+    session = connect(grpo_n=4)
+    attempts(session, "a", 3)
+    session.close()
+    [warning] = said()
+    assert "closes while 3 episodes wait" in warning
+    assert "flush()" in warning
+
+
+def test_flush_returns_when_no_batch_is_complete_and_returns_what_is_left(server, connect, said):
+    session = connect(grpo_n=2, tasks_per_batch=2)
+    attempts(session, "a", 2)
+    attempts(session, "b", 1)
+    assert session.flush().waiting == 3
+    [warning] = said()
+    assert "1 of 2 groups are full; 1 are not, such as 'b' with 1 of 2 attempts" in warning
+
+
+def test_flush_waits_for_the_step_of_a_complete_batch(server, connect, said):
+    session = connect(grpo_n=2, tasks_per_batch=2)
+    attempts(session, "a", 2)
+    attempts(session, "b", 2)
+    with pytest.raises(WaitTimeout, match="2 of 2 groups are full"):
+        session.flush(timeout_s=0.1)
+    threading.Timer(0.1, server.train).start()
+    assert (session.flush(timeout_s=30).waiting, session.accounting().trained) == (0, 4)
+    assert said() == []
+
+
+PROGRAM = """
+import os, signal, threading
+from tinkerscript import TinkerScript
+{before}
+session = TinkerScript("SmolLM2", base_url={url!r}, api_key={key!r}, wait_timeout_s=60)
+session.begin_episode()
+os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+def interrupted(server, before=""):
+    code = PROGRAM.format(before=before, url=server.url, key=API_KEY)
+    # A suite that a shell runs in the background ignores Ctrl-C, and so would its children.
+    interruptible = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, preexec_fn=interruptible, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_loop_without_with_that_ctrl_c_ends_leaves_no_session(server):
+    done = interrupted(server)
+    assert "KeyboardInterrupt" in done.stderr
+    assert "Interrupted: session ses_1 was stopped." in done.stderr
+    assert [view.state for view in server.sessions.values()] == ["stopped"]
+    assert [e.reason for e in server.episodes.values()] == ["closed"]
+
+
+@pytest.mark.parametrize("state", ["queued", "loading"])
+def test_start_that_ctrl_c_ends_leaves_no_session(server, state):
+    server.first_state = state
+    done = interrupted(server, "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()")
+    assert done.returncode != 0
+    assert [view.state for view in server.sessions.values()] == ["stopped"]
+
+
+def test_create_that_ctrl_c_interrupts_leaves_no_session_either(server):
+    server.create_delay_s = 2.0
+    done = interrupted(server, "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()")
+    assert done.returncode != 0
+    wait_until(lambda: [view.state for view in server.sessions.values()] == ["stopped"])
+
+
+def test_an_episode_that_is_not_trained_after_all_is_named_with_the_option(server, connect, said):
+    session = connect(unsupported_sampling="eval_only")
+    begun = session.begin_episode()
+    server.episodes[begun.id] = server.episodes[begun.id].model_copy(update={"eval": True, "reason": "top_p"})
+    session.end_episode(1.0)
+    [warning] = said()
+    assert begun.id in warning and "top_p" in warning
+    session.begin_episode(eval=True)
+    session.end_episode(1.0)
+    assert len(said()) == 1, "evaluation that was asked for needs no word"

@@ -1,0 +1,184 @@
+"""session.rollouts() and session.evaluate(): full groups, named failures, an end by Ctrl-C that leaves nothing open."""
+
+import asyncio
+import math
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+
+import pytest
+from sdk.http_parts import error
+from sdk.rest_server import API_KEY
+
+from support.waiting import wait_until
+from tinkerscript import AsyncTinkerScript, InvalidRequest, SessionFailed, WorkflowOutput
+
+
+def fates(server):
+    return Counter((e.task, e.state.value, e.eval) for e in server.episodes.values())
+
+
+def test_every_task_gets_a_full_group(server, connect):
+    session = connect(grpo_n=4, tasks_per_batch=2)
+    report = session.rollouts(lambda task, episode: len(task), ["a", "bb"], workers=3, epochs=2)
+    assert fates(server) == {("a", "completed", False): 8, ("bb", "completed", False): 8}
+    assert (report.count, report.mean, report.by_task) == (16, 1.5, {"a": 1.0, "bb": 2.0})
+
+
+def test_agents_may_be_coroutines_end_themselves_and_use_the_current_episode(server, connect):
+    session = connect(grpo_n=2, tasks_per_batch=1)
+
+    async def asynchronous(task, episode):
+        await asyncio.sleep(0)
+        return WorkflowOutput(reward=1.0, is_success=True)
+
+    assert session.rollouts(asynchronous, ["a"]).success_rate == 1.0
+    assert session.rollouts(lambda task, episode: episode.end(0.5) and None, ["b"]).mean == 0.5
+    assert session.rollouts(lambda task, episode: session.end_episode(0.25) and None, ["c"]).mean == 0.25
+
+
+def test_failed_attempts_are_abandoned_tried_again_counted_and_shown(server, connect, capsys):
+    session = connect(grpo_n=4, tasks_per_batch=1)
+    lock, calls = threading.Lock(), Counter()
+
+    def agent(task, episode):
+        with lock:
+            calls[task] += 1
+            if calls[task] in (1, 2):
+                raise ValueError("no\nidea")
+        return 1.0
+
+    report = session.rollouts(agent, ["a"], workers=2, retries=2)
+    assert fates(server) == {("a", "completed", False): 4, ("a", "abandoned", False): 2}
+    assert (report.count, report.mean, len(report.failures)) == (4, 1.0, 2)
+    said = capsys.readouterr().err
+    assert "2 x ValueError: no idea   (task a)" in said
+    assert "4 of 4 attempts" in said
+
+
+def test_agent_that_returns_nothing_is_a_failure_and_no_reward_of_zero(server, connect):
+    session = connect(grpo_n=2, tasks_per_batch=1)
+    report = session.rollouts(lambda task, episode: None, ["a"], retries=0, progress=False)
+    assert report.count == 0
+    assert math.isnan(report.mean)
+    assert {failure.kind.split(":")[0] for failure in report.failures} == {"InvalidReward"}
+
+
+def test_what_ends_the_session_ends_the_rollouts(server, connect):
+    session = connect(grpo_n=2)
+    server.fail("POST .*/episodes", times=999, answer=error(409, "session_failed", "it failed"))
+    with pytest.raises(SessionFailed):
+        session.rollouts(lambda task, episode: 1.0, [str(n) for n in range(50)], progress=False)
+    assert len(server.seen("POST .*/episodes")) <= 33
+
+
+def test_no_tasks_and_tasks_without_a_name_are_refused_and_too_few_are_logged(server, connect, caplog):
+    session = connect(grpo_n=2, tasks_per_batch=3)
+    with pytest.raises(InvalidRequest, match="no tasks"):
+        session.rollouts(lambda task, episode: 1.0, [])
+    with pytest.raises(InvalidRequest, match="task_name"):
+        session.rollouts(lambda task, episode: 1.0, [object()])
+    assert server.seen("POST .*/episodes") == []
+    session.rollouts(lambda task, episode: 1.0, [{"q": 1}, {"q": 2}], progress=False)
+    assert "2 groups come of these tasks, and a step needs tasks_per_batch=3" in caplog.text
+    assert len({e.task for e in server.episodes.values()}) == 2
+
+
+def test_evaluation_is_never_trained(server, connect):
+    session = connect()
+    report = session.evaluate(lambda task, episode: {"reward": len(task), "is_success": task == "bb"}, ["a", "bb"])
+    assert fates(server) == {("a", "completed", True): 1, ("bb", "completed", True): 1}
+    assert (report.mean, report.success_rate) == (1.5, 0.5)
+    assert report.standard_error == pytest.approx(0.5)
+
+
+PROGRAM = """
+import os, signal, sys, threading, time
+from tinkerscript import TinkerScript
+session = TinkerScript("SmolLM2", base_url={url!r}, api_key={key!r}, grpo_n=2)
+once = threading.Lock()
+def agent(task, episode):
+    if task == "5" and once.acquire(blocking=False):
+        os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(600)
+    return 1.0
+{run}
+"""
+
+
+def interrupted(server, run):
+    """A program that is sent what Ctrl-C sends while its agents run."""
+    code = PROGRAM.format(url=server.url, key=API_KEY, run=run)
+    # A suite that a shell runs in the background ignores Ctrl-C, and so would its children.
+    interruptible = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, preexec_fn=interruptible, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_ctrl_c_abandons_what_is_open_and_leaves_no_session(server):
+    done = interrupted(server, "session.rollouts(agent, map(str, range(8)), workers=12)")
+    assert done.returncode != 0
+    assert "KeyboardInterrupt" in done.stderr
+    assert "was stopped" in done.stderr
+    assert {e.state.value for e in server.episodes.values()} == {"abandoned"}
+    assert [view.state for view in server.sessions.values()] == ["stopped"]
+
+
+TWICE = """
+def again():
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGINT)
+def agent(task, episode):
+    if task == "5" and once.acquire(blocking=False):
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=again, daemon=True).start()
+    time.sleep(600)
+session.rollouts(agent, map(str, range(8)), workers=12)
+"""
+
+
+def test_a_second_ctrl_c_ends_a_program_whose_server_takes_nothing_back(server):
+    server.fail("POST .*/abandon", times=999, answer=error(503, "unavailable", "busy"))
+    began = time.monotonic()
+    done = interrupted(server, TWICE)
+    assert done.returncode != 0
+    assert "KeyboardInterrupt" in done.stderr
+    assert time.monotonic() - began < 25
+    assert [view.state for view in server.sessions.values()] == ["stopped"]
+
+
+def test_one_ctrl_c_is_enough_when_the_server_takes_nothing_back(server):
+    server.fail("POST .*/abandon", times=999, answer=error(503, "unavailable", "busy"))
+    done = interrupted(server, "session.rollouts(agent, map(str, range(8)), workers=12)")
+    assert "KeyboardInterrupt" in done.stderr
+    assert [view.state for view in server.sessions.values()] == ["stopped"]
+
+
+async def test_rollouts_in_asyncio_run_coroutines_in_the_loop(server):
+    async with AsyncTinkerScript("m", base_url=server.url, api_key=API_KEY, grpo_n=2, tasks_per_batch=1) as session:
+        loop = asyncio.get_running_loop()
+
+        async def agent(task, episode):
+            assert asyncio.get_running_loop() is loop
+            await asyncio.sleep(0)
+            return 1.0
+
+        report = await session.rollouts(agent, [str(n) for n in range(8)], progress=False)
+        assert (report.count, report.failures) == (16, [])
+        assert (await session.evaluate(agent, ["x"], progress=False)).count == 1
+
+
+async def test_cancelled_rollouts_begin_no_more_and_leave_nothing_open(server):
+    async with AsyncTinkerScript("m", base_url=server.url, api_key=API_KEY, grpo_n=2) as session:
+
+        async def agent(task, episode):
+            await asyncio.sleep(600)
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(session.rollouts(agent, map(str, range(100)), workers=4, progress=False), 0.5)
+        states = lambda: {e.state.value for e in server.episodes.values()}  # noqa: E731
+        await asyncio.to_thread(wait_until, lambda: states() == {"abandoned"}, 20)
+        assert len(server.episodes) == 4

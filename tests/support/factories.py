@@ -1,0 +1,80 @@
+"""Rows for tests, made the way the product makes them wherever it can."""
+
+from django.utils import timezone
+
+from console.sessions.models import Checkpoint, EpisodeRecord, Session
+from console.sessions.runtime.leases import lease_issue
+from console.sessions.services import session_create
+from console.users.keys import key_create
+from console.users.members import member_invite
+from console.users.models import ApiKey, Membership, Project, User
+from console.users.services import user_create
+from console.webhooks.services import webhook_create
+from tinkerscript.wire.account import Role, Scope
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import SessionCreate, SessionState
+from tinkerscript.wire.webhooks import WebhookTopic
+
+BASE_MODEL = "SmolLM2-135M-Instruct"
+PASSWORD = "correct horse battery"
+EVERY_SCOPE = [Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ]
+
+
+def user_make(name: str) -> User:
+    """A user with a project of their own and PASSWORD."""
+    return user_create(email=f"{name}@example.com", password=PASSWORD)
+
+
+def member_make(project: Project, name: str, role: Role) -> User:
+    """A user who is in another user's project too. Their own project comes first."""
+    user = user_make(name)
+    Membership.objects.create(project=project, user=user, role=role)
+    return user
+
+
+def key_make(project: Project, user: User, scopes: list[Scope] | None = None) -> str:
+    """The secret of a new key."""
+    return key_create(project=project, user=user, name="test", scopes=scopes or EVERY_SCOPE)[1]
+
+
+def session_make(project: Project, *, config: SessionConfig | None = None, **fields: object) -> Session:
+    """A session; ``fields`` (state, desired, address...) are set as they are, past the table of moves."""
+    body = SessionCreate(base_model=BASE_MODEL, config=config or SessionConfig())
+    session = session_create(project=project, body=body)
+    if fields:
+        Session.objects.filter(id=session.id).update(**fields)
+        session.refresh_from_db()
+    return session
+
+
+def runtime_make(project: Project, state: SessionState = SessionState.READY, **fields: object) -> tuple[Session, str]:
+    """A session that has a runtime, and the token of its lease."""
+    now = timezone.now()
+    fields = {"launch_handle": {"launch": "test"}, "launcher": "fake", "progress_at": now, "state_since": now} | fields
+    session = session_make(project, state=state, **fields)
+    token = lease_issue(session=session)
+    return session, token
+
+
+def ids_make(project: Project, user: User) -> dict[str, str]:
+    """Something of the project of every kind that a path can name, in a session that has ended."""
+    session = session_make(project, state=SessionState.STOPPED)
+    checkpoint = Checkpoint.objects.create(session=session, kind="model")
+    episode = EpisodeRecord.objects.create(
+        session=session, episode_id=f"ep_{session.id}", seq=1, fate="trained", trained_step=734_501, begun_at=0
+    )
+    key_make(project, user)
+    key = ApiKey.objects.filter(project=project).latest("created_at")
+    invited = member_invite(project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user)
+    webhook = webhook_create(project=project, url="https://example.com/hook", topics=list(WebhookTopic))
+    return {
+        "session_id": session.id,
+        "checkpoint_id": checkpoint.id,
+        "episode_id": episode.episode_id,
+        "step": "734501",
+        "key_id": key.id,
+        "project_id": project.id,
+        "member_id": invited.member_id,
+        "webhook_id": webhook.id,
+        "batch": f"batch-of-{session.id}",
+    }

@@ -1,0 +1,177 @@
+"""One rank of the real trainer in a process of its own, which reports what the product never asks it for."""
+
+import io
+import multiprocessing
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.rank_process import rank_environment, rank_load
+from gpu_runtime.training.rank_spec import RankSpec
+from tinkerscript.wire.config import SessionConfig
+
+DEADLINE_S = 240.0
+
+
+def in_a_rank(task: Callable[..., Any], *arguments: object) -> Any:
+    """``task(*arguments)`` in a new process. Functions of this module alone: the child must be able to import them."""
+    import torch
+
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        answer = pool.submit(_answered, task, arguments).result(timeout=DEADLINE_S)
+    return torch.load(io.BytesIO(answer))
+
+
+def _answered(task: Callable[..., Any], arguments: Sequence[object]) -> bytes:
+    import torch
+
+    # As bytes: tensors would travel as handles to memory that dies with the child.
+    answer = io.BytesIO()
+    torch.save(task(*arguments), answer)
+    return answer.getvalue()
+
+
+def trainer_make(model: str, config: SessionConfig):
+    """A RankTrainer in this process, the only rank. Takes options that TrainerRanks refuses on a CPU."""
+    if "MASTER_PORT" not in os.environ:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            os.environ["MASTER_PORT"] = str(probe.getsockname()[1])
+    spec = RankSpec(model, config, 0, 1, int(os.environ["MASTER_PORT"]), "cpu", 1)
+    rank_environment(spec)
+    return rank_load(spec)
+
+
+def gradients(model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]]) -> list[tuple[dict, dict, dict]]:
+    """For each run: metrics, the gradient as AdamW is handed it, the trained parameters before the step; by name.
+
+    Needs ZeRO 1 or 2, and a clip that is far away.
+    """
+    return [_gradient(trainer_make(model, config), samples) for config, samples in runs]
+
+
+def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
+    trained = {
+        name: parameter.detach().float().clone()
+        for name, parameter in trainer.engine.module.model.named_parameters()
+        if parameter.requires_grad
+    }
+    handed: list = []
+    step = trainer.optimizer.step
+
+    def record(closure=None):
+        handed.extend(p.grad.float().clone() for group in trainer.optimizer.param_groups for p in group["params"])
+        return step(closure)
+
+    trainer.optimizer.step = record
+    metrics = trainer.forward_backward(samples, trainer.config.entropy_coef)
+    metrics |= trainer.optim_step(1)
+    (flat,) = handed  # ZeRO 1 and 2 hand over one tensor, the parameters in their order and some padding
+    gradient = {}
+    for name, parameter in trained.items():
+        piece, flat = flat[: parameter.numel()], flat[parameter.numel() :]
+        gradient[name] = piece.view(parameter.shape).clone()
+    return metrics, gradient, trained
+
+
+def weights_after(
+    model: str, runs: Sequence[tuple[SessionConfig, int]], batches: Sequence[Sequence[Sample]]
+) -> list[dict]:
+    """For each run the weights after one step per batch; the number says after which step a new trainer goes on from
+    the saved state (0: none does)."""
+    return [_weights(model, config, resume_at, batches) for config, resume_at in runs]
+
+
+def _weights(model: str, config: SessionConfig, resume_at: int, batches: Sequence[Sequence[Sample]]) -> dict:
+    from support.published_weights import published_weights
+
+    trainer = trainer_make(model, config)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for step, samples in enumerate(batches, start=1):
+            trainer.forward_backward(samples)
+            trainer.optim_step(step)
+            if step == resume_at:
+                trainer.save_state(folder / "state")
+                trainer = trainer_make(model, config)
+                trainer.load_state(folder / "state")
+        trainer.publish(folder)
+        return published_weights(folder)
+
+
+def computation(
+    model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]]
+) -> list[tuple[int, int, dict, dict]]:
+    """For each run: how often the first layer's MLP ran in one forward and backward, the bytes that were saved for the
+    backward pass, the metrics and the weights after the step."""
+    return [_computation(model, config, samples) for config, samples in runs]
+
+
+def _computation(model: str, config: SessionConfig, samples: Sequence[Sample]) -> tuple[int, int, dict, dict]:
+    import torch
+
+    trainer = trainer_make(model, config)
+    calls, saved = [], {}
+    mlp = next(module for name, module in trainer.engine.module.named_modules() if name.endswith(".mlp"))
+    mlp.register_forward_pre_hook(lambda *_: calls.append(1))
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        metrics = trainer.forward_backward(samples)
+    metrics |= trainer.optim_step(1)
+    weights = {name: weight.detach().clone() for name, weight in trainer.engine.module.named_parameters()}
+    return len(calls), sum(saved.values()), metrics, weights
+
+
+def observed(model: str, configs: Sequence[SessionConfig], samples: Sequence[Sample]) -> list[dict[str, Any]]:
+    """For each session: its ZeRO stage, whether weights are sharded, the norm of the gradient that AdamW is handed, and
+    the adapters' first noise."""
+    return [_observed(trainer_make(model, config), samples) for config in configs]
+
+
+def _observed(trainer, samples: Sequence[Sample]) -> dict[str, Any]:
+    parameters = dict(trainer.engine.module.named_parameters())
+    found = {
+        "stage": trainer.engine.zero_optimization_stage(),
+        "sharded": all(parameter.numel() == 0 for parameter in parameters.values()),
+        "noise": [tensor.detach().clone() for name, tensor in parameters.items() if "lora_A" in name],
+    }
+    step = trainer.optimizer.step
+
+    def record(closure=None):
+        handed = [p.grad.float() for group in trainer.optimizer.param_groups for p in group["params"]]
+        found["handed_norm"] = sum(float(gradient.square().sum()) for gradient in handed) ** 0.5
+        return step(closure)
+
+    trainer.optimizer.step = record
+    trainer.forward_backward(samples)
+    trainer.optim_step(1)
+    return found
+
+
+def moving_reference(model: str, config: SessionConfig, samples: Sequence[Sample]) -> dict[str, Any]:
+    """One step, its state, and a trainer that loads it: weights of policy and reference, and log-probabilities before
+    the step."""
+    trainer = trainer_make(model, config)
+    found: dict[str, Any] = {"base": _weights_of(trainer.reference), "before": trainer.logprobs(samples)}
+    found["reference_before"] = trainer.logprobs(samples, reference=True)
+    trainer.forward_backward(samples)
+    trainer.optim_step(1)
+    found |= {"policy": _weights_of(trainer.engine.module), "reference": _weights_of(trainer.reference)}
+    with tempfile.TemporaryDirectory() as folder:
+        trainer.save_state(Path(folder) / "state")
+        other = trainer_make(model, config)
+        other.load_state(Path(folder) / "state")
+    return found | {"loaded": _weights_of(other.reference)}
+
+
+def _weights_of(module) -> list:
+    return [parameter.detach().clone() for parameter in module.parameters()]

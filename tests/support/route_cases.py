@@ -1,0 +1,127 @@
+"""Every route of the API, and with what a test asks it. A route that is not listed here fails the suite."""
+
+import json
+from typing import Any
+
+from api.routes import api
+
+S = "/sessions/{session_id}"
+C = S + "/checkpoints/{checkpoint_id}"
+E = S + "/episodes/{episode_id}"
+M = "/members/{member_id}"
+I = "/invitations/{member_id}"  # noqa: E741
+W = "/webhooks/{webhook_id}"
+
+# With an id in the path: what is sent.
+BODIES: dict[tuple[str, str], Any] = {
+    ("DELETE", "/keys/{key_id}"): None,
+    ("PATCH", "/projects/{project_id}"): {"name": "renamed by a test"},
+    ("PATCH", M): {"role": "viewer"},
+    ("DELETE", M): None,
+    ("POST", I + "/accept"): None,
+    ("DELETE", I): None,
+    ("DELETE", W): None,
+    ("GET", W + "/deliveries"): None,
+    ("GET", S): None,
+    ("DELETE", S): None,
+    ("POST", S + "/stop"): None,
+    ("POST", S + "/suspend"): None,
+    ("POST", S + "/resume"): None,
+    ("GET", S + "/logs"): None,
+    ("GET", S + "/events"): None,
+    ("POST", S + "/checkpoints"): {},
+    ("GET", S + "/checkpoints"): None,
+    ("GET", C): None,
+    ("PATCH", C): {"pinned": True},
+    ("DELETE", C): None,
+    ("GET", C + "/download"): None,
+    ("POST", S + "/episodes"): {},
+    ("GET", S + "/episodes"): None,
+    ("GET", S + "/episodes/export"): None,
+    ("GET", E): None,
+    ("GET", E + "/calls"): None,
+    ("GET", E + "/timelines"): None,
+    ("GET", S + "/groups"): None,
+    ("GET", S + "/steps/{step}"): None,
+    ("POST", E + "/end"): {"output": {"reward": 1.0}},
+    ("POST", E + "/abandon"): {},
+    ("POST", E + "/heartbeat"): None,
+    ("GET", S + "/accounting"): None,
+    ("GET", S + "/batches/{batch}"): None,
+}
+# Without one: they answer with, or add to, the caller's own project.
+WITHOUT_ID: dict[tuple[str, str], Any] = {
+    ("GET", "/server"): None,
+    ("GET", "/account"): None,
+    ("GET", "/account/sign-ins"): None,
+    ("GET", "/keys"): None,
+    ("POST", "/keys"): {"name": "made by a test"},
+    ("GET", "/projects"): None,
+    ("POST", "/projects"): {"name": "made by a test"},
+    ("GET", "/members"): None,
+    ("POST", "/members"): {"email": "invited@example.com"},
+    ("GET", "/usage"): None,
+    ("GET", "/audit"): None,
+    ("GET", "/webhooks"): None,
+    ("POST", "/webhooks"): {"url": "https://example.com/hook"},
+    ("GET", "/base-models"): None,
+    ("GET", "/sessions"): None,
+    ("POST", "/sessions"): {"base_model": "SmolLM2-135M-Instruct"},
+    ("POST", "/sessions/dry-run"): {"base_model": "SmolLM2-135M-Instruct"},
+}
+# For runtimes, under a lease.
+LEASE_BODIES: dict[tuple[str, str], Any] = {
+    ("POST", "/runtime/register"): None,
+    ("POST", "/runtime/heartbeat"): {"state": "ready", "progress": 1},
+    ("POST", "/runtime/report"): {"entries": []},
+    ("POST", "/runtime/episodes"): {"rows": []},
+    ("POST", "/runtime/named-checkpoints"): {
+        "model_id": "ses_1:train:0",
+        "segment": "weights",
+        "name": "kept",
+        "lora": {"rank": 8},
+    },
+    ("POST", "/runtime/fail"): {"code": "broken", "cause": "a test"},
+    ("POST", "/runtime/uploads"): {
+        "kind": "journal",
+        "files": [{"path": "journal.sqlite3", "size_bytes": 1, "sha256": "0" * 64}],
+    },
+    ("POST", "/runtime/uploads/{upload_id}/commit"): {"files": []},
+}
+
+# Who may, where it is not: everybody in the project reads, owner and member change.
+FOR_OWNERS = {
+    ("DELETE", "/keys/{key_id}"),  # the one that is tried is an owner's own
+    ("PATCH", "/projects/{project_id}"),
+    ("POST", "/members"),
+    ("PATCH", M),
+    ("DELETE", M),
+    ("GET", "/audit"),
+    ("GET", "/webhooks"),
+    ("POST", "/webhooks"),
+    ("DELETE", W),
+    ("GET", W + "/deliveries"),
+}
+FOR_EVERYBODY = {("POST", "/projects")}
+# Keys do these only as an admin, people as far as their role allows.
+FOR_ADMIN_KEYS = FOR_OWNERS | {("GET", "/keys"), ("POST", "/keys"), ("POST", "/projects"), ("GET", "/members")}
+# For people alone: no key of theirs.
+FOR_PEOPLE = {("GET", "/account/sign-ins")}
+# For the person who is invited: no one else, member or not, knows of an invitation by this way.
+FOR_INVITED = {("POST", I + "/accept"), ("DELETE", I)}
+
+
+def declared() -> set[tuple[str, str]]:
+    """Every route that the API has."""
+    return {(route.method, route.path) for route in api}
+
+
+def ask(client: Any, method: str, path: str, ids: dict[str, str], body: Any = None, **headers: str) -> Any:
+    """The answer to one route with these ids in its path. Header names have underscores here."""
+    return client.generic(
+        method,
+        "/v1" + path.format(**ids),
+        data="" if body is None else json.dumps(body),
+        content_type="application/json",
+        headers={name.replace("_", "-"): value for name, value in headers.items()},
+    )

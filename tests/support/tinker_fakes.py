@@ -1,0 +1,164 @@
+"""Hand-written stand-ins for the trainer of many models and for the engine that samples from their adapters."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, InvalidTrainingInput, LoraConfig, LossConfig
+from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
+from support.fakes import Reach, pass_by
+from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpointOpen
+
+VOCABULARY = 512
+
+
+class FakeModelTrainer:
+    """Weights are digests: each step folds into them exactly what was trained, in which order, with which numbers."""
+
+    def __init__(self, *, reach: Reach = pass_by) -> None:
+        self.models: dict[str, dict[str, object]] = {}
+        self.on_progress: Callable[[], None] = lambda: None
+        self.reach = reach
+        self.dead = False
+        self.calls: list[str] = []
+
+    async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
+        await self._at(f"create_model {model_id}")
+        assert model_id not in self.models, "a model is made once"
+        self.models[model_id] = {"lora": vars(lora) if lora else None, "weights": "base", "gradient": [], "step": 0}
+
+    async def unload(self, model_id: str) -> None:
+        del self.models[model_id]
+
+    async def forward(
+        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        await self._at(f"forward {model_id}")
+        return self._result(model_id, data, loss_fn)
+
+    async def forward_backward(
+        self, model_id: str, data: Sequence[Datum], loss_fn: str, loss_config: LossConfig
+    ) -> ForwardResult:
+        await self._at(f"forward_backward {model_id}")
+        result = self._result(model_id, data, loss_fn)
+        self.models[model_id]["gradient"].append(_digest(*(_text(datum) for datum in data), loss_fn, repr(loss_config)))
+        return result
+
+    async def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
+        await self._at(f"optim_step {model_id}")
+        model = self.models[model_id]
+        model["weights"] = _digest(model["weights"], *model["gradient"], repr(params))
+        model["gradient"], model["step"] = [], model["step"] + 1
+        return {"grad_norm": 1.0}
+
+    async def save_state(self, model_id: str, folder: Path) -> None:
+        await self._at(f"save_state {model_id}")
+        folder.mkdir(exist_ok=True)
+        (folder / "model.json").write_text(json.dumps(self.models[model_id] | {"model": model_id}))
+
+    async def load_state(
+        self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
+    ) -> None:
+        await self._at(f"load_state {model_id}")
+        state = json.loads((folder / "model.json").read_text())
+        self.models[model_id].update(weights=state["weights"], step=state["step"] if with_optimizer else 0)
+        if with_gradient:
+            self.models[model_id]["gradient"] = state["gradient"]
+
+    async def export_sampler(self, model_id: str, folder: Path) -> None:
+        await self._at(f"export_sampler {model_id}")
+        folder.mkdir(exist_ok=True)
+        (folder / "adapter.json").write_text(json.dumps(self.models[model_id]["weights"]))
+
+    async def export_merged(self, model_id: str, folder: Path) -> None:
+        await self.export_sampler(model_id, folder)
+
+    async def restart(self) -> None:
+        self.models.clear()
+
+    async def close(self) -> None:
+        self.dead = True
+
+    async def _at(self, point: str) -> None:
+        self.calls.append(point)
+        await self.reach(point)
+
+    def _result(self, model_id: str, data: Sequence[Datum], loss_fn: str) -> ForwardResult:
+        if model_id not in self.models:
+            raise InvalidTrainingInput(f"there is no model {model_id}")
+        if loss_fn != "cross_entropy":
+            raise InvalidTrainingInput(f"there is no loss {loss_fn!r}")
+        outputs = []
+        for index, datum in enumerate(data):
+            if "target_tokens" not in datum.loss_inputs:
+                raise InvalidTrainingInput(f"data[{index}] has no target_tokens")
+            targets = datum.loss_inputs["target_tokens"]
+            outputs.append({"logprobs": -np.ones(targets.shape, np.float32) * (1 + np.arange(targets.size) % 7)})
+        return ForwardResult(tuple(outputs), {"loss:sum": float(sum(-o["logprobs"].sum() for o in outputs))})
+
+
+class FakeSamplerEngine:
+    """Answers that depend on the prompt, the adapter's weights and the seed, and on nothing else."""
+
+    def __init__(self, *, context_length: int = 256) -> None:
+        self.context_length, self.vocabulary_size, self.dead = context_length, VOCABULARY, False
+        self.orders: list[SampleOrder] = []
+        self.reach: Reach = pass_by
+
+    async def sample(self, order: SampleOrder) -> SampleOutcome:
+        self.orders.append(order)
+        await self.reach("sample")
+        weights = (order.adapter / "adapter.json").read_text() if order.adapter else "base"
+        answers = []
+        for index in range(order.num_samples):
+            seed = None if order.seed is None else order.seed + index
+            stream = hashlib.sha256(
+                repr((order.prompt_ids, weights, seed, len(self.orders) if seed is None else 0)).encode()
+            )
+            ids = [byte for byte in stream.digest()][: order.max_tokens]
+            stopped = next((place for place, token in enumerate(ids) if token in order.stop_token_ids), None)
+            ids = ids if stopped is None else ids[: stopped + 1]
+            scores = tuple(-token / 64 / max(order.temperature, 0.1) for token in ids)
+            top = tuple(((token, score), (token + 1, score - 1)) for token, score in zip(ids, scores, strict=True))
+            answers.append(SampledAnswer(tuple(ids), scores, stopped is not None, top if order.top_logprobs else ()))
+        prompt = order.prompt_ids
+        scores_P = (None, *(-token / 64 for token in prompt[1:])) if order.prompt_top is not None else None
+        top_P = tuple(((token, -0.5),) for token in prompt) if order.prompt_top else ()
+        return SampleOutcome(tuple(answers), scores_P, top_P)
+
+    async def close(self) -> None:
+        self.dead = True
+
+
+class FolderStore:
+    """work.CheckpointStore over a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.opened: list[NamedCheckpointOpen] = []
+
+    async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:
+        target = self.folder / f"{wanted.model_id}-{wanted.segment}-{wanted.name}"
+        if target.exists() and not wanted.overwrite:
+            raise UserMistake(f"{wanted.name} is taken")
+        self.opened.append(wanted)
+        target.mkdir(parents=True, exist_ok=True)
+        for file in folder.iterdir():
+            (target / file.name).write_bytes(file.read_bytes())
+        return sum(file.stat().st_size for file in folder.iterdir())
+
+    async def fetch(self, source: ModelSource) -> Path:
+        return self.folder / source.checkpoint_id
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+
+
+def _text(datum: Datum) -> str:
+    inputs = {name: array.tolist() for name, array in sorted(datum.loss_inputs.items())}
+    return json.dumps([datum.token_ids_N.tolist(), inputs])

@@ -1,0 +1,65 @@
+"""Waiting for a condition instead of for a time, and a clock that tests turn."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+DEADLINE_S = 10.0
+NEVER = "the condition did not come true in time"
+
+
+class FakeClock:
+    """In place of ``time.monotonic`` or ``time.time``: stands at ``now`` until it is advanced."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+@dataclass
+class Watched:
+    """How many calls of a coroutine function have begun, and how many of them are over."""
+
+    begun: int = 0
+    over: int = 0
+
+
+def calls_watch(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> Watched:
+    """Count the calls of ``owner``'s public method ``name``, which does what it did."""
+    watched, method = Watched(), getattr(owner, name)
+
+    async def counted(*arguments: Any, **named: Any) -> Any:
+        watched.begun += 1
+        try:
+            return await method(*arguments, **named)
+        finally:
+            watched.over += 1
+
+    monkeypatch.setattr(owner, name, counted)
+    return watched
+
+
+async def eventually(condition: Callable[[], Any], timeout_s: float = DEADLINE_S) -> None:
+    """Wait until ``condition`` holds, leaving the loop free. Raises AssertionError after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, NEVER
+        await asyncio.sleep(0.01)
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float = DEADLINE_S) -> None:
+    """The same in a thread of its own, without a loop."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, NEVER
+        time.sleep(0.005)
