@@ -214,17 +214,25 @@ install_browser() {
 install_engines() {
   # For the tests of the launchers, which skip without them; so no failure here stops anything.
   if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ -e "$stamps/engines" ]; then return 0; fi
-  local wanted=()
-  command -v dockerd >/dev/null || wanted+=(docker.io)
-  command -v busybox >/dev/null || wanted+=(busybox-static)
-  command -v slurmctld >/dev/null || wanted+=(slurmctld slurmd slurm-client munge)
-  if [ ${#wanted[@]} -gt 0 ]; then
-    say "set-up: Docker and Slurm for the tests of the launchers"
-    # RUNLEVEL=1: no service of theirs is started; the tests start private ones.
-    { run timeout 120 apt-get update -qq && RUNLEVEL=1 run timeout 300 apt-get install -y -qq --no-install-recommends "${wanted[@]}"; } ||
-      say "they could not be installed; those tests will be skipped"
-  fi
+  local launchers=() operations=()
+  command -v dockerd >/dev/null || launchers+=(docker.io)
+  command -v busybox >/dev/null || launchers+=(busybox-static)
+  command -v slurmctld >/dev/null || launchers+=(slurmctld slurmd slurm-client munge)
+  command -v caddy >/dev/null || operations+=(caddy)
+  command -v promtool >/dev/null || operations+=(prometheus)
+  apt_install "Docker and Slurm for the tests of the launchers" "${launchers[@]}"
+  apt_install "Caddy and promtool for the tests of docker/" "${operations[@]}"
   touch "$stamps/engines"
+}
+
+# apt_install WHAT PACKAGE...: for tests that skip without it. RUNLEVEL=1: no service of theirs is started here.
+apt_install() {
+  local what=$1
+  shift
+  [ $# -gt 0 ] || return 0
+  say "set-up: $what"
+  { run timeout 120 apt-get update -qq && RUNLEVEL=1 run timeout 300 apt-get install -y -qq --no-install-recommends "$@"; } ||
+    say "they could not be installed; those tests will be skipped"
 }
 
 install_benchmarks() {
