@@ -1,6 +1,7 @@
 """Beginning and ending episodes: which is the current one, what keeps it alive, what is said while one waits."""
 
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from tinkerscript.connection.session_errors import describe
