@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from api.openapi import text
 from api.rest.authentication import bearer
-from api.rest.errors import MethodNotAllowed, NotReady, error_response
+from api.rest.errors import MethodNotAllowed, NotReady, error_response, is_of_model, no_model_here
 from console.errors import DomainError, Forbidden, NotFound, Unauthenticated
 from console.operations.client_wheel import WHEEL_NAME, ClientUnavailable, client_wheel
 from console.operations.metrics_endpoint import metrics_text
@@ -85,6 +85,8 @@ def client_package(request: HttpRequest, name: str) -> HttpResponse:
 def single_page(request: HttpRequest) -> HttpResponse:
     """The console: every address of its own is the same page."""
     if request.method not in ("GET", "HEAD"):
+        if is_of_model(request):
+            return error_response(request, no_model_here(request))
         return error_response(request, MethodNotAllowed(request.method, ("GET", "HEAD")))
     page = settings.FRONTEND_DIST / "index.html"
     if not page.is_file():

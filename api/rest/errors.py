@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 from rest_framework.response import Response
 
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, SessionNotReady
@@ -20,6 +22,7 @@ from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 RETRY_AFTER_S = {429: 1, 503: 1}
 UNKNOWN = "unknown field"
+MODEL_PATHS = ("/chat/completions", "/completions", "/embeddings", "/messages", "/models", "/responses")
 MAX_FIELDS = 20
 
 logger = logging.getLogger(__name__)
@@ -107,10 +110,26 @@ def fields_error(fields: list[dict[str, str]]) -> InvalidRequest:
 # -- Where no view was reached ------------------------------------------------------------------------------------
 
 
+@csrf_exempt  # it only refuses: a client without a cookie is told why as well
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """Django's handler404: the body of an error for a path that no route has."""
+    if is_of_model(request):
+        return error_response(request, no_model_here(request))
     return error_response(
         request, NotFound(f"There is nothing at {request.path}.", hint="See /openapi.json for every path.")
+    )
+
+
+def is_of_model(request: HttpRequest) -> bool:
+    """Whether the path is one that the clients of models add to their base_url."""
+    return request.path.rstrip("/").endswith(MODEL_PATHS)
+
+
+def no_model_here(request: HttpRequest) -> NotFound:
+    """The refusal of an agent with a wrong base_url. Its client shows the message alone, so all is in it."""
+    return NotFound(
+        f"There is no model at {request.path}. An agent's base_url is {settings.PUBLIC_URL}/openai/v1: begin_episode()"
+        " gives it, with the api_key that belongs to it."
     )
 
 

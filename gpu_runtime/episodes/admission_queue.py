@@ -14,8 +14,9 @@ from gpu_runtime.refusals import NotAdmitted
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodeBegin
 
-# Threads that run a loop side by side arrive a little out of its order. An episode that does not help the coming batch
-# lets others go first for so long; longer would make a loop over interleaved tasks one episode at a time.
+# Threads and coroutines that run a loop side by side arrive out of its order. An episode that does not help the coming
+# batch lets others go first for so long once episodes are admitted; longer would make a loop over interleaved tasks one
+# episode at a time.
 SORT_S = 0.5
 
 
@@ -42,6 +43,7 @@ class AdmissionQueue:
         self._config, self._batches, self._open, self._changes = config, batches, open_episodes, changes
         self._waiting: list[_WaitingBegin] = []
         self._looked = (-1, 0.0)  # changes and loop time at the last look
+        self._held_at = 0.0  # loop time when a begin was last held because none could be of use
 
     async def enter(self, request: EpisodeBegin, *, hold_s: float) -> OpenEpisode:
         """A new open episode, not yet in the journal. Raises NotAdmitted after ``hold_s`` seconds."""
@@ -77,7 +79,7 @@ class AdmissionQueue:
             return
         self._looked = (self._changes.count, time)
         for waiting in list(self._waiting):
-            reason = self._reason_to_wait(waiting.request, time - waiting.arrived)
+            reason = self._reason_to_wait(waiting, time)
             if reason is None:
                 self._waiting.remove(waiting)
                 waiting.episode = self._admit(waiting.request)
@@ -96,11 +98,12 @@ class AdmissionQueue:
         self._open.add(episode)
         return episode
 
-    def _reason_to_wait(self, request: EpisodeBegin, waited_s: float) -> str | None:
-        batches, config = self._batches, self._config
+    def _reason_to_wait(self, waiting: _WaitingBegin, time: float) -> str | None:
+        batches, config, request = self._batches, self._config, waiting.request
         if batches.is_over:
             return None
         if batches.pending() > config.max_staleness:
+            self._held_at = time
             return "a training step is about to run or running"
         if request.eval or config.max_staleness > 0:
             return None
@@ -112,8 +115,10 @@ class AdmissionQueue:
         unknown = sum(e.group_key is None for e in useful)
         size = {"grpo_n": config.grpo_n, "tasks_per_batch": config.tasks_per_batch}
         if batch_is_covered(completed=completed, open_known=known, open_unknown=unknown, **size):
+            self._held_at = time
             return "the open episodes already fill the coming batch"
-        if not request.task or not useful or waited_s >= SORT_S:
+        # Of hundreds that waited for a step together each has waited long: what counts is since when they may go.
+        if not request.task or not useful or time - max(waiting.arrived, self._held_at) >= SORT_S:
             return None
         helps = task_helps(request.task, completed=completed, open_known=known, **size)
         return None if helps else "episodes of other tasks go first"

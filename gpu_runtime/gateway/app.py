@@ -139,7 +139,8 @@ async def _refuse(request: Request, error: Exception) -> Response:
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), "registered for this class alone"
     refusal = WrongMethod if error.status_code == 405 else NotFound
-    return await _refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}"))
+    hint = "A client's base_url ends in /openai/v1, and the client adds the rest of the path itself."
+    return await _refuse(request, refusal(f"{request.method} {request.url.path}: {error.detail}.", hint=hint))
 
 
 async def _client_gone(_: Request, error: Exception) -> Response:

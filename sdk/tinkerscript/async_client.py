@@ -1,7 +1,6 @@
 """AsyncTinkerScript: the client for asyncio. Every wait is one that lets the loop go on.
 
-It drives a TinkerScript in threads of its own, so that both retry, wait and fail alike. A begin that waits for a
-training step holds one thread and never the loop, so there are as many threads as there are calls under way.
+It drives a TinkerScript in threads of its own, one for each call under way, so that both retry, wait and fail alike.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ from .wire.events import Event, EventKind
 from .wire.sessions import Accounting, Budget, SessionView
 
 T = TypeVar("T")
-MAX_THREADS = 4096  # one thread for each call under way; they are made as they are needed
+MAX_THREADS = 4096  # they are made as they are needed
 END = object()
 
 
@@ -132,7 +131,7 @@ class AsyncTinkerScript:
             self._current.set(None)
         wait = Wait()
         begin = partial(self.sync.begin_for, wait, supersedes, task=task, eval=eval, timeout=timeout)
-        under_way: Future[tuple[EpisodeState, Episode]] = self._threads.submit(begin)
+        under_way: Future[tuple[EpisodeState, Episode]] = self._submit(begin)
         try:
             state, episode = await asyncio.wrap_future(under_way)
         except asyncio.CancelledError:
@@ -235,7 +234,7 @@ class AsyncTinkerScript:
 
     async def close(self, *, stop: bool | None = None, timeout_s: float = 120.0) -> None:
         """As TinkerScript.close()."""
-        if self._session is not None:
+        if self._session is not None and not self.closed:
             await self._run(partial(self._session.close, stop=stop, timeout_s=timeout_s))
         self._threads.shutdown(wait=False)
 
@@ -262,7 +261,12 @@ class AsyncTinkerScript:
                 raise
 
     async def _run(self, call: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._threads.submit(call))
+        return await asyncio.wrap_future(self._submit(call))
+
+    def _submit(self, call: Callable[[], T]) -> "Future[T]":
+        if self._session is not None and self.closed:
+            raise ClientClosed("The session was used after close().")
+        return self._threads.submit(call)
 
     async def _run_all(
         self, run: Callable[..., Report], agent: Callable[..., Any], tasks: Iterable[Any], options: dict[str, Any]

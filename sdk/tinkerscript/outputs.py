@@ -64,8 +64,9 @@ def _fields_of(said: Any) -> dict[str, Any]:
     if hasattr(said, "reward"):
         return {name: getattr(said, name) for name in FIELDS if hasattr(said, name)}
     if said is None or isinstance(said, str | bytes) or not hasattr(said, "__float__"):
+        what = "None (did the agent return nothing?)" if said is None else f"{type(said).__name__} ({said!r:.80})"
         raise InvalidReward(
-            f"{type(said).__name__} is no workflow output.",
+            f"{what} is no workflow output.",
             hint="Give a WorkflowOutput, an object or dict with a `reward`, or a number.",
         )
     return {"reward": said}

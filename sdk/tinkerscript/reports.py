@@ -64,7 +64,10 @@ class Report:
     def __str__(self) -> str:
         spread = "" if math.isnan(self.standard_error) else f" ± {self.standard_error:.3f}"
         success = "" if math.isnan(self.success_rate) else f", success {self.success_rate:.0%}"
-        return f"{self.count} of {self.wanted} attempts, reward {self.mean:.3f}{spread}{success}, {self.seconds:.0f} s"
+        failed = f", {len(self.failures)} failed" if self.failures else ""
+        reward = f"{self.mean:.3f}" if self.count else "none"
+        ended = f"{self.count} of {self.wanted} attempts{failed}"
+        return f"{ended}, reward {reward}{spread}{success}, {self.seconds:.0f} s"
 
     def table(self) -> str:
         """The failures by kind, the most frequent first; empty when there is none."""

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,9 +59,15 @@ class Runner:
     _open: set[Episode] = field(default_factory=set)
 
     def run(self, workers: int) -> Report:
-        """Carry out every attempt. Ctrl-C, and ``cancelled``, abandon the open episodes and begin no more."""
+        """Carry out every attempt. Ctrl-C, and ``cancelled``, abandon the open episodes and begin no more.
+
+        Raises InvalidRequest for an agent that cannot be called with a task and an episode, before any begins.
+        """
+        if workers < 1:
+            raise InvalidRequest("workers must be 1 or more.")
+        _check_agent(self.agent)
         started = time.monotonic()
-        count = max(1, min(workers, len(self.attempts)))
+        count = min(workers, len(self.attempts))
         threads = [threading.Thread(target=self._work, name="tinkerscript-rollout", daemon=True) for _ in range(count)]
         for thread in threads:
             thread.start()
@@ -153,11 +159,13 @@ def plan(
     tasks: Iterable[Any], *, attempts: int, epochs: int, retries: int, task_name: Callable[[Any], str] | None
 ) -> "deque[Attempt]":
     """Every attempt, task by task, so that groups are full as early as can be. Raises InvalidRequest."""
+    if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
+        raise InvalidRequest(f"tasks is one {type(tasks).__name__}.", hint="Give a list of tasks: [task, ...].")
     named = [(task, (task_name or name_of)(task)) for task in tasks]
     if not named:
         raise InvalidRequest("There are no tasks.", hint="Give a list of them, or look at the split that was read.")
-    if attempts < 1 or epochs < 1:
-        raise InvalidRequest("attempts and epochs must be 1 or more.")
+    if attempts < 1 or epochs < 1 or retries < 0:
+        raise InvalidRequest("attempts and epochs must be 1 or more, and retries 0 or more.")
     return deque(Attempt(task, name, retries) for _ in range(epochs) for task, name in named for _ in range(attempts))
 
 
@@ -173,6 +181,18 @@ def name_of(task: Any) -> str:
             hint="Give task_name, a function from a task to a text that is its own.",
         ) from failure
     return "task-" + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _check_agent(agent: Agent) -> None:
+    try:
+        inspect.signature(agent).bind("task", "episode")
+    except ValueError:
+        return  # some callables written in C do not tell
+    except TypeError as failure:
+        raise InvalidRequest(
+            f"The agent cannot be called with a task and an episode: {failure}.",
+            hint="Give a function of two arguments: def agent(task, episode): ... return reward.",
+        ) from failure
 
 
 def run_agent(agent: Agent, task: Any, episode: Episode) -> Any:

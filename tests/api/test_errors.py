@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from api.views import sessions
@@ -113,6 +114,14 @@ def test_a_method_that_a_path_does_not_take(method, client) -> None:
 def test_a_path_that_is_not_there(path, client) -> None:
     error_of(client.get(path), 404, "not_found")
     error_of(client.post(path), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/chat/completions", "/console/v1/messages"])
+def test_an_agent_with_the_servers_address_as_base_url_is_given_the_right_one(path) -> None:
+    """Its key is no cookie: the answer is no page about forgery, and its client shows nothing but the message."""
+    client = Client(headers={"Authorization": "Bearer tml-ep-any"}, enforce_csrf_checks=True)
+    answer = client.post(path, "{}", content_type="application/json")
+    assert f"{settings.PUBLIC_URL}/openai/v1" in error_of(answer, 404, "not_found").error.message
 
 
 @pytest.mark.parametrize("identifier", ["%00", "%F0%9F%98%80", "..", "a" * 3000, "ses_1'--"])

@@ -305,7 +305,8 @@ class RestServer:
     def handle_accounting(self, request: Request, session_id: str) -> Answer:
         states = [e.state.value for e in self.episodes.values()]
         fates = [e.fate.value for e in self.episodes.values() if e.fate is not None]
-        counts = {"open": states.count("open"), "waiting": fates.count("accepted"), "trained": fates.count("trained")}
+        counts = {"open": states.count("open"), "waiting": fates.count("accepted")}
+        counts |= {fate: fates.count(fate) for fate in ("trained", "stale")}
         return reply(200, Accounting(begun=len(states), abandoned=states.count("abandoned"), **counts))
 
     def handle_checkpoint_create(self, request: Request, session_id: str) -> Answer:

@@ -17,6 +17,18 @@ OF_THIS_PROCESS = {"after_fork", "adopt", "begin_for", "begin_waiting", "watch_g
 WAITS = {"wait_ready", "wait_released"}  # the constructor and close() wait
 
 
+def test_a_closed_session_says_so_and_closes_twice(server):
+    async def main():
+        async with AsyncTinkerScript("m", base_url=server.url, api_key=API_KEY) as session:
+            await session.close()
+            with pytest.raises(ClientClosed, match="Attach again"):
+                await session.begin_episode()
+            with pytest.raises(ClientClosed):
+                await session.status()
+
+    asyncio.run(main())
+
+
 @pytest.fixture
 def start(server):
     def start(**options):

@@ -135,6 +135,12 @@ def test_wrong_address_is_reported_soon(run, monkeypatch):
     assert time.monotonic() - started < 3
 
 
+def test_the_package_is_the_command_too():
+    command = [sys.executable, "-m", "tinkerscript", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == f"tinkerscript {VERSION}"
+
+
 def test_session_prints_json(session, run):
     code, out, _ = run("session", session.id)
     assert code == 0

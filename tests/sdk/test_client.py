@@ -79,6 +79,25 @@ def test_malformed_address_is_refused(address):
         TinkerScript("SmolLM2", base_url=address, api_key="k")
 
 
+@pytest.mark.parametrize("part", ["/openai/v1", "/openai/v1/", "/v1", "/console", "/keys"])
+def test_a_part_of_a_server_is_refused_with_the_address_to_give(part):
+    with pytest.raises(InvalidRequest, match=r"Give http://127.0.0.1:1, as TINKERSCRIPT_BASE_URL"):
+        TinkerScript("SmolLM2", base_url=f"http://127.0.0.1:1{part}", api_key="k")
+
+
+def test_https_to_a_server_of_http_is_told_so(server, monkeypatch):
+    monkeypatch.setattr("tinkerscript.sessions.starting.FIRST_CONTACT_RETRY_S", 0.05)
+    with pytest.raises(ServerUnreachable, match="http:// instead of https://"):
+        TinkerScript("SmolLM2", base_url=server.url.replace("http", "https"), api_key="k")
+
+
+def test_session_without_a_model_or_with_a_wrong_budget_is_told_what_to_give(connect):
+    with pytest.raises(InvalidRequest, match="no base_model.*session_id to attach"):
+        connect(None)
+    with pytest.raises(InvalidRequest, match="`budget` has the fields device_s"):
+        connect(budget={"hours": 1})
+
+
 def test_unknown_base_model_lists_the_known(connect):
     with pytest.raises(UnknownBaseModel) as caught:
         connect("no-such-model")

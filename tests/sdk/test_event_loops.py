@@ -31,6 +31,23 @@ def test_held_begin_in_a_running_loop_refuses_at_once_with_advice(server, sessio
     assert "asyncio.to_thread" in said
 
 
+def test_hundreds_of_held_begins_stop_the_loop_hardly_longer_than_one(server, session, monkeypatch):
+    monkeypatch.setattr(begins, "HELD_S", 1.0)
+    server.hold_begins()
+
+    async def rollout():
+        with pytest.raises(BeginWouldBlock):
+            session.begin_episode()
+
+    async def main():
+        await asyncio.gather(*(rollout() for _ in range(20)))
+
+    started = time.monotonic()
+    asyncio.run(main())
+    assert time.monotonic() - started < 10
+    server.let_begins_go()
+
+
 def test_begin_that_was_refused_is_abandoned_should_it_begin_after_all(server, session):
     server.hold_begins()
 

@@ -15,6 +15,7 @@ from tinkerscript import WaitTimeout
 from tinkerscript.connection import waiting
 from tinkerscript.downloads import checkpoints
 from tinkerscript.sessions import flushing, session
+from tinkerscript.wire.episodes import SampleFate
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +123,17 @@ def test_close_logs_episodes_that_wait(server, connect, said):
     [warning] = said()
     assert "closes while 3 episodes wait" in warning
     assert "flush()" in warning
+
+
+def test_close_logs_episodes_that_were_dropped(server, connect, said):
+    session = connect(grpo_n=2)
+    attempts(session, "a", 2)
+    for episode in server.episodes.values():
+        server.episodes[episode.episode_id] = episode.model_copy(update={"fate": SampleFate.STALE})
+    session.close()
+    [warning] = said()
+    assert "2 of the 2 episodes" in warning
+    assert "max_staleness=1" in warning
 
 
 def test_flush_returns_when_no_batch_is_complete_and_returns_what_is_left(server, connect, said):

@@ -40,6 +40,23 @@ def test_agents_may_be_coroutines_end_themselves_and_use_the_current_episode(ser
     assert session.rollouts(lambda task, episode: session.end_episode(0.25) and None, ["c"]).mean == 0.25
 
 
+@pytest.mark.parametrize(
+    ("agent", "tasks", "options", "words"),
+    [
+        (lambda task: 1.0, ["a"], {}, "agent\\(task, episode\\)"),
+        (lambda task, episode: 1.0, "abc", {}, "tasks is one str.*Give a list"),
+        (lambda task, episode: 1.0, 5, {}, "tasks is one int.*Give a list"),
+        (lambda task, episode: 1.0, [], {}, "no tasks"),
+        (lambda task, episode: 1.0, ["a"], {"workers": 0}, "workers must be 1 or more"),
+        (None, ["a"], {}, "agent\\(task, episode\\)"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_an_episode_begins(server, connect, agent, tasks, options, words):
+    with pytest.raises(InvalidRequest, match=words):
+        connect(tasks_per_batch=1).rollouts(agent, tasks, **options)
+    assert server.episodes == {}
+
+
 def test_failed_attempts_are_abandoned_tried_again_counted_and_shown(server, connect, capsys):
     session = connect(grpo_n=4, tasks_per_batch=1)
     lock, calls = threading.Lock(), Counter()
@@ -56,7 +73,7 @@ def test_failed_attempts_are_abandoned_tried_again_counted_and_shown(server, con
     assert (report.count, report.mean, len(report.failures)) == (4, 1.0, 2)
     said = capsys.readouterr().err
     assert "2 x ValueError: no idea   (task a)" in said
-    assert "4 of 4 attempts" in said
+    assert "4 of 4 attempts, 2 failed, reward 1.000" in said
 
 
 def test_agent_that_returns_nothing_is_a_failure_and_no_reward_of_zero(server, connect):

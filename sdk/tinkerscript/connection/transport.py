@@ -28,6 +28,8 @@ R = TypeVar("R", bound=BaseModel)
 FIRST_BACKOFF_S = 0.2
 MAX_BACKOFF_S = 10.0
 MAX_RETRY_AFTER_S = 60.0
+# What people take for a server's address: an agent's base_url, the REST API, pages of the console.
+PARTS = ("/openai/v1", "/openai", "/api/v1", "/v1", "/console", "/keys", "/sessions", "/docs")
 BUSY_STATUSES = frozenset({429, 502, 503, 504})
 _INHERITED: list[httpx.Client] = []  # kept: to close the parent's sockets is not the child's affair
 WAITS_FOR_SESSION = "session_not_ready"  # not an outage: the caller knows how long it wants to wait for a session
@@ -225,9 +227,11 @@ def _delay_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
 
 
 def _unreachable(base_url: str, failure: httpx.TransportError) -> ServerUnreachable:
+    hint = "Check that the server runs and that TINKERSCRIPT_BASE_URL is its address."
+    if "WRONG_VERSION_NUMBER" in str(failure):  # OpenSSL's words for bytes that are no TLS
+        hint = "What listens there does not speak TLS: give its address with http:// instead of https://."
     return ServerUnreachable(
-        f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": "),
-        hint="Check that the server runs and that TINKERSCRIPT_BASE_URL is its address.",
+        f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": "), hint=hint
     )
 
 
@@ -240,7 +244,13 @@ def _checked_base_url(base_url: str) -> str:
         raise InvalidRequest(
             f"{base_url!r} is not the address of a server.", hint="Give an origin such as http://127.0.0.1:8000."
         )
-    return base_url.rstrip("/")
+    address = base_url.rstrip("/")
+    if part := next((part for part in PARTS if address.endswith(part)), None):
+        raise InvalidRequest(
+            f"{base_url!r} is a part of a server and not its address.",
+            hint=f"Give {address.removesuffix(part)}, as TINKERSCRIPT_BASE_URL or base_url.",
+        )
+    return address
 
 
 def _encode(body: BaseModel | None) -> bytes | None:

@@ -6,6 +6,7 @@ What it would wait for, the end of another episode, may need that very loop.
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
@@ -21,7 +22,13 @@ from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun
 from .current_episode import in_notebook_cell
 
 T = TypeVar("T")
+BEGIN_HINT = (
+    "`task` is a text of at most 512 characters, the same for all attempts at one task: give its id, or str(task). "
+    "`timeout` is in seconds."
+)
 HELD_S = 1.0  # a begin that need not wait returns within this
+# Right after one that was held: of hundreds of coroutines that begin at once, each would stop the loop that long.
+HELD_AGAIN_S = 0.05
 
 
 def begin_request(*, task: Any, eval: Any, timeout: Any, supersedes: str | None) -> EpisodeBegin:
@@ -30,7 +37,7 @@ def begin_request(*, task: Any, eval: Any, timeout: Any, supersedes: str | None)
     try:
         return EpisodeBegin.model_validate({field: value for field, value in given.items() if value is not None})
     except ValidationError as failure:
-        raise InvalidRequest(f"The episode cannot begin: {sentences(failure)}") from failure
+        raise InvalidRequest(f"The episode cannot begin: {sentences(failure)}", hint=BEGIN_HINT) from failure
 
 
 def is_in_event_loop() -> bool:
@@ -42,24 +49,30 @@ def is_in_event_loop() -> bool:
     return not in_notebook_cell()
 
 
-def begin_without_waiting(
-    begin: Callable[[], EpisodeBegun], abandon: Callable[[str], object], wait: Wait
-) -> EpisodeBegun:
-    """What ``begin()`` returns within a second. Raises BeginWouldBlock; what begins later is abandoned by its id."""
-    begun: Future[EpisodeBegun] = Future()
+class LoopBegins:
+    """The begins of one session inside running event loops. None of them waits."""
 
-    def run() -> None:
-        try:
-            begun.set_result(begin())
-        except BaseException as failure:  # noqa: BLE001 - raised again where the result is asked for
-            begun.set_exception(failure)
+    def __init__(self) -> None:
+        self._refused_at = -HELD_S  # time.monotonic()
 
-    threading.Thread(target=run, name="tinkerscript-begin", daemon=True).start()
-    if not wait_for([begun], timeout=HELD_S).done:
-        give_up(begun, lambda late: abandon(late.episode_id), wait)
-        because = f": {wait.reason.rstrip('.')}" if wait.reason else ""
-        raise BeginWouldBlock(f"begin_episode() has to wait{because}. Waiting here would stop the event loop.")
-    return begun.result()
+    def begin(self, begin: Callable[[], EpisodeBegun], abandon: Callable[[str], object], wait: Wait) -> EpisodeBegun:
+        """What ``begin()`` returns within a second. Raises BeginWouldBlock; what begins later is abandoned."""
+        begun: Future[EpisodeBegun] = Future()
+
+        def run() -> None:
+            try:
+                begun.set_result(begin())
+            except BaseException as failure:  # noqa: BLE001 - raised again where the result is asked for
+                begun.set_exception(failure)
+
+        threading.Thread(target=run, name="tinkerscript-begin", daemon=True).start()
+        is_next = time.monotonic() < self._refused_at + HELD_S
+        if not wait_for([begun], timeout=HELD_AGAIN_S if is_next else HELD_S).done:
+            self._refused_at = time.monotonic()
+            give_up(begun, lambda late: abandon(late.episode_id), wait)
+            because = f": {wait.reason.rstrip('.')}" if wait.reason else ""
+            raise BeginWouldBlock(f"begin_episode() has to wait{because}. Waiting here would stop the event loop.")
+        return begun.result()
 
 
 def give_up(begun: "Future[T]", abandon: Callable[[T], object], wait: Wait) -> None:

@@ -11,12 +11,17 @@ from tinkerscript.errors import NoOpenEpisode, TinkerScriptError
 from tinkerscript.sessions.session import Session
 from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, EpisodeView
 
-from .begins import begin_request, begin_without_waiting, is_in_event_loop
+from .begins import LoopBegins, begin_request, is_in_event_loop
 from .current_episode import CurrentEpisode
 from .episode import Episode
 from .episode_state import EpisodeState
 from .group_watch import GroupWatch
 from .heartbeats import Heartbeats
+
+ENDED_HINT = (
+    "An episode is ended once, and its output cannot be changed. Begin the next one with begin_episode() before the "
+    "agent runs again."
+)
 
 
 class EpisodeLoop(Session):
@@ -27,6 +32,7 @@ class EpisodeLoop(Session):
         self.heartbeats = Heartbeats(self.episode_heartbeat)
         self._current = CurrentEpisode()
         self._notice = WaitingNotice(f"session {self.id}", lambda: describe(self.status()))
+        self._loop_begins = LoopBegins()
         self._groups: GroupWatch | None = None
 
     def watch_groups(self, grpo_n: int, tasks_per_batch: int) -> None:
@@ -97,7 +103,7 @@ class EpisodeLoop(Session):
     def _begun(self, body: EpisodeBegin, wait: Wait) -> EpisodeBegun:
         if not is_in_event_loop():
             return self.episode_begin(body, wait)
-        return begin_without_waiting(lambda: self.episode_begin(body, wait), self._abandon_late, wait)
+        return self._loop_begins.begin(lambda: self.episode_begin(body, wait), self._abandon_late, wait)
 
     def _abandon_late(self, episode_id: str) -> None:
         self.episode_abandon(episode_id, "begun after its caller had gone")
@@ -152,4 +158,7 @@ class EpisodeLoop(Session):
 def no_open_episode(last: EpisodeState | None) -> NoOpenEpisode:
     """The error of a caller who has none; ``last`` is the one that they had."""
     known = "" if last is None else f"; its last, {last.id}, is over: {last.closed_because}"
-    return NoOpenEpisode(f"This thread or asyncio task has no open episode{known}.")
+    return NoOpenEpisode(
+        f"This thread or asyncio task has no open episode{known}.",
+        hint="" if last is None or last.result is None else ENDED_HINT,
+    )

@@ -41,15 +41,22 @@ def warn_about_waiting(session: SessionApi) -> None:
     try:
         view = session.status()
         is_ready = view.state is SessionState.READY  # to ask another would wake it, or wait for it
-        waiting = session.accounting().waiting if is_ready else view.accounting.waiting
+        stands = session.accounting() if is_ready else view.accounting
     except TinkerScriptError as failure:
         log.debug("What waits in session %s is not known: %s", session.id, failure)
         return
-    if waiting and not view.state.is_terminal:
+    if stands.waiting and not view.state.is_terminal:
         log.warning(
             "Session %s closes while %d episodes wait to be trained (%s). Call flush() before close() to train the "
             "batches that are complete.",
-            session.id, waiting, describe(view),
+            session.id, stands.waiting, describe(view),
+        )  # fmt: skip
+    if stands.stale:
+        log.warning(
+            "%d of the %d episodes of session %s were dropped and not trained: most often they were sampled before a "
+            "step that their group was not complete for. Finish the attempts at one task before others begin, or set "
+            "max_staleness=1; `tinkerscript events %s` has the reasons.",
+            stands.stale, stands.begun, session.id, session.id,
         )  # fmt: skip
 
 

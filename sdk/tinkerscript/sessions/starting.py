@@ -18,9 +18,11 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionView
 
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
-FIRST_CONTACT_RETRY_S = 2.0  # a wrong address should say so soon
+# A wrong address should say so soon: with the imports before it, within 3 s on a busy machine.
+FIRST_CONTACT_RETRY_S = 1.0
 CREATE_RETRY_S = 30.0
 INTERRUPTED_TIMEOUT_S = 5.0
+CREATE_HINT = f"`priority` is a number, `budget` has the fields {', '.join(Budget.model_fields)}."
 
 
 def connect(
@@ -80,12 +82,15 @@ def session_request(
         return None
     if options:
         given["config"] = config
-    try:
-        return SessionCreate(base_model=base_model or "", **given)
-    except ValidationError as failure:
+    if not base_model:
         raise InvalidRequest(
-            f"The session cannot start: {sentences(failure)}", hint="Give base_model, or session_id to attach."
-        ) from failure
+            "The session cannot start: there is no base_model.",
+            hint='Give one, as in TinkerScript("SmolLM2-135M-Instruct"), or session_id to attach to a running session.',
+        )
+    try:
+        return SessionCreate(base_model=base_model, **given)
+    except ValidationError as failure:
+        raise InvalidRequest(f"The session cannot start: {sentences(failure)}", hint=CREATE_HINT) from failure
 
 
 def session_create(transport: Transport, wanted: SessionCreate) -> SessionView:
