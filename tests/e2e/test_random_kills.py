@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-POINTS = 25
+POINTS = 8
 
 
 @pytest.mark.engine
