@@ -12,9 +12,9 @@ from typing import Protocol
 class SampleOrder:
     """What a Tinker client asks of an engine at once: ``num_samples`` answers to one prompt, and scores of the prompt.
 
-    ``adapter`` is a PEFT folder, None for the base model. ``stop_token_ids`` end an answer beside the end of turn,
-    which ``ignore_end`` takes away. ``prompt_top`` scores the prompt, with so many alternatives for each token (None:
-    it does not).
+    ``adapter`` is a PEFT folder, ``weights`` a Hugging Face folder whose weights stand in for the base's; without
+    either the base model samples. ``stop_token_ids`` end an answer beside the end of turn, which ``ignore_end`` takes
+    away. ``prompt_top`` scores the prompt, with so many alternatives for each token (None: it does not).
     """
 
     prompt_ids: tuple[int, ...]
@@ -30,6 +30,7 @@ class SampleOrder:
     top_logprobs: int = 0
     prompt_top: int | None = None
     adapter: Path | None = None
+    weights: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ class SampleOutcome:
 
 
 class SamplerEngine(Protocol):
-    """An engine that samples from one base model and from any number of adapters on it, side by side."""
+    """An engine that samples from one base model and from any number of adapters on it, side by side.
+
+    Of weights that are not the base's it holds one set at a time: orders for other weights wait for their turn.
+    """
 
     @property
     def context_length(self) -> int:
@@ -70,6 +74,11 @@ class SamplerEngine(Protocol):
     @property
     def dead(self) -> bool:
         """Whether a process of the engine has ended."""
+        ...
+
+    @property
+    def waiting(self) -> str:
+        """Why orders wait that could be under way, in words for their clients; empty when none does."""
         ...
 
     async def sample(self, order: SampleOrder) -> SampleOutcome:

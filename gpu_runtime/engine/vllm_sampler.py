@@ -1,4 +1,8 @@
-"""vLLM behind interfaces.SamplerEngine: one base model and any number of LoRA adapters on it, side by side."""
+"""vLLM behind interfaces.SamplerEngine: one base model and any number of LoRA adapters on it, side by side.
+
+Whole models of the base's shape are sampled by turns (``weight_turns.py``): their weights take the place of the base's,
+and cached prefixes are forgotten at each change.
+"""
 
 import asyncio
 import hashlib
@@ -9,7 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
+from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, RequestRefused
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
@@ -31,12 +37,13 @@ class VllmSampler:
     """One vLLM engine in a child process. Build it with ``start``."""
 
     def __init__(
-        self, llm: "AsyncLLM", context_length: int, vocabulary_size: int, *, scores_adapters: bool = True
+        self, llm: "AsyncLLM", base: Path, context_length: int, vocabulary_size: int, *, scores_adapters: bool = True
     ) -> None:
-        self._llm, self._scores_adapters = llm, scores_adapters
+        self._llm, self._base, self._scores_adapters = llm, base, scores_adapters
         self.context_length, self.vocabulary_size = context_length, vocabulary_size
         self._numbers = itertools.count(1)
         self._adapters: dict[Path, int] = {}
+        self._turns = WeightTurns(self._weights_change)
 
     @classmethod
     async def start(
@@ -76,13 +83,24 @@ class VllmSampler:
             await llm.collective_rpc("adapters_set_right")
         if (stacks := stacks_folder()) is not None:
             await llm.collective_rpc("stacks_register", args=(str(stacks),))
-        return cls(llm, config.max_context_length, llm.model_config.get_vocab_size(), scores_adapters=device == "cpu")
+        return cls(
+            llm, Path(model_path), config.max_context_length, llm.model_config.get_vocab_size(),
+            scores_adapters=device == "cpu",
+        )  # fmt: skip
+
+    @property
+    def waiting(self) -> str:
+        """How many samples wait for other weights than those that are served."""
+        count = self._turns.waiting
+        return f"{count} samples wait until the engine has changed to the weights that they are of" if count else ""
 
     async def sample(self, order: SampleOrder) -> SampleOutcome:
-        """The answers, and the scores of the prompt where they are asked for. Raises EngineDead, RequestRefused.
+        """The answers, and the scores of the prompt where they are asked for. Raises EngineDead, RequestRefused."""
+        async with self._turns.of(order.weights):
+            return await self._sample(order)
 
-        Several answers take one request, and the prompt's scores, which vLLM would compute for each of them, another.
-        """
+    async def _sample(self, order: SampleOrder) -> SampleOutcome:
+        """Several answers take one request; the prompt's scores, which vLLM would compute for each, another."""
         if order.prompt_top is not None and order.adapter is not None and not self._scores_adapters:
             raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
         if order.prompt_top is None or order.num_samples == 1:
@@ -112,6 +130,20 @@ class VllmSampler:
         if last is None:
             raise EngineDead("the engine ended an answer without a word")
         return last
+
+    async def _weights_change(self, weights: Path | None) -> None:
+        """Serve a folder's weights from now on, None for the base's, and forget the prefixes of those before."""
+        try:
+            async with asyncio.timeout(HANDOVER_S):
+                await self._llm.engine_core.pause_scheduler_async("wait", True)
+                try:
+                    taken = await self._llm.collective_rpc("take_model", args=(str(weights or self._base),))
+                finally:
+                    await self._llm.resume_generation()
+        except TimeoutError as error:
+            raise EngineDead("the engine did not take other weights before its deadline") from error
+        if refused := [answer for answer in taken if answer.startswith(REFUSED)]:
+            raise RequestRefused(f"these weights could not be served: {refused[0]}")
 
     def _adapter(self, folder: Path) -> "LoRARequest":
         """vLLM knows an adapter by a number, which stands for its folder for as long as the engine lives."""

@@ -52,7 +52,8 @@ class WeightPacking:
         """
         head: Any = getattr(self._model, "lm_head", None)
         for module in self._model.modules():
-            if not hasattr(module, "cpu_linear") or not module.weight.numel():
+            # A layer that is wrapped for adapters lends its attributes to the wrapper, which has no weight of its own.
+            if hasattr(module, "base_layer") or not hasattr(module, "cpu_linear") or not module.weight.numel():
                 continue
             if module is head:
                 yield from self._pack(module, [module.weight.data])
@@ -78,7 +79,9 @@ class WeightPacking:
         """The names in the file whose rows make up each of vLLM's parameters; None if they are not each other's."""
         if type(self._model).__name__ not in ARCHITECTURES:
             return None
-        sources = {name: self._source(name, tensors) for name, _ in self._model.named_parameters()}
+        sources = {
+            name: self._source(name.replace(".base_layer.", "."), tensors) for name, _ in self._model.named_parameters()
+        }
         used = {source for names in sources.values() for source in names}
         # A tied head may have a name of its own in the file; its rows are the embedding's.
         is_whole = all(sources.values()) and used <= set(tensors) and set(tensors) - used <= {"lm_head.weight"}
@@ -103,7 +106,8 @@ def _copy(parameter: nn.Parameter, pieces: Sequence[Tensor]) -> None:
 def _fused(pieces: Sequence[Tensor]) -> Tensor:
     """The pieces as one matrix; a view of the file where they are neighbours in it."""
     first = pieces[0]
+    is_one_file = len({piece.untyped_storage().data_ptr() for piece in pieces}) == 1
     ends = [piece.data_ptr() + piece.nbytes for piece in pieces]
-    if all(end == piece.data_ptr() for end, piece in zip(ends, pieces[1:], strict=False)):
+    if is_one_file and all(end == piece.data_ptr() for end, piece in zip(ends, pieces[1:], strict=False)):
         return first.as_strided((sum(map(len, pieces)), *first.shape[1:]), first.stride())
     return torch.cat(list(pieces))

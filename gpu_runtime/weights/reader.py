@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from . import shared_file, shared_memory
@@ -27,3 +29,11 @@ class MappedWeights:
             self._tensors = of_memory(json.loads(identity)) if is_shared else of_file(file)
             self._identity = identity
         return self._tensors
+
+
+def folder_tensors(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The weights of a Hugging Face folder in ``dtype``. Raises FileNotFoundError where it has none in safetensors."""
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
+        raise FileNotFoundError(f"{folder.name} has no weights in safetensors")
+    return {name: tensor.to(dtype) for file in files for name, tensor in load_file(file).items()}

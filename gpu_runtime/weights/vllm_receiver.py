@@ -14,7 +14,7 @@ from gpu_runtime.health.stack_dumps import stacks_register
 
 from . import cuda_ipc
 from .onednn_repack import WeightPacking
-from .reader import MappedWeights
+from .reader import MappedWeights, folder_tensors
 
 if TYPE_CHECKING:
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
@@ -40,16 +40,24 @@ class WeightReceiver:
         Returns the way it took: "repacked" or, through vLLM's own loaders, "reloaded" or (on a GPU) "opened"; or
         "refused" and why, for weights that the model's loader does not know what to do with.
         """
+        path = Path(folder)
         try:
-            return self._take(Path(folder))
+            if (path / cuda_ipc.NAME).exists():
+                self.model_runner.reload_weights(weights_iterator=cuda_ipc.handles_read(path))
+                return "opened"
+            return self._tensors_take(self.mapped_weights.of(path))
         except (KeyError, ValueError, AssertionError, AttributeError) as error:
             return f"refused: {type(error).__name__}: {error}"
 
-    def _take(self, folder: Path) -> str:
-        if (folder / cuda_ipc.NAME).exists():
-            self.model_runner.reload_weights(weights_iterator=cuda_ipc.handles_read(folder))
-            return "opened"
-        tensors = self.mapped_weights.of(folder)
+    def take_model(self, folder: str) -> str:
+        """Serve the weights of a Hugging Face folder from now on; returns what ``take_weights`` does."""
+        try:
+            dtype = next(self.model_runner.get_model().parameters()).dtype
+            return self._tensors_take(folder_tensors(Path(folder), dtype))
+        except (KeyError, ValueError, AssertionError, AttributeError, OSError) as error:
+            return f"refused: {type(error).__name__}: {error}"
+
+    def _tensors_take(self, tensors: dict[str, torch.Tensor]) -> str:
         model = self.model_runner.get_model()
         self.weight_packing = self.weight_packing or WeightPacking(model)
         if self.device.type == "cpu" and self.weight_packing.take(tensors):

@@ -19,7 +19,7 @@ PUBLIC = re.compile(r"sdk/tinkerscript/[a-z_]+\.py")
 DECORATORS = ["@app.command", "@*validator*", "@*serializer*", "@receiver*", "@*.register*", "@overload"]
 EXPECTED = {
     # called or read by Django and vLLM
-    "urlpatterns", "handler400", "handler403", "handler404", "handler500", "take_weights", "domain",
+    "urlpatterns", "handler400", "handler403", "handler404", "handler500", "take_weights", "take_model", "domain",
     "adapters_set_right", "bgmv_shrink", "add_lora_logits",
     # set on objects of libraries, which read them
     "login", "should_exit", "row_factory", "use_cache", "retries", "pre_tokenizer", "bos_token", "eos_token",

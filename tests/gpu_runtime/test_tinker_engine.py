@@ -7,21 +7,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 
 from gpu_runtime.engine.vllm_sampler import VllmSampler
+from gpu_runtime.errors import RequestRefused
 from gpu_runtime.model_interfaces import AdamParams, Datum, LoraConfig
 from gpu_runtime.sampler_interfaces import SampleOrder
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+pytestmark = [
+    pytest.mark.engine, pytest.mark.timeout(400), pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]  # fmt: skip
 PROMPT = (0, 40, 41, 42, 2, 50, 51, 60)
 
 
-@pytest.fixture
-async def parts(tmp_path: Path) -> AsyncIterator[tuple[VllmSampler, ModelTrainerProcess]]:
-    model, config = str(tiny_model_make(tmp_path / "model")), SessionConfig(max_context_length=256, lora_rank=32)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def parts(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[VllmSampler, ModelTrainerProcess]]:
+    """One engine and one trainer for all tests of this file: each test frees the models that it made."""
+    folder = tmp_path_factory.mktemp("tiny")
+    model, config = str(tiny_model_make(folder / "model")), SessionConfig(max_context_length=256, lora_rank=32)
     trainer = ModelTrainerProcess(model, config, "cpu")
     try:
         engine = await VllmSampler.start(model, config, "cpu")
@@ -77,6 +84,8 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
     later = await sampled(engine, tmp_path / "a2")
     assert np.allclose(later.prompt_logprobs_P[1:], await scores(trainer, "a"), atol=2e-3)
     assert np.allclose((await sampled(engine, folders["a"])).prompt_logprobs_P[1:], wanted["a"], atol=2e-3)
+    for name in ("a", "b"):
+        await trainer.unload(name)
 
 
 async def test_an_adapter_of_all_parts_is_what_a_client_asks_for_by_default(
@@ -91,6 +100,59 @@ async def test_an_adapter_of_all_parts_is_what_a_client_asks_for_by_default(
     await trainer.export_sampler("c", tmp_path / "c")
     outcome = await sampled(engine, tmp_path / "c")
     assert np.allclose(outcome.prompt_logprobs_P[1:], await scores(trainer, "c"), atol=2e-3)
+    await trainer.unload("c")
+
+
+async def test_snapshots_of_all_weights_are_sampled_from_exactly_those_weights(
+    parts: tuple[VllmSampler, ModelTrainerProcess], tmp_path: Path
+) -> None:
+    """Two snapshots, the base and an adapter on it, asked for at once and one after another, with one prompt.
+
+    Cached prefixes of other weights would show: the scores of the same prompt differ, and so does what follows it.
+    """
+    engine, trainer = parts
+    await trainer.create_model("x", LoraConfig(rank=8))
+    wanted: dict[str, np.ndarray] = {"base": await scores(trainer, "x")}
+    await trainer.forward_backward("x", data(), "cross_entropy", {})
+    await trainer.optim_step("x", AdamParams(learning_rate=0.05))
+    await trainer.export_sampler("x", tmp_path / "adapter")
+    wanted["adapter"] = await scores(trainer, "x")
+    await trainer.unload("x")
+    await trainer.create_model("w", None)
+    for name in ("one", "two"):
+        for _ in range(2):
+            await trainer.forward_backward("w", data(), "cross_entropy", {})
+            await trainer.optim_step("w", AdamParams(learning_rate=2e-3))
+        await trainer.export_sampler("w", tmp_path / name)
+        wanted[name] = await scores(trainer, "w")
+    await trainer.unload("w")
+    folders = {name: tmp_path / name for name in ("one", "two")}
+
+    async def is_right(name: str) -> None:
+        adapter = tmp_path / name if name == "adapter" else None
+        outcome = await sampled(engine, adapter, weights=folders.get(name))
+        assert np.allclose(outcome.prompt_logprobs_P[1:], wanted[name], atol=2e-3), name
+        first = outcome.answers[0]
+        longer = (*PROMPT, *first.token_ids_T[:4])
+        again = await sampled(engine, adapter, weights=folders.get(name), prompt_ids=longer)
+        scored = list(again.prompt_logprobs_P[len(PROMPT) :])
+        assert np.allclose(scored, first.logprobs_T[:4], atol=2e-3), "what it sampled is what it scores"
+
+    assert all(np.abs(wanted[name] - wanted["base"]).max() > 0.1 for name in ("adapter", "one", "two"))
+    assert np.abs(wanted["one"] - wanted["two"]).max() > 0.1
+    for name in ("one", "base", "two", "adapter", "one"):
+        await is_right(name)
+    await asyncio.gather(*(is_right(name) for name in (*wanted, *wanted)))
+
+
+async def test_a_folder_of_another_model_is_refused_and_the_base_still_serves(
+    parts: tuple[VllmSampler, ModelTrainerProcess], tmp_path: Path
+) -> None:
+    engine, _ = parts
+    before = await sampled(engine, None)
+    with pytest.raises(RequestRefused, match="could not be served"):
+        await sampled(engine, None, weights=tmp_path)
+    assert (await sampled(engine, None)).prompt_logprobs_P == before.prompt_logprobs_P
 
 
 async def test_samples_are_of_the_tempered_distribution_and_stops_are_in_them(

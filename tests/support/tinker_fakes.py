@@ -29,6 +29,8 @@ class FakeModelTrainer:
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:
         await self._at(f"create_model {model_id}")
         assert model_id not in self.models, "a model is made once"
+        if any(lora is None or model["lora"] is None for model in self.models.values()):
+            raise InvalidTrainingInput("all weights of this base are trained by one model alone")
         self.models[model_id] = {"lora": vars(lora) if lora else None, "weights": "base", "gradient": [], "step": 0}
 
     async def unload(self, model_id: str) -> None:
@@ -72,7 +74,8 @@ class FakeModelTrainer:
     async def export_sampler(self, model_id: str, folder: Path) -> None:
         await self._at(f"export_sampler {model_id}")
         folder.mkdir(exist_ok=True)
-        (folder / "adapter.json").write_text(json.dumps(self.models[model_id]["weights"]))
+        name = "adapter.json" if self.models[model_id]["lora"] else "config.json"  # as real folders differ
+        (folder / name).write_text(json.dumps(self.models[model_id]["weights"]))
 
     async def export_merged(self, model_id: str, folder: Path) -> None:
         await self.export_sampler(model_id, folder)
@@ -107,12 +110,14 @@ class FakeSamplerEngine:
     def __init__(self, *, context_length: int = 256) -> None:
         self.context_length, self.vocabulary_size, self.dead = context_length, VOCABULARY, False
         self.orders: list[SampleOrder] = []
+        self.waiting = ""
         self.reach: Reach = pass_by
 
     async def sample(self, order: SampleOrder) -> SampleOutcome:
         self.orders.append(order)
         await self.reach("sample")
         weights = (order.adapter / "adapter.json").read_text() if order.adapter else "base"
+        weights = (order.weights / "config.json").read_text() if order.weights else weights
         answers = []
         for index in range(order.num_samples):
             seed = None if order.seed is None else order.seed + index

@@ -21,7 +21,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Ledger, Result
 from gpu_runtime.gateway.tinker.requests import Named, Retrieve, Sample, body_read
 from gpu_runtime.gateway.tinker.sampling import Busy, Samples
-from gpu_runtime.gateway.tinker.work import CheckpointStore
+from gpu_runtime.gateway.tinker.work import WHOLE_SNAPSHOTS_KEPT, CheckpointStore
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.tinker.ids import training_head
@@ -118,7 +118,7 @@ class TinkerRoutes:
                 async with asyncio.timeout(self._poll_s):
                     await promise.done.wait()
             except TimeoutError:
-                return _not_yet("the sample is being made")
+                return _not_yet(self._samples.why_waiting)
             assert promise.result is not None, "it is set before done"
             return _answer(promise.result)
         operation = await self._ledger.wait(request_id, self._poll_s)
@@ -162,14 +162,20 @@ class Samplers:
         await self._disk.run(put, sampler_id, described)
 
     async def find(self, sampler_id: str) -> Path | None:
-        """The adapter's folder; None for the base model. Raises UserMistake."""
+        """The folder of its weights; None for the base model. Raises UserMistake."""
         described = await self._disk.run(self._table.sampler, sampler_id)
         if described is None:
             raise UserMistake(f"there is no sampling session {sampler_id}")
         if described.get("base"):
             return None
         if "folder" in described:
-            return Path(described["folder"])
+            folder = Path(described["folder"])
+            if not folder.exists():
+                raise UserMistake(
+                    f"the weights of {sampler_id} are no longer kept: of a model of all weights the last"
+                    f" {WHOLE_SNAPSHOTS_KEPT} unnamed snapshots are; save_weights_for_sampler with a name keeps one"
+                )
+            return folder
         source = ModelSource(
             path=described["model_path"], checkpoint_id=described["checkpoint_id"], files=described["files"],
             optimizer=False,

@@ -50,9 +50,10 @@ class Promise:
 
 
 class Samples:
-    """The samples of one session. ``sampler_find`` tells the adapter's folder of a sampling session, None for the base.
+    """The samples of one session. ``sampler_find`` tells the folder of a sampling session's weights, None for the base.
 
-    It raises UserMistake for one that is not known. ``on_fault`` hears of an engine that is lost.
+    That is an adapter's folder, or for all weights a Hugging Face folder. It raises UserMistake for a session that is
+    not known. ``on_fault`` hears of an engine that is lost.
     """
 
     def __init__(
@@ -111,6 +112,11 @@ class Samples:
         """A promise by its name; None for one of an earlier runtime, and one whose result was dropped."""
         return self._by_id.get(request_id)
 
+    @property
+    def why_waiting(self) -> str:
+        """Why a sample is not there yet, in words for its client."""
+        return self._engine.waiting or "the sample is being made"
+
     def cancel(self, request_id: str) -> None:
         """Nobody waits for it any more."""
         promise = self._by_id.get(request_id)
@@ -126,8 +132,8 @@ class Samples:
 
     async def _run(self, promise: Promise, number: tuple[str, int], sample: Sample) -> None:
         try:
-            adapter = await self._sampler_find(sample.sampling_session_id)
-            order = order_of(sample, adapter, self._engine)
+            folder = await self._sampler_find(sample.sampling_session_id)
+            order = order_of(sample, folder, self._engine)
             outcome = await self._sampled(order)
             promise.result = Result("proto", response_write(sample, outcome))
         except asyncio.CancelledError:
@@ -170,7 +176,7 @@ class Samples:
             self._by_number.pop(old, None)
 
 
-def order_of(sample: Sample, adapter: Path | None, engine: SamplerEngine) -> SampleOrder:
+def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> SampleOrder:
     """What the engine is asked for. Raises UserMistake for what cannot be done, by name."""
     for name in ("target_prompt_logprobs", "prompt_alt_tokens_k", "record_stability_info"):
         if getattr(sample, name):
@@ -192,6 +198,7 @@ def order_of(sample: Sample, adapter: Path | None, engine: SamplerEngine) -> Sam
             "prompt_logprobs_last_n goes with prompt_logprobs and is at most the prompt's length less one"
         )
     strings, token_ids = _stops(options.stop, engine.vocabulary_size)
+    is_whole = folder is not None and (folder / "config.json").is_file()
     scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
     return SampleOrder(
         prompt_ids=prompt,
@@ -206,7 +213,8 @@ def order_of(sample: Sample, adapter: Path | None, engine: SamplerEngine) -> Sam
         ignore_end=options.stop == [],
         top_logprobs=sample.topk_sample_logprobs,
         prompt_top=sample.topk_prompt_logprobs if scored else None,
-        adapter=adapter,
+        adapter=None if is_whole else folder,
+        weights=folder if is_whole else None,
     )
 
 

@@ -23,6 +23,8 @@ from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSou
 
 # A state is saved once so much was done since the last: what a restart has to do again is bounded by these.
 SAVE_AFTER_BYTES, SAVE_AFTER_OPERATIONS, SAVE_AFTER_S = 64 << 20, 256, 60.0
+SAVING_SHARE = 0.1  # of the time at most: a state of all weights is large, and takes longer to write than a step
+WHOLE_SNAPSHOTS_KEPT = 4  # unnamed ones of a model of all weights, each as large as the model
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
@@ -54,6 +56,7 @@ class ModelWork:
         self._sampler_put = sampler_put
         self._loras: dict[str, LoraOptions] = {}
         self._since: dict[str, tuple[int, int, float]] = {}  # operations, bytes, and when the first of them was
+        self._saving_s: dict[str, float] = {}  # how long the last state took
         self._mistaken: dict[str, str] = {}  # models that could not be made, and why
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
@@ -93,10 +96,11 @@ class ModelWork:
         """Save a state on this volume when enough would have to be done again after a restart."""
         number, total_bytes, since = self._since.get(model_id, (0, 0, time.monotonic()))
         number, total_bytes = number + 1, total_bytes + size_bytes
-        is_due = (
+        passed_s = time.monotonic() - since
+        is_due = passed_s >= self._saving_s.get(model_id, 0.0) / SAVING_SHARE and (
             number >= SAVE_AFTER_OPERATIONS
             or total_bytes >= SAVE_AFTER_BYTES
-            or (time.monotonic() - since >= SAVE_AFTER_S and number > 1)
+            or (passed_s >= SAVE_AFTER_S and number > 1)
         )
         self._since[model_id] = (number, total_bytes, since)
         return is_due and await self.save(model_id, seq_id)
@@ -105,8 +109,9 @@ class ModelWork:
         """The model's state, a gradient that waits included, on this volume; the state before it goes."""
         if model_id not in self._loras:
             return False
-        target = self._state_folder(model_id, seq_id)
+        target, began = self._state_folder(model_id, seq_id), time.monotonic()
         await self._write(target, lambda staging: self._trainer.save_state(model_id, staging))
+        self._saving_s[model_id] = time.monotonic() - began
         for old in target.parent.glob("state-*"):
             if old != target:
                 await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
@@ -116,10 +121,6 @@ class ModelWork:
     async def _create(self, operation: Operation) -> Result:
         wanted = ModelCreate.model_validate_json(operation.body)
         try:
-            if wanted.lora.rank == 0:
-                raise UserMistake(
-                    "rank 0, a model of all weights, is not there on this wire yet: use a rank of 1 or more"
-                )
             await self._trainer.create_model(wanted.model_id, _lora(wanted.lora))
             if wanted.source is not None:
                 await self._begin_from(wanted.model_id, wanted.source)
@@ -177,6 +178,9 @@ class ModelWork:
             await self._export(operation.model_id, folder)
             return self._stored(opening, folder, operation, kind=operation.kind)
         folder = self._folder / "samplers" / _short(operation.request_id)
+        is_whole = self._loras[operation.model_id].rank == 0
+        if is_whole:
+            folder = folder.parent / "whole" / f"{operation.seq_id:010d}-{folder.name}"
         await self._export(operation.model_id, folder)
         matched = MODEL_ID.fullmatch(operation.model_id)
         assert matched is not None, "the control plane makes models of this form alone"
@@ -185,6 +189,8 @@ class ModelWork:
         await self._sampler_put(
             sampler_id, {"folder": str(folder), "model_id": operation.model_id}, wanted.kind == "inflight"
         )
+        if is_whole:
+            await asyncio.to_thread(_oldest_remove, folder.parent)
         return Result.of({"path": None, "sampling_session_id": sampler_id, "type": operation.kind})
 
     async def _export(self, model_id: str, folder: Path) -> None:
@@ -232,6 +238,12 @@ class ModelWork:
 
 def _lora(options: LoraOptions) -> LoraConfig | None:
     return LoraConfig(**options.model_dump()) if options.rank else None
+
+
+def _oldest_remove(snapshots: Path) -> None:
+    """Those beyond what is kept; the runtime has one model of all weights, and their names begin with its numbers."""
+    for old in sorted(snapshots.iterdir())[:-WHOLE_SNAPSHOTS_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def _short(name: str) -> str:

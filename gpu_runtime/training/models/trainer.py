@@ -37,6 +37,8 @@ from .state_files import state_read, state_write
 
 # Of the memory of this machine, or device, what adapters may have; the rest is the base's, the engine's and a call's.
 ADAPTERS_PART = 0.25
+WHOLE_PART = 0.75  # what a model of all weights may have, the base itself included
+WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gradient, two moments
 
 
 @dataclass
@@ -115,10 +117,19 @@ class BaseWithModels:
                 f"{len(self._models)} models with adapters use this base: all weights can be trained when they are gone"
             )
         if self._policy.model.dtype != torch.float32:
-            raise InvalidTrainingInput("all weights are trained in float32: start the session with dtype float32")
+            raise InvalidTrainingInput(
+                f"all weights are trained in float32, and this base is here in {self._policy.model.dtype}, as on every"
+                " GPU: train adapters (a rank of 1 or more)"
+            )
         if self._made:
             self._policy = self._load()  # without the places of old adapters
             self._made = 0
+        wanted = WHOLE_BYTES * sum(weight.numel() for weight in self._policy.parameters())
+        if wanted > (room := int(self._memory_bytes() * WHOLE_PART)):
+            raise InvalidTrainingInput(
+                f"all weights of this base need {wanted >> 20} MiB while they are trained, and {room >> 20} MiB are for"
+                " them: train adapters (a rank of 1 or more)"
+            )
         self._policy.requires_grad_(True)
         return _Model(None, None, dict(self._policy.model.named_parameters()))
 

@@ -1,0 +1,95 @@
+"""Requests for different weights take turns on an engine that holds one set of weights at a time.
+
+Requests for the weights that are served run side by side. One for other weights waits until those have ended; then the
+engine changes, and every request that waits for the new weights runs. Requests that come meanwhile wait behind them,
+whatever their weights, so that no one waits for ever.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+Change = Callable[[Path | None], Awaitable[None]]
+
+
+class WeightTurns:
+    """``change`` makes the engine serve the weights of a folder, None for the base's, while no request runs."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._served: Path | None = None
+        self._is_known = True  # False after a change that failed: what is served then is not relied on
+        self._running = 0
+        self._waiting: deque[tuple[Path | None, asyncio.Future[None]]] = deque()
+        self._changing: asyncio.Future[None] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a turn."""
+        return sum(not turn.done() for _, turn in self._waiting)
+
+    @asynccontextmanager
+    async def of(self, weights: Path | None) -> AsyncIterator[None]:
+        """The engine serves ``weights`` as long as the block lasts. Raises what ``change`` raises."""
+        await self._enter(weights)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self, weights: Path | None) -> None:
+        if not self._waiting and self._changing is None and self._serves(weights):
+            self._running += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((weights, turn))
+        self._advance()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # the turn came at the same moment
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self._running -= 1
+        self._advance()
+
+    def _serves(self, weights: Path | None) -> bool:
+        return self._is_known and weights == self._served
+
+    def _advance(self) -> None:
+        while self._waiting and self._waiting[0][1].done():  # cancelled
+            self._waiting.popleft()
+        if not self._waiting or self._changing is not None:
+            return
+        wanted = self._waiting[0][0]
+        if self._serves(wanted):
+            self._grant(wanted, None)
+        elif not self._running:
+            self._changing = asyncio.ensure_future(self._change(wanted))
+            self._changing.add_done_callback(partial(self._changed, wanted))
+
+    def _changed(self, weights: Path | None, change: asyncio.Future[None]) -> None:
+        error = asyncio.CancelledError() if change.cancelled() else change.exception()
+        self._served, self._is_known, self._changing = weights, error is None, None
+        self._grant(weights, error)
+        self._advance()
+
+    def _grant(self, weights: Path | None, error: BaseException | None) -> None:
+        """The turn of all that wait for ``weights``, or its failure."""
+        rest: deque[tuple[Path | None, asyncio.Future[None]]] = deque()
+        for wanted, turn in self._waiting:
+            if turn.done():
+                continue
+            if wanted != weights:
+                rest.append((wanted, turn))
+            elif error is not None:
+                turn.set_exception(error)
+            else:
+                self._running += 1
+                turn.set_result(None)
+        self._waiting = rest
