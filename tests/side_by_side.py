@@ -1,8 +1,8 @@
-"""The whole suite in three parts that run side by side: ``python tests/side_by_side.py [pytest arguments]``.
+"""The whole suite in four parts that run side by side: ``python tests/side_by_side.py [pytest arguments]``.
 
-The quick tests of the parts compute and wait by turns, those of the whole loop (tests/e2e) mostly wait for servers,
-clocks and browsers, and those with the real engine and trainer take what is left of the machine: one after the other
-they would take nearly twice as long. The last lines say what was skipped and why, and the sum of all parts. The exit
+The quick tests compute and wait by turns, those of the whole loop (tests/e2e) mostly wait for servers, clocks and
+browsers, and those with the real engine and trainer take what is left of the machine: one after the other they would
+take nearly twice as long. The last lines say what was skipped and why, and the sum of all parts. The exit
 status is the first one that is not 0, in this order. What needs no server is in tests/checks.py, which goes first.
 """
 
@@ -14,9 +14,13 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+CONTROL_PLANE = ["tests/api", "tests/console", "tests/docker", "tests/launching", "tests/live"]
+ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, "tests/e2e", "tests/architecture"]]
+
 # Title, pytest's own choice of tests, and niceness: deadlines of the quick tests are in seconds.
 PARTS = [
-    ("The parts", ["-m", "not engine", "--ignore=tests/e2e", "--ignore=tests/architecture"], 0),
+    ("The control plane", ["-m", "not engine", *CONTROL_PLANE], 0),
+    ("The runtime, the client and other folders", ["-m", "not engine", *ELSEWHERE], 0),
     ("The whole loop", ["-m", "not engine", "tests/e2e"], 0),
     ("The real engine and trainer", ["-m", "engine"], 15),
 ]

@@ -19,9 +19,9 @@ class AdapterWorker(WeightReceiver):
         from vllm.lora.ops.torch_ops import lora_ops
         from vllm.lora.punica_wrapper import punica_cpu
 
-        lora_ops.bgmv_shrink = shrink  # type: ignore[assignment]
-        punica_cpu.bgmv_shrink = shrink  # type: ignore[assignment]
-        punica_cpu.PunicaWrapperCPU.add_lora_logits = logits_add  # type: ignore[assignment, method-assign]
+        lora_ops.bgmv_shrink = shrink
+        punica_cpu.bgmv_shrink = shrink
+        punica_cpu.PunicaWrapperCPU.add_lora_logits = logits_add
 
 
 def shrink(inputs: Any, weights: Any, output: Any, indices: Any, scaling: float = 1.0) -> None:
