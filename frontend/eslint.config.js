@@ -5,7 +5,7 @@ import tseslint from "typescript-eslint";
 
 const features = ["account", "audit", "keys", "members", "sessions", "usage", "webhooks"];
 
-const featureWalls = features.map((name) => ({
+const featureRules = features.map((name) => ({
   files: [`src/features/${name}/**`],
   rules: {
     "no-restricted-imports": [
@@ -36,5 +36,5 @@ export default tseslint.config(
     rules: { "max-lines": ["error", 200] },
   },
   lowerLayers,
-  ...featureWalls,
+  ...featureRules,
 );
