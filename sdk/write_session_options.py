@@ -31,6 +31,8 @@ def annotation_text(annotation: object) -> str:
     if isinstance(annotation, type) and not typing.get_args(annotation):
         return annotation.__name__
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return annotation_text(args[0])
     if origin in (types.UnionType, typing.Union):
         return " | ".join(annotation_text(arg) for arg in args)
     if origin is typing.Literal:

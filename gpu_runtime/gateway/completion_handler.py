@@ -38,13 +38,16 @@ def openai_error_event(request: Request, error: GatewayError) -> bytes:
 
 
 class CompletionHandler:
-    """``models`` are the names that the session's model goes by: the base model's and the session's id. A session may
-    take any other name too; the name is then the call's agent, unless the call names one."""
+    """``models`` are the names that the session's model goes by: the base model's, the session's id, and those of
+    ``model_names``. A name that is not the model's own says the call's agent, unless the call names one."""
 
     def __init__(self, episodes: Episodes, calls: Calls, assignment: Assignment) -> None:
         self._episodes, self._calls = episodes, calls
-        self.models = [assignment.base_model, assignment.session_id]
-        self._takes_any = assignment.config.model_names == "any"
+        names = assignment.config.model_names
+        self._agents = names if isinstance(names, dict) else {}
+        self._own = [assignment.base_model, assignment.session_id]
+        self.models = list(dict.fromkeys([*self._own, *self._agents]))
+        self._takes_any = names == "any"
 
     def authenticate(self, request: Request) -> OpenEpisode:
         """The episode of the request's key. Raises BadKey, EpisodeClosed."""
@@ -118,14 +121,18 @@ class CompletionHandler:
         """Raises NotFound for a model that is not this session's."""
         if name not in self.models and not self._takes_any:
             raise NotFound(
-                f"the model {name!r} does not exist here; this session serves {self.models[0]!r}",
-                hint="Name that one, or create the session with model_names='any'.",
+                f"the model {name!r} does not exist here; this session serves {', '.join(map(repr, self._served))}",
+                hint=f"Name that one, or create the session with model_names='any' or {{{name!r}: 'its agent'}}.",
                 param="model",
                 openai_code="model_not_found",
             )
 
+    @property
+    def _served(self) -> list[str]:
+        return [self._own[0], *self._agents]
+
     def _alias(self, name: str) -> str | None:
-        return None if name in self.models or not name else name
+        return self._agents.get(name, name) if name not in self._own and name else None
 
     def _stream(
         self,

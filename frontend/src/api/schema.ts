@@ -2325,11 +2325,12 @@ export interface components {
             minibatches?: number;
             /**
              * Model Names
-             * @description Names that calls may give the model; any other than its own is the agent of the call.
+             * @description Other names of the model in calls: none, any, or a map of names to the calls' agents.
              * @default own
-             * @enum {string}
              */
-            model_names?: "own" | "any";
+            model_names?: ("own" | "any") | {
+                [key: string]: string;
+            };
             /**
              * Normalize Advantage
              * @description Divide group advantages by their standard deviation.

@@ -49,7 +49,7 @@ class SessionOptions(TypedDict, total=False):
     unsupported_sampling: Literal["refuse", "eval_only"]
     mask_truncated: bool
     overlong_buffer: int
-    model_names: Literal["own", "any"]
+    model_names: Literal["own", "any"] | dict[str, str]
     lora_rank: int
     lora_alpha: float
     lora_targets: Literal["all-linear", "attention", "mlp"]

@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from .base import Request
+from .model_names import ModelNames
 from .training.losses import LossName
 from .training.option_rules import RULES, has_many_updates
 
@@ -176,9 +177,8 @@ class SessionConfig(Request):
     overlong_buffer: int = Field(
         0, ge=0, le=1_048_576, description="Of the last so many tokens before max_tokens each costs a part of 1 reward."
     )
-
-    model_names: Literal["own", "any"] = Field(  # own: a name that is sent by mistake is seen at once
-        "own", description="Names that calls may give the model; any other than its own is the agent of the call."
+    model_names: ModelNames = Field(  # own: a name that is sent by mistake is seen at once
+        "own", description="Other names of the model in calls: none, any, or a map of names to the calls' agents."
     )
 
     lora_rank: int = Field(0, ge=0, le=1024, description="Rank of LoRA adapters; 0 trains every weight.")

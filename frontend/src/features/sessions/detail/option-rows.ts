@@ -10,7 +10,10 @@ export interface OptionRow {
   description: string;
 }
 
-export function optionRows(fields: ConfigField[], config: Record<string, OptionValue>): OptionRow[] {
+/** A map of names, which the form does not offer, is written by a program. */
+type Shown = OptionValue | Record<string, string>;
+
+export function optionRows(fields: ConfigField[], config: Record<string, Shown>): OptionRow[] {
   const known = new Map(fields.map((field) => [field.name, field]));
   const rows = Object.entries(config).map(([name, value]): OptionRow => {
     const field = known.get(name);
@@ -25,8 +28,13 @@ export function optionRows(fields: ConfigField[], config: Record<string, OptionV
   return rows.sort((a, b) => Number(b.isChanged) - Number(a.isChanged) || a.name.localeCompare(b.name));
 }
 
-function valueText(value: OptionValue): string {
+function valueText(value: Shown): string {
   if (value === null) return "none";
+  if (typeof value === "object") {
+    return Object.entries(value)
+      .map(([name, to]) => `${name}: ${to}`)
+      .join(", ");
+  }
   if (typeof value === "boolean") return value ? "true" : "false";
   return typeof value === "number" ? value.toLocaleString("en", { maximumSignificantDigits: 9, useGrouping: false }) : value;
 }
