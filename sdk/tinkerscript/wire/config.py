@@ -5,8 +5,8 @@ from typing import Any, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from .base import Request
-from .model_names import ModelNames
 from .training.losses import LossName
+from .training.model_names import ModelNames
 from .training.option_rules import RULES, has_many_updates
 
 

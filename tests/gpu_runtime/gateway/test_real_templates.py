@@ -58,3 +58,18 @@ async def test_a_tool_loop_is_one_timeline(tmp_path: Path, family: str) -> None:
             messages.append({"role": "tool", "tool_call_id": call_id, "content": "sunny"})
         assert [call.drift for call in calls(gateway, begun)] == [None] * 3
         assert timelines(gateway, begun) == 1
+
+
+@pytest.mark.parametrize("family", ["qwen2_5", "qwen3_instruct_2507"])
+async def test_a_last_word_without_tools_goes_on_in_the_timeline_of_the_loop(tmp_path: Path, family: str) -> None:
+    """tool_choice none forbids calls and describes the tools all the same, as vLLM does: the prompt stays as it was."""
+    async with running_gateway(tmp_path, family=family, **BOUNDS) as gateway:
+        begun = await gateway.begin()
+        gateway.engine.say(odd(gateway, CALL), odd(gateway, "It is sunny."))
+        messages: list = [{"role": "user", "content": "weather?"}]
+        answer = await gateway.chat(begun, messages=messages, tools=[TOOL])
+        messages.append(answer.choices[0].message.model_dump(exclude_none=True))
+        call_id = messages[-1]["tool_calls"][0]["id"]
+        messages.append({"role": "tool", "tool_call_id": call_id, "content": "sunny"})
+        await gateway.chat(begun, messages=messages, tools=[TOOL], tool_choice="none")
+        assert timelines(gateway, begun) == 1
