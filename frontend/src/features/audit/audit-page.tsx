@@ -2,16 +2,17 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { auditQuery } from "../../api/audit";
 import type { AuditEntry } from "../../api/types";
-import { Button } from "../../ui/button";
 import { dateTime } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { PageHeader } from "../../ui/panel";
+import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
 
 const HEAD = [{ name: "No.", right: true }, { name: "When" }, { name: "Who" }, { name: "What" }, { name: "On" }, { name: "Hash" }];
 
 export function AuditPage() {
-  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(auditQuery);
+  const query = useInfiniteQuery(auditQuery);
+  const { data, error, isPending } = query;
   return (
     <>
       <PageHeader title="Audit log" />
@@ -32,13 +33,7 @@ export function AuditPage() {
           </Table>
         )}
       </div>
-      {hasNextPage && (
-        <div className="mt-3 text-center">
-          <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
-            Show older
-          </Button>
-        </div>
-      )}
+      <ShowOlder query={query} />
     </>
   );
 }

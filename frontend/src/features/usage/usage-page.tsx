@@ -3,11 +3,11 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import type { SessionUsage, Usage } from "../../api/types";
 import { usageQuery } from "../../api/usage";
-import { Button } from "../../ui/button";
 import { Fact } from "../../ui/fact";
 import { ago, count, dateTime, number, span } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../ui/panel";
+import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
 import { QuotasPanel } from "./quotas-panel";
 
@@ -22,7 +22,8 @@ const HEAD = [
 ];
 
 export function UsagePage() {
-  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery(usageQuery);
+  const query = useInfiniteQuery(usageQuery);
+  const { data, error, isPending } = query;
   const newest = data?.pages[0];
   const sessions = data?.pages.flatMap((page) => page.items) ?? [];
   return (
@@ -49,13 +50,7 @@ export function UsagePage() {
           </Panel>
         </div>
       )}
-      {hasNextPage && (
-        <div className="mt-3 text-center">
-          <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
-            Show older
-          </Button>
-        </div>
-      )}
+      <ShowOlder query={query} />
     </>
   );
 }

@@ -4,7 +4,7 @@ import { useSearchParams } from "react-router";
 import type { TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { withPart } from "./episode-filter";
+import { withPart } from "../../../ui/address-part";
 import { MeasureChoice } from "./measure-choice";
 import { visible } from "./plain-text";
 import { findToken, nextToken, TokenFacts } from "./token-facts";

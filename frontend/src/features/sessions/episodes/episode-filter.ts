@@ -49,14 +49,6 @@ export function listPart(address: URLSearchParams): string {
   return text && `?${text}`;
 }
 
-/** The address with one part set, or taken out when empty. */
-export function withPart(address: URLSearchParams, name: string, value: string): URLSearchParams {
-  const next = new URLSearchParams(address);
-  if (value) next.set(name, value);
-  else next.delete(name);
-  return next;
-}
-
 /** The neighbours of an episode in the list that it was opened from. */
 export function neighbours(ids: string[], id: string): { previous: string | null; next: string | null; at: number } {
   const at = ids.indexOf(id);

@@ -1,10 +1,8 @@
 // Narrows and sorts the list of episodes; each change is in the address.
-import { useEffect, useState } from "react";
 import { useSearchParams } from "react-router";
+import { useTypedPart, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
-import { FATES, SORTS, withPart } from "./episode-filter";
-
-const PAUSE_MS = 300; // so that a word is asked for once, not at each letter
+import { FATES, SORTS } from "./episode-filter";
 
 export function EpisodesFilterBar() {
   const [address, setAddress] = useSearchParams();
@@ -53,24 +51,7 @@ function Select({ label, choices, ...rest }: SelectProps) {
 }
 
 function Typed({ name, label, hint, number = false, wide = false }: { name: string; label: string; hint?: string; number?: boolean; wide?: boolean }) {
-  const [address, setAddress] = useSearchParams();
-  const asked = address.get(name) ?? "";
-  const [typed, setTyped] = useState(asked);
-  const [seen, setSeen] = useState(asked);
-  // "Back", and a link that clears the filter, change the address under the input.
-  if (asked !== seen) {
-    setSeen(asked);
-    if (asked !== typed.trim()) setTyped(asked);
-  }
-  useEffect(() => {
-    if (typed.trim() === asked) return;
-    const timer = setTimeout(() => {
-      setAddress((before) => withPart(before, name, typed.trim()), { replace: true });
-    }, PAUSE_MS);
-    return () => {
-      clearTimeout(timer);
-    };
-  }, [typed, asked, name, setAddress]);
+  const [typed, setTyped] = useTypedPart(name);
   return (
     <label className="text-xs text-muted">
       {label}

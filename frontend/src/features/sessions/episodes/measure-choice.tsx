@@ -2,7 +2,7 @@
 import { useSearchParams } from "react-router";
 import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
-import { withPart } from "./episode-filter";
+import { withPart } from "../../../ui/address-part";
 import { MEASURES, type Measure, type Scale } from "./token-heat";
 
 export function MeasureChoice({ measure, scale }: { measure: Measure; scale: Scale }) {

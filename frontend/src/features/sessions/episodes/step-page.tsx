@@ -10,7 +10,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Empty } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
-import { withPart } from "./episode-filter";
+import { withPart } from "../../../ui/address-part";
 import { Facts } from "./facts";
 import { GroupAnswers } from "./group-answers";
 import { visible } from "./plain-text";

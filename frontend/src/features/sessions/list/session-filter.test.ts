@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { sessionsPath } from "../../../api/sessions";
-import { filterOf, STATE_CHOICES, withFilter } from "./session-filter";
+import { filterOf, STATE_CHOICES } from "./session-filter";
 
 test("an address without a filter asks for every session", () => {
   expect(filterOf(new URLSearchParams())).toEqual({ states: [], name: "" });
@@ -11,12 +11,6 @@ test("an address without a filter asks for every session", () => {
 test("a filter goes with every page that is asked for", () => {
   const filter = filterOf(new URLSearchParams("state=ended&name=a%26b"));
   expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&cursor=ses_1");
-});
-
-test("what is emptied leaves the address, the rest stays", () => {
-  const address = new URLSearchParams("state=ready&name=x");
-  expect(withFilter(address, "name", "").toString()).toBe("state=ready");
-  expect(withFilter(address, "state", "failed").toString()).toBe("state=failed&name=x");
 });
 
 test("going and ended are all the states there are, each once", () => {

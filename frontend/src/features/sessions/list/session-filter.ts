@@ -16,11 +16,3 @@ export function filterOf(address: URLSearchParams): SessionFilter {
   const choice = STATE_CHOICES.find((one) => one.value === address.get("state"));
   return { states: choice?.states ?? [], name: (address.get("name") ?? "").trim() };
 }
-
-/** The address with one part of the filter set, or taken out when empty. */
-export function withFilter(address: URLSearchParams, part: "state" | "name", value: string): URLSearchParams {
-  const next = new URLSearchParams(address);
-  if (value) next.set(part, value);
-  else next.delete(part);
-  return next;
-}

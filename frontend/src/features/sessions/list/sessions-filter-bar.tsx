@@ -1,32 +1,12 @@
 // Narrows the list of sessions by state and by name.
-import { useEffect, useState } from "react";
 import { useSearchParams } from "react-router";
+import { useTypedPart, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
-import { STATE_CHOICES, withFilter } from "./session-filter";
-
-const PAUSE_MS = 250; // so that a name is asked for once, not at each letter
+import { STATE_CHOICES } from "./session-filter";
 
 export function SessionsFilterBar() {
   const [address, setAddress] = useSearchParams();
-  const asked = address.get("name") ?? "";
-  const [typed, setTyped] = useState(asked);
-  const [seen, setSeen] = useState(asked);
-  // "Back", and a link that clears the filter, change the address under the input.
-  if (asked !== seen) {
-    setSeen(asked);
-    if (asked !== typed.trim()) setTyped(asked);
-  }
-
-  useEffect(() => {
-    if (typed.trim() === asked) return;
-    const timer = setTimeout(() => {
-      setAddress((before) => withFilter(before, "name", typed.trim()), { replace: true });
-    }, PAUSE_MS);
-    return () => {
-      clearTimeout(timer);
-    };
-  }, [typed, asked, setAddress]);
-
+  const [typed, setTyped] = useTypedPart("name");
   return (
     <search className="mb-3 flex flex-wrap gap-3">
       <input
@@ -45,7 +25,7 @@ export function SessionsFilterBar() {
         className={`${inputClass} max-w-44`}
         value={address.get("state") ?? ""}
         onChange={(event) => {
-          setAddress((before) => withFilter(before, "state", event.target.value), { replace: true });
+          setAddress((before) => withPart(before, "state", event.target.value), { replace: true });
         }}
       >
         {STATE_CHOICES.map((choice) => (

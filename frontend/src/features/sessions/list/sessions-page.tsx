@@ -3,10 +3,11 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
-import { Button, ButtonLink } from "../../../ui/button";
+import { ButtonLink } from "../../../ui/button";
 import { ago, dateTime, number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
+import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table } from "../../../ui/table";
 import { filterOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
@@ -28,7 +29,8 @@ export function SessionsPage() {
   const filter = filterOf(address);
   const isFiltered = filter.name !== "" || filter.states.length > 0;
   const mayWrite = useMayWrite();
-  const { data, error, isPending, hasNextPage, fetchNextPage, isFetchingNextPage, isPlaceholderData } = useInfiniteQuery(sessionsQuery(filter));
+  const query = useInfiniteQuery(sessionsQuery(filter));
+  const { data, error, isPending, isPlaceholderData } = query;
   const sessions = data?.pages.flatMap((page) => page.items);
   return (
     <>
@@ -52,13 +54,7 @@ export function SessionsPage() {
           </Table>
         )}
       </div>
-      {hasNextPage && (
-        <div className="mt-3 text-center">
-          <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
-            Show older
-          </Button>
-        </div>
-      )}
+      <ShowOlder query={query} />
     </>
   );
 }

@@ -1,0 +1,36 @@
+// The parts of the page's address: one set or taken out, and one that is typed.
+import { useEffect, useState } from "react";
+import { useSearchParams } from "react-router";
+
+const PAUSE_MS = 300; // so that a word is asked for once, not at each letter
+
+/** The address with one part set, or taken out when empty. */
+export function withPart(address: URLSearchParams, name: string, value: string): URLSearchParams {
+  const next = new URLSearchParams(address);
+  if (value) next.set(name, value);
+  else next.delete(name);
+  return next;
+}
+
+/** The text of an input for the part `name`, and its setter: the address follows after a pause. */
+export function useTypedPart(name: string): [string, (typed: string) => void] {
+  const [address, setAddress] = useSearchParams();
+  const asked = address.get(name) ?? "";
+  const [typed, setTyped] = useState(asked);
+  const [seen, setSeen] = useState(asked);
+  // "Back", and a link that clears the filter, change the address under the input.
+  if (asked !== seen) {
+    setSeen(asked);
+    if (asked !== typed.trim()) setTyped(asked);
+  }
+  useEffect(() => {
+    if (typed.trim() === asked) return;
+    const timer = setTimeout(() => {
+      setAddress((before) => withPart(before, name, typed.trim()), { replace: true });
+    }, PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+    };
+  }, [typed, asked, name, setAddress]);
+  return [typed, setTyped];
+}
