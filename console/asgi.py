@@ -16,8 +16,8 @@ from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from channels.sessions import CookieMiddleware  # noqa: E402
 from django.urls import path, re_path  # noqa: E402
 
-from api.relay.app import relay  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
+from api.tinker.endpoints import dialects  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
 from console.server.request_limits import RequestMiddleware  # noqa: E402
 from console.sessions.live_permission import live_permission_check  # noqa: E402
@@ -29,7 +29,7 @@ refuse: Any = NoChannel.as_asgi()
 channels: list[Any] = [path("ws/v1/sessions/<str:session_id>", watch), re_path(r"^", refuse)]
 application = ProtocolTypeRouter(
     {
-        "http": RequestMiddleware(relay=relay, tinker=tinker, django=django),
+        "http": RequestMiddleware(dialects=dialects, tinker=tinker, django=django),
         # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
         "websocket": CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels)))),
     }

@@ -60,15 +60,25 @@ class Delta:
     prompt_logprobs_P: tuple[dict[int, float], ...] = ()
 
 
-class Engine(Protocol):
-    """Generates from token ids. One model, whose weights change between calls, never within a token."""
-
-    version: int  # policy version being served
+class TokenSource(Protocol):
+    """What a call needs of an engine: one model that generates from token ids."""
 
     @property
     def context_length(self) -> int:
         """Prompt plus answer of one call, in tokens."""
         ...
+
+    def generate(
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+    ) -> AsyncGenerator[Delta, None]:
+        """Stream one completion. Closing the iterator cancels it. Raises EngineDead, RequestRefused."""
+        ...
+
+
+class Engine(TokenSource, Protocol):
+    """Generates from token ids. One model, whose weights change between calls, never within a token."""
+
+    version: int  # policy version being served
 
     @property
     def dead(self) -> bool:
@@ -78,12 +88,6 @@ class Engine(Protocol):
     @property
     def shares_device(self) -> bool:
         """Whether it shares a device with the trainer, so that it must sleep while a step runs."""
-        ...
-
-    def generate(
-        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
-    ) -> AsyncGenerator[Delta, None]:
-        """Stream one completion. Closing the iterator cancels it. Raises EngineDead, RequestRefused."""
         ...
 
     async def load_weights(self, folder: Path, version: int) -> None:

@@ -22,6 +22,7 @@ from .episodes.journal_executor import JournalExecutor
 from .errors import ControlPlaneRefused, EngineDead, ModelUnsupported, RuntimeFault, StoreUnavailable, TrainerFailed
 from .gateway.app import app_of, serve
 from .gateway.tinker.data import UserMistake
+from .gateway.tinker.dialects import DialectRoutes
 from .gateway.tinker.ledger import Ledger
 from .gateway.tinker.routes import Samplers, TinkerRoutes
 from .gateway.tinker.sampling import Samples
@@ -31,7 +32,8 @@ from .journal.journal import Journal
 from .model_interfaces import ModelTrainer
 from .object_store.uploads import ObjectStore
 from .placement import devices_verify, gpus_visible, placement_choose
-from .run import agent_lost, fault_found, open_journal, until_one_fails
+from .rendering.renderer import Renderer
+from .run import agent_lost, fault_found, open_journal, template_verify, tokenizer_load, until_one_fails
 from .sampler_interfaces import SamplerEngine
 from .training.models.process import ModelTrainerProcess
 
@@ -99,13 +101,18 @@ async def serve_models(
     ledger = Ledger(journal.models, disk, work)
     samples = Samples(engine, samplers.find, session_id=session_id, on_fault=faults.put_nowait)
     routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=assignment.relay_key)
+    dialects = DialectRoutes(
+        engine, samplers.find, lambda: renderer_load(assignment.base_model_path), assignment.config,
+        relay_key=assignment.relay_key, on_fault=faults.put_nowait,
+    )  # fmt: skip
+    served = app_of([*routes.routes(), *dialects.routes()])
     agent.status.begin(Phase.RESTORING, "loading the models of this session")
     await ledger.restore()
-    async with serve(app_of(routes.routes()), host=config.listen_host, port=config.listen_port) as listening:
+    async with serve(served, host=config.listen_host, port=config.listen_port) as listening:
         agent.status.begin(Phase.WAITING, PHASE_WAITING)
         agent.status.update(state=RuntimeStage.READY, address=address_advertise(config, listening))
         background = [
-            ledger.run(), keep_status(agent, ledger, samples), watch(engine, trainer), fault_found(faults),
+            ledger.run(), keep_status(agent, ledger, samples, dialects), watch(engine, trainer), fault_found(faults),
         ]  # fmt: skip
         async with until_one_fails(background):
             await agent.stop_requested.wait()
@@ -137,7 +144,14 @@ async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tupl
         await trainer.close()
 
 
-async def keep_status(agent: Agent, ledger: Ledger, samples: Samples) -> None:
+def renderer_load(model: str) -> Renderer:
+    """How the base model's conversations are written. Raises OSError, ModelUnsupported."""
+    renderer = Renderer(tokenizer_load(model))
+    template_verify(renderer, model)
+    return renderer
+
+
+async def keep_status(agent: Agent, ledger: Ledger, samples: Samples, dialects: DialectRoutes) -> None:
     """What the heartbeats say; waiting and sampling are progress as long as this loop turns."""
     while True:
         phase, text = Phase.WAITING, PHASE_WAITING
@@ -149,7 +163,8 @@ async def keep_status(agent: Agent, ledger: Ledger, samples: Samples) -> None:
             agent.status.begin(phase, text)
         elif phase is Phase.WAITING:
             agent.status.advance()
-        agent.status.update(last_activity_at=max(ledger.last_activity_at, samples.last_activity_at))
+        active_at = max(ledger.last_activity_at, samples.last_activity_at, dialects.last_activity_at)
+        agent.status.update(last_activity_at=active_at)
         await asyncio.sleep(0.5)
 
 

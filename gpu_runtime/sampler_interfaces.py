@@ -3,9 +3,12 @@
 Shape legend: T tokens of an answer, P tokens of a prompt.
 """
 
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from gpu_runtime.interfaces import Delta, SamplingOptions
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,21 @@ class SamplerEngine(Protocol):
 
     async def sample(self, order: SampleOrder) -> SampleOutcome:
         """Cancelling it aborts it inside the engine. Raises EngineDead, RequestRefused."""
+        ...
+
+    def generate(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions,
+        *,
+        adapter: Path | None,
+        weights: Path | None,
+    ) -> AsyncGenerator[Delta, None]:
+        """Stream one completion; the folders are those of a SampleOrder. Closing the iterator cancels it.
+
+        Raises EngineDead, RequestRefused.
+        """
         ...
 
     async def close(self) -> None:

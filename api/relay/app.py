@@ -1,120 +1,56 @@
 """The LLM relay: ``/openai/v1/*`` with an episode key, to the gateway that serves the episode, and back.
 
-A pure ASGI application. It authenticates by signature, looks the route up in a cache, and copies bytes: it parses no
-body. A request whose connection to the runtime is lost before the client got anything is sent again with the same
-X-Request-Id, so a restart of the runtime looks like a slow response.
+It authenticates by signature, looks the route up in a cache, and has proxy.py copy bytes: it parses no body.
 """
 
-import asyncio
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
-
-from api.gateway_client import CONNECTION_ERRORS, client
-from api.relay.callers import caller_check, caller_ended
 from api.relay.episode_keys import verified_claim
-from api.relay.errors import PREFIX, RelayError, error_for_state, stream_error
-from api.relay.limits import Holding, limits
-from api.relay.routes import routes
+from api.relay.errors import PREFIX, RelayError, stream_error
+from api.relay.limits import limits
+from api.relay.proxy import ClientGone, CountingSend, RelayedCall, body_read, headers_passed, proxy_until_end
 from console.server.logs import logs_bind
-from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S, RELAY_IN_FLIGHT, RELAY_REQUESTS
-from tinkerscript.wire.episode_key import EpisodeClaim
-from tinkerscript.wire.sessions import SessionState
-
-MAX_BODY_BYTES = 16 << 20
-READY_TIMEOUT_S = 120.0
-POLL_INTERVAL_S = 0.25
-RESENDS = 3  # of requests that a runtime took and died with: more would feed one that this very request kills
-HOP_BY_HOP = {
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-}
-# Headers for this server or this connection: the gateway does not get them.
-REQUEST_HEADERS_DROPPED = HOP_BY_HOP | {"host", "content-length", "cookie", "expect", "x-relay-key"}
-# Our own web server sets the first two. The others act on everything that this origin serves, the console too, and a
-# runtime speaks for its session alone.
-RESPONSE_HEADERS_DROPPED = HOP_BY_HOP | {
-    "date",
-    "server",
-    "alt-svc",
-    "clear-site-data",
-    "link",
-    "location",
-    "nel",
-    "public-key-pins",
-    "refresh",
-    "report-to",
-    "reporting-endpoints",
-    "service-worker-allowed",
-    "set-cookie",
-    "set-cookie2",
-    "strict-transport-security",
-}
+from console.server.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
 
 logger = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-
-class ClientGone(Exception):
-    """The client has closed its connection."""
-
-
-class ConnectionLost(Exception):
-    """The runtime took the request, and its connection broke before the client got anything."""
-
-
-class CountingSend:
-    """``send`` that records the status and counts the bytes of the response."""
-
-    def __init__(self, send: Send) -> None:
-        self.send, self.status, self.size_bytes = send, 0, 0
-        self.began_at = time.monotonic()
-
-    async def __call__(self, message: dict[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            RELAY_FIRST_BYTE_S.observe(time.monotonic() - self.began_at)
-        else:
-            self.size_bytes += len(message["body"])
-        await self.send(message)
+Serve = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 async def relay(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Serve one request. When the client disconnects, the request to the gateway is cancelled at once."""
+    """Serve one request with an episode key."""
+    await relay_by(_serve, scope, receive, send, path=scope["path"])
+
+
+async def relay_by(serve: Serve, scope: dict[str, Any], receive: Receive, send: Send, *, path: str) -> None:
+    """Have ``serve`` answer one request; its errors get the body of the dialect that ``path`` is of.
+
+    When the client disconnects, the request to the gateway is cancelled at once.
+    """
     counted = CountingSend(send)
     try:
         with RELAY_IN_FLIGHT.track_inprogress():
-            await _serve(scope, receive, counted)
+            await serve(scope, receive, counted)
     except RelayError as error:
         if counted.status:  # the key expired or was revoked during the response
-            await counted({"type": "http.response.body", "body": stream_error(error.message, scope["path"])})
+            await counted({"type": "http.response.body", "body": stream_error(error.message, path)})
         else:
-            await error.send(counted, scope["path"])
+            await error.send(counted, path)
     except ClientGone:
         pass
     except Exception:
         # After the headers are sent a web server can only break the connection: the error goes into the stream instead.
         logger.exception("The relay failed")
         if counted.status:
-            last = stream_error("The relay failed in mid-answer.", scope["path"])
+            last = stream_error("The relay failed in mid-answer.", path)
             await counted({"type": "http.response.body", "body": last})
         else:
             internal = RelayError(500, "internal", "Something went wrong on the server. Try again.")
-            await internal.send(counted, scope["path"])
+            await internal.send(counted, path)
     finally:
         RELAY_REQUESTS.labels(counted.status or "gone").inc()
         RELAY_BYTES.labels("down").inc(counted.size_bytes)
@@ -125,110 +61,10 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     url_path = _path(scope)
     logs_bind(session_id=claim.session_id)
     with limits.hold(claim.key_id or claim.session_id) as holding:
-        body = await _read(receive, holding)
-        RELAY_BYTES.labels("up").inc(len(body))
-        await _proxy_until_end(scope, receive, claim, url_path, body, send)
-
-
-async def _proxy_until_end(
-    scope: dict[str, Any], receive: Receive, claim: EpisodeClaim, url_path: str, body: bytes, send: Send
-) -> None:
-    """To the end of the response, of the client's connection or of its API key, whichever comes first."""
-    work = asyncio.create_task(_proxy(scope, claim, url_path, body, send))
-    gone = asyncio.create_task(_client_gone(receive))
-    ended = asyncio.create_task(caller_ended(claim.key_id))
-    tasks = {work, gone, ended}
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()  # does nothing to one that is done
-        await asyncio.wait(tasks)
-    if not work.cancelled():
-        work.result()
-    elif not ended.cancelled():
-        ended.result()
-
-
-async def _proxy(scope: dict[str, Any], claim: EpisodeClaim, url_path: str, body: bytes, send: Send) -> None:
-    """Find the gateway, wait until it is ready, and send its response to the client. Raises RelayError."""
-    headers = _request_headers(scope["headers"])
-    deadline, losses = time.monotonic() + READY_TIMEOUT_S, 0
-    while True:
-        await caller_check(claim.key_id)
-        route = await routes.get(claim.session_id)
-        if error := error_for_state(route):
-            raise error
-        if route.state is SessionState.READY and route.address:
-            url = URL(f"http://{route.address}{url_path}", encoded=True)
-            try:
-                await _forward_once(scope["method"], url, headers, body, send)
-                return
-            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-                pass  # nothing listens there: the next read of the row gives the reason or the new address
-            except ConnectionLost:
-                losses += 1
-                deadline = time.monotonic() + READY_TIMEOUT_S
-            routes.drop(claim.session_id)
-        if time.monotonic() >= deadline or losses > RESENDS:
-            raise RelayError(
-                503,
-                "session_not_ready",
-                f"The session's runtime is {route.state} and did not answer. Try again in a moment.",
-                retry_after_s=1,
-            )
-        await asyncio.sleep(POLL_INTERVAL_S)
-
-
-async def _forward_once(method: str, url: URL, headers: CIMultiDict[str], body: bytes, send: Send) -> None:
-    """One try. An event stream is sent chunk by chunk; any other response once it is complete, so it can be retried.
-
-    Raises ConnectionLost only when nothing was sent to the client yet.
-    """
-    is_started = False
-    try:
-        async with client().request(method, url, headers=headers, data=body or None, allow_redirects=False) as response:
-            is_stream = response.content_type == "text/event-stream"
-            chunks = response.content.iter_any() if is_stream else _complete(response)
-            async for chunk in chunks:
-                if not is_started:
-                    await send(_start(response))
-                    is_started = True
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            if not is_started:
-                await send(_start(response))
-                is_started = True
-            await send({"type": "http.response.body", "body": b""})
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-        raise
-    except CONNECTION_ERRORS as error:
-        if not is_started:
-            raise ConnectionLost from error
-        # Too late to retry; and a client that sees a stream just end takes half a response for a complete one.
-        await send(
-            {"type": "http.response.body", "body": stream_error("The runtime went away in mid-answer.", url.path)}
-        )
-
-
-async def _complete(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    yield await response.read()
-
-
-def _start(response: aiohttp.ClientResponse) -> dict[str, Any]:
-    dropped_names = _named_by_connection(response.headers.getall("Connection", [])) | RESPONSE_HEADERS_DROPPED
-    dropped = {name.encode("latin-1") for name in dropped_names}
-    headers = [(name.lower(), value) for name, value in response.raw_headers if name.lower() not in dropped]
-    return {"type": "http.response.start", "status": response.status, "headers": headers}
-
-
-def _request_headers(raw: list[tuple[bytes, bytes]]) -> CIMultiDict[str]:
-    pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
-    dropped = _named_by_connection([value for name, value in pairs if name == "connection"]) | REQUEST_HEADERS_DROPPED
-    return CIMultiDict((name, value) for name, value in pairs if name not in dropped)
-
-
-def _named_by_connection(values: list[str]) -> set[str]:
-    return {name.strip().lower() for value in values for name in value.split(",")}
+        body = await body_read(receive, holding)
+        headers = headers_passed(scope["headers"])
+        call = RelayedCall(claim.session_id, claim.key_id, scope["method"], url_path, headers, body)
+        await proxy_until_end(call, receive, send)
 
 
 def _path(scope: dict[str, Any]) -> str:
@@ -239,24 +75,3 @@ def _path(scope: dict[str, Any]) -> str:
     raw = scope.get("raw_path") or scope["path"].encode()
     query = scope.get("query_string", b"")
     return raw.decode("ascii").removeprefix(PREFIX) + (f"?{query.decode('ascii')}" if query else "")
-
-
-async def _read(receive: Receive, holding: Holding) -> bytes:
-    """The request's body, kept whole because it may have to be sent again. Raises RelayError, ClientGone."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        piece = message.get("body", b"")
-        body += piece
-        holding.add(len(piece))
-        if len(body) > MAX_BODY_BYTES:
-            raise RelayError(413, "request_too_large", f"The request's body is larger than {MAX_BODY_BYTES} bytes.")
-        if not message.get("more_body", False):
-            return bytes(body)
-
-
-async def _client_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

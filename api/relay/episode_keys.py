@@ -14,9 +14,7 @@ MAX_KEY_LENGTH = 1024
 
 def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
     """The claim of the request's episode key, with signature and expiry checked. Raises RelayError: 401 or 410."""
-    kind, _, bearer = _value(headers, b"authorization").partition(" ")
-    token = bearer.strip() if kind.lower() == "bearer" else ""
-    token = token or _value(headers, b"x-api-key").strip()  # where Anthropic's clients put theirs
+    token = key_sent(headers)
     if not token:
         raise _invalid_key("No API key was sent.")
     try:
@@ -27,6 +25,13 @@ def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
         if error.expired:
             raise RelayError(410, "episode_closed", "This episode is over: begin another one.") from None
         raise _invalid_key(f"The API key is not an episode's: {error}.") from None
+
+
+def key_sent(headers: list[tuple[bytes, bytes]]) -> str:
+    """The key of a request, an episode's or another; empty without one."""
+    kind, _, bearer = _value(headers, b"authorization").partition(" ")
+    token = bearer.strip() if kind.lower() == "bearer" else ""
+    return token or _value(headers, b"x-api-key").strip()  # where Anthropic's clients put theirs
 
 
 def _value(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:

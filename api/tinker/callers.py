@@ -27,6 +27,11 @@ class TinkerCaller:
 async def caller_get(headers: list[tuple[bytes, bytes]]) -> TinkerCaller:
     """Raises Unauthenticated, Forbidden."""
     secret = next((value for name, value in headers if name == b"x-api-key"), b"").decode("latin-1").strip()
+    return await caller_of(secret)
+
+
+async def caller_of(secret: str) -> TinkerCaller:
+    """Who has this key. Raises Unauthenticated, Forbidden."""
     if not secret:
         raise Unauthenticated("No API key was sent.", hint="Set TINKER_API_KEY to a key of this server.")
     if len(secret) > MAX_KEY_LENGTH or not secret.isascii():

@@ -61,16 +61,27 @@ async def relay(caller: TinkerCaller, kind: str, body: bytes, headers: list[tupl
             return _ended(kind, error.message)
         if route.state is SessionState.READY and route.address:
             try:
-                if name is not None and (telling := await told.wanted(name)) is not None:
-                    path, message = telling
-                    await _send(session_id, route.address, path, message.model_dump_json().encode(), [])
-                    told.done(name)
+                if name is not None:
+                    await runtime_tell(session_id, name, route.address)
                 return await _send(session_id, route.address, f"/api/v1/{kind}", body, headers)
             except CONNECTION_ERRORS:
                 routes.drop(session_id)  # it is going, gone or on its way back: its row shows it soon
         if time.monotonic() >= deadline:
             return await _not_ready(kind, session_id)
         await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def runtime_tell(session_id: str, name: str, address: str) -> None:
+    """Have the runtime at ``address`` know the model or the sampler ``name`` before its first request.
+
+    Raises CONNECTION_ERRORS.
+    """
+    if (telling := await told.wanted(name)) is None:
+        return
+    path, message = telling
+    answer = await _send(session_id, address, path, message.model_dump_json().encode(), [])
+    if answer.status == 200:
+        told.done(name)
 
 
 async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str | None]:

@@ -11,7 +11,7 @@ from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 # Most requests are small; an upload has thousands of files, an episode's end as many rewards.
 MAX_BODY_BYTES, MAX_LARGE_BODY_BYTES = 64 << 10, 2 << 20
 LARGE = re.compile(r"/v1/(sessions/[^/]+/episodes/[^/]+/end|runtime/(report|episodes|uploads(/[^/]+/commit)?))")
-RELAY_PREFIX, TINKER_PREFIX = "/openai/", "/api/v1/"
+DIALECT_PREFIXES, TINKER_PREFIX = ("/openai/", "/oai/api/", "/anthropic/api/"), "/api/v1/"
 OF_SESSION = re.compile(r"/v1/sessions/([A-Za-z0-9_-]{1,64})")
 
 Receive = Callable[[], Awaitable[Any]]
@@ -20,10 +20,11 @@ Asgi = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 class RequestMiddleware:
-    """Sends /openai/ to the relay, /api/v1/ to the Tinker wire (both have limits of their own), the rest to Django."""
+    """Sends OpenAI's and Anthropic's dialects and the Tinker wire (/api/v1/) to applications that have limits of their
+    own, the rest to Django."""
 
-    def __init__(self, *, relay: Asgi, tinker: Asgi, django: Asgi) -> None:
-        self.relay, self.tinker, self.django = relay, tinker, django
+    def __init__(self, *, dialects: Asgi, tinker: Asgi, django: Asgi) -> None:
+        self.dialects, self.tinker, self.django = dialects, tinker, django
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request_id = _given_id(scope) or request_id_new()
@@ -41,8 +42,8 @@ class RequestMiddleware:
                 message = message | {"headers": [*others, (b"x-request-id", request_id.encode())]}
             await send(message)
 
-        if scope["path"].startswith(RELAY_PREFIX):
-            await self.relay(scope, receive, send_with_id)
+        if scope["path"].startswith(DIALECT_PREFIXES):
+            await self.dialects(scope, receive, send_with_id)
             return
         if scope["path"].startswith(TINKER_PREFIX):
             await self.tinker(scope, receive, send_with_id)

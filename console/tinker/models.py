@@ -22,6 +22,7 @@ class TinkerSession(models.Model):
     user_metadata = models.JSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
     heartbeat_at = models.DateTimeField(auto_now_add=True)
+    is_of_endpoints = models.BooleanField(default=False)  # made for requests in other dialects: no Tinker client has it
     finished = models.JSONField(null=True)  # {"type", "detail"}: how its client ended it, or that it vanished
 
     class Meta:

@@ -109,7 +109,7 @@ def model_create(
             if (known.base_model, known.lora, known.source) != (base_model, lora.model_dump(), source):
                 raise InvalidRequest(f"Number {number} of this session was used for another model.")
             return known
-        session = _session_for(tinker_session, key, base_model, rank=lora.rank)
+        session = session_for_base_model(tinker_session, key, base_model, rank=lora.rank)
         most = session.config["lora_rank"]
         if lora.rank > most:
             raise InvalidRequest(
@@ -174,7 +174,7 @@ def sampler_create(
             if (known.base_model, known.model_path) != (base_model, model_path or ""):
                 raise InvalidRequest(f"Number {number} of this session was used for another sampling session.")
             return known
-        session = _session_for(tinker_session, key, base_model, rank=stored.lora["rank"] if stored else 0)
+        session = session_for_base_model(tinker_session, key, base_model, rank=stored.lora["rank"] if stored else 0)
         return TinkerSampler.objects.create(
             id=f"{tinker_session.id}:sample:{number}:{session.id}", tinker_session=tinker_session, session=session,
             number=number, base_model=base_model, model_path=model_path or "",
@@ -182,7 +182,7 @@ def sampler_create(
         )  # fmt: skip
 
 
-def _session_for(tinker_session: TinkerSession, key: ApiKey, base_model: str, *, rank: int) -> Session:
+def session_for_base_model(tinker_session: TinkerSession, key: ApiKey, base_model: str, *, rank: int) -> Session:
     """The session of ours for a base model, made if there is none. Call it with the Tinker session's row held."""
     if tinker_session.finished is not None:
         raise InvalidRequest("This session is finished.", hint="Make another ServiceClient.")

@@ -15,6 +15,7 @@ from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
     from vllm.logprobs import PromptLogprobs
+    from vllm.lora.request import LoRARequest
     from vllm.outputs import CompletionOutput
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
@@ -88,9 +89,16 @@ class VllmEngine:
         return engine
 
     async def generate(
-        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions,
+        lora: "LoRARequest | None" = None,
     ) -> AsyncGenerator[Delta, None]:
-        """Stream one completion; closing the iterator aborts it inside vLLM. Raises EngineDead, RequestRefused."""
+        """Stream one completion, of an adapter where ``lora`` names one; closing the iterator aborts it inside vLLM.
+
+        Raises EngineDead, RequestRefused.
+        """
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
@@ -98,7 +106,9 @@ class VllmEngine:
         version = self.version
         self.calls_in_flight += 1
         self._drained.clear()
-        stream = self.llm.generate({"prompt_token_ids": list(prompt_ids)}, _parameters(options), request_id)
+        stream = self.llm.generate(
+            {"prompt_token_ids": list(prompt_ids)}, _parameters(options), request_id, lora_request=lora
+        )
         try:
             async for output in stream:
                 delta = _delta(output.outputs[0], version, options.top_logprobs)

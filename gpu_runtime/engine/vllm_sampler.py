@@ -8,16 +8,18 @@ import asyncio
 import hashlib
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED
+from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
 from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, RequestRefused
 from gpu_runtime.health.stack_dumps import stacks_folder
+from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
 from tinkerscript.wire.config import SessionConfig
 
@@ -41,6 +43,7 @@ class VllmSampler:
     ) -> None:
         self._llm, self._base, self._scores_adapters = llm, base, scores_adapters
         self.context_length, self.vocabulary_size = context_length, vocabulary_size
+        self._streams = VllmEngine(llm, context_length)
         self._numbers = itertools.count(1)
         self._adapters: dict[Path, int] = {}
         self._turns = WeightTurns(self._weights_change)
@@ -109,6 +112,24 @@ class VllmSampler:
         answers, scored = await asyncio.gather(self._generate(replace(order, prompt_top=None)), self._generate(scores))
         of_prompt = _outcome(scored, scores)
         return replace(of_prompt, answers=_outcome(answers, order).answers)
+
+    async def generate(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions,
+        *,
+        adapter: Path | None,
+        weights: Path | None,
+    ) -> AsyncGenerator[Delta, None]:
+        """Stream one completion as the engine of episodes does. Raises EngineDead, RequestRefused."""
+        if options.prompt_logprobs is not None and adapter is not None and not self._scores_adapters:
+            raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
+        lora = self._adapter(adapter) if adapter else None
+        deltas = self._streams.generate(request_id, prompt_ids, options, lora)
+        async with self._turns.of(weights), aclosing(deltas) as stream:
+            async for delta in stream:
+                yield delta
 
     async def _generate(self, order: SampleOrder) -> "RequestOutput":
         from vllm.exceptions import VLLMClientError

@@ -17,10 +17,12 @@ from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import RuntimeFault
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
-from gpu_runtime.gateway.http import anthropic_error, openai_error, wire_error
+from gpu_runtime.gateway.http import anthropic_error, episode_key, openai_error, wire_error
 from gpu_runtime.gateway.internal.batch_routes import BatchRoutes
 from gpu_runtime.gateway.internal.routes import InternalRoutes
 from gpu_runtime.gateway.internal.trajectory_routes import TrajectoryRoutes
+from gpu_runtime.gateway.model_names import ModelNames
+from gpu_runtime.gateway.openai.model_routes import ModelRoutes
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import STALL_S, Calls
@@ -46,9 +48,16 @@ def create_app(
 ) -> Starlette:
     """The app. ``on_fault`` is called when a call finds the engine dead or silent for ``stall_s`` seconds."""
     calls = Calls(episodes.recorder, engine, renderer, assignment.config, on_fault=on_fault, stall_s=stall_s)
-    handler = CompletionHandler(episodes, calls, assignment)
+    names = ModelNames(assignment)
+    handler = CompletionHandler(
+        lambda request: episodes.recorder.authenticate(episode_key(request)),
+        calls,
+        names,
+        policy_version=lambda: episodes.batches.policy_version,
+    )
     routes = [
-        *OpenAIRoutes(handler, episodes, calls, renderer).routes(),
+        *OpenAIRoutes(handler, episodes.recorder, renderer).routes(),
+        *ModelRoutes(handler, episodes, calls, names.listed).routes(),
         *TokenRoutes(handler, calls, renderer).routes(),
         *AnthropicRoutes(handler, renderer).routes(),
         *InternalRoutes(episodes, assignment.relay_key).routes(),

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.episodes.open_episode import OpenEpisode
-from gpu_runtime.gateway.http import cancel_on_disconnect, episode_key, openai_error, request_id
+from gpu_runtime.gateway.http import cancel_on_disconnect, openai_error, request_id
+from gpu_runtime.gateway.model_names import ModelNames
 from gpu_runtime.gateway.openai.chat import policy_version
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.calls import Calls
@@ -20,9 +20,8 @@ from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.requests import SampledRequest
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.journal.records import CallRecord
-from gpu_runtime.refusals import BadRequest, GatewayError, NotFound
+from gpu_runtime.refusals import BadRequest, GatewayError
 from gpu_runtime.rendering.splicing import Prompt
-from tinkerscript.wire.runtime import Assignment
 
 MAX_AGENT_NAME = 128
 P = TypeVar("P", PreparedChat, PreparedText)
@@ -38,20 +37,19 @@ def openai_error_event(request: Request, error: GatewayError) -> bytes:
 
 
 class CompletionHandler:
-    """``models`` are the names that the session's model goes by: the base model's, the session's id, and those of
-    ``model_names``. A name that is not the model's own says the call's agent, unless the call names one."""
+    """``authenticate`` returns the episode of a request; it raises BadKey, EpisodeClosed. ``names`` are those that the
+    session's model goes by; None takes every name as the model's."""
 
-    def __init__(self, episodes: Episodes, calls: Calls, assignment: Assignment) -> None:
-        self._episodes, self._calls = episodes, calls
-        names = assignment.config.model_names
-        self._agents = names if isinstance(names, dict) else {}
-        self._own = [assignment.base_model, assignment.session_id]
-        self.models = list(dict.fromkeys([*self._own, *self._agents]))
-        self._takes_any = names == "any"
-
-    def authenticate(self, request: Request) -> OpenEpisode:
-        """The episode of the request's key. Raises BadKey, EpisodeClosed."""
-        return self._episodes.recorder.authenticate(episode_key(request))
+    def __init__(
+        self,
+        authenticate: Callable[[Request], OpenEpisode],
+        calls: Calls,
+        names: ModelNames | None,
+        *,
+        policy_version: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.authenticate, self._calls, self._policy_version = authenticate, calls, policy_version
+        self._names = names
 
     def identity(self, request: Request, asked: SampledRequest, body: bytes) -> tuple[str, str | None, str | None]:
         """The hash of the body, the request's id and the agent's name. Raises NotFound for another model."""
@@ -119,20 +117,11 @@ class CompletionHandler:
 
     def check_model(self, name: str) -> None:
         """Raises NotFound for a model that is not this session's."""
-        if name not in self.models and not self._takes_any:
-            raise NotFound(
-                f"the model {name!r} does not exist here; this session serves {', '.join(map(repr, self._served))}",
-                hint=f"Name that one, or create the session with model_names='any' or {{{name!r}: 'its agent'}}.",
-                param="model",
-                openai_code="model_not_found",
-            )
-
-    @property
-    def _served(self) -> list[str]:
-        return [self._own[0], *self._agents]
+        if self._names is not None:
+            self._names.check(name)
 
     def _alias(self, name: str) -> str | None:
-        return self._agents.get(name, name) if name not in self._own and name else None
+        return None if self._names is None else self._names.agent_of(name)
 
     def _stream(
         self,
@@ -142,7 +131,7 @@ class CompletionHandler:
         live: CallStream,
         error_event: ErrorEvent,
     ) -> Response:
-        version = live.deltas[0][1].version if live.deltas else self._episodes.batches.policy_version
+        version = live.deltas[0][1].version if live.deltas else self._policy_version()
         headers = _headers(request, episode, version) | {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         pieces = _until_error(request, chunks, live, error_event)
         return StreamingResponse(pieces, media_type="text/event-stream", headers=headers)

@@ -5,9 +5,8 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.generation.call_stream import CallStream
@@ -15,7 +14,7 @@ from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.one_call import OneCall
 from gpu_runtime.generation.text_prompt import PreparedText
 from gpu_runtime.generation.trainable import sampling_record, untrainable
-from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
+from gpu_runtime.interfaces import Delta, SamplingOptions, TokenSource
 from gpu_runtime.journal.call_ids import new_call_id
 from gpu_runtime.journal.records import CallRecord, CallStatus
 from gpu_runtime.journal.schema import EpisodeNotOpen
@@ -23,6 +22,7 @@ from gpu_runtime.refusals import BadRequest, CallFailed, EpisodeClosed, GatewayE
 from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.splicing import Prompt
+from gpu_runtime.rendering.tool_formats import ToolFormat
 from tinkerscript.wire.config import SessionConfig
 
 Prepared = PreparedChat | PreparedText
@@ -30,13 +30,35 @@ STALL_S = 900.0  # an engine that makes no token for so long is dead; a hand-ove
 log = logging.getLogger(__name__)
 
 
+class Recorder(Protocol):
+    """What becomes of calls: episodes.call_recorder keeps them, gateway.tinker.dialects forgets them."""
+
+    async def wait_to_sample(self, episode: OpenEpisode) -> None: ...
+
+    def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None: ...
+
+    async def make_eval(self, episode: OpenEpisode, reason: str) -> None: ...
+
+    def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None: ...
+
+    async def conversation(self, episode: OpenEpisode, tool_format: ToolFormat | None) -> Conversation: ...
+
+    async def calls(self, episode: OpenEpisode) -> list[CallRecord]: ...
+
+    async def record(self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int) -> None: ...
+
+    async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None: ...
+
+    async def check_room(self) -> None: ...
+
+
 class Calls:
     """The calls in flight of one session. ``on_fault`` is called with the fault when the engine is lost."""
 
     def __init__(
         self,
-        recorder: CallRecorder,
-        engine: Engine,
+        recorder: Recorder,
+        engine: TokenSource,
         renderer: Renderer,
         config: SessionConfig,
         *,

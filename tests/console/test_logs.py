@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
 
-from api.relay import app as relay_app
+from api.relay import proxy as relay_proxy
 from console.asgi import application
 from console.server.logs import JsonFormatter, logs_bind
 from console.users.models import Project
@@ -96,7 +96,7 @@ async def test_lines_of_the_relay_name_the_call_and_its_session(lines, monkeypat
     async def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(relay_app, "caller_check", broken)
+    monkeypatch.setattr(relay_proxy, "caller_check", broken)
     call = Call(application, "POST", "/openai/v1/chat/completions", key=episode_key("ses_y"), x_request_id="mine")
     assert (await call.answer())[0] == 500
     failed = [line for line in lines if line["logger"] == "api.relay.app"]

@@ -56,7 +56,9 @@ async def fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeEngine, 
 @asynccontextmanager
 async def tinker_fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeSamplerEngine, FakeModelTrainer]]:
     """The same for a session that a Tinker client drives."""
-    yield FakeSamplerEngine(context_length=assignment.config.max_context_length), FakeModelTrainer(reach=reach)
+    length = assignment.config.max_context_length
+    words = FakeEngine(LightTokenizer(Path(assignment.base_model_path)), context_length=length)
+    yield FakeSamplerEngine(context_length=length, words=words), FakeModelTrainer(reach=reach)
 
 
 async def reach(point: str) -> None:
@@ -83,5 +85,6 @@ async def reach(point: str) -> None:
 if __name__ == "__main__":
     (HERE / "pid").write_text(str(os.getpid()))
     run_tinker.open_sampler_and_trainer, run_tinker.ObjectStore = tinker_fakes_open, WatchedStore
+    run_tinker.tokenizer_load = LightTokenizer
     run.open_engine_and_trainer, run.tokenizer_load, run.ObjectStore = fakes_open, LightTokenizer, WatchedStore
     sys.exit(main())

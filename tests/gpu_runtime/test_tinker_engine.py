@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from gpu_runtime.engine.vllm_sampler import VllmSampler
 from gpu_runtime.errors import RequestRefused
+from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.model_interfaces import AdamParams, Datum, LoraConfig
 from gpu_runtime.sampler_interfaces import SampleOrder
 from gpu_runtime.training.models.process import ModelTrainerProcess
@@ -51,6 +52,12 @@ async def scores(trainer: ModelTrainerProcess, model_id: str) -> np.ndarray:
     return result.outputs[0]["logprobs"]
 
 
+async def streamed(engine: VllmSampler, adapter: Path | None) -> list[Delta]:
+    options = SamplingOptions(max_tokens=4, temperature=0.0, prompt_logprobs=0)
+    stream = engine.generate(f"stream-{adapter}", PROMPT, options, adapter=adapter, weights=None)
+    return [delta async for delta in stream]
+
+
 async def sampled(engine: VllmSampler, adapter: Path | None, **changes: Any) -> Any:
     order = SampleOrder(prompt_ids=PROMPT, max_tokens=8, prompt_top=0, adapter=adapter, seed=7)
     return await engine.sample(SampleOrder(**(vars(order) | changes)))
@@ -77,6 +84,12 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
     for outcome, expected in zip(outcomes, (base, wanted["a"], wanted["b"]), strict=True):
         assert outcome.prompt_logprobs_P[0] is None
         assert np.allclose(outcome.prompt_logprobs_P[1:], expected, atol=2e-3)
+    # So are they in the other dialects, which stream what is sampled.
+    for adapter, expected in ((None, base), (folders["a"], wanted["a"])):
+        deltas = await streamed(engine, adapter)
+        assert sum(len(delta.token_ids_T) for delta in deltas) == 4 and deltas[-1].finish_reason == "length"
+        of_prompt = [of[token] for token, of in zip(PROMPT[1:], deltas[0].prompt_logprobs_P[1:], strict=True)]
+        assert np.allclose(of_prompt, expected, atol=2e-3)
     # A later snapshot of one leaves the earlier as it was.
     await trainer.forward_backward("a", data(), "cross_entropy", {})
     await trainer.optim_step("a", AdamParams(learning_rate=0.05))

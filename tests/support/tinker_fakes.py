@@ -1,16 +1,18 @@
 """Hand-written stand-ins for the trainer of many models and for the engine that samples from their adapters."""
 
+import copy
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, InvalidTrainingInput, LoraConfig, LossConfig
 from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
-from support.fakes import Reach, pass_by
+from support.fakes import FakeEngine, Reach, pass_by
 from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpointOpen
 
 VOCABULARY = 512
@@ -105,9 +107,11 @@ class FakeModelTrainer:
 
 
 class FakeSamplerEngine:
-    """Answers that depend on the prompt, the adapter's weights and the seed, and on nothing else."""
+    """Answers that depend on the prompt, the adapter's weights and the seed, and on nothing else. ``words`` streams
+    text in its place."""
 
-    def __init__(self, *, context_length: int = 256) -> None:
+    def __init__(self, *, context_length: int = 256, words: FakeEngine | None = None) -> None:
+        self.words = words
         self.context_length, self.vocabulary_size, self.dead = context_length, VOCABULARY, False
         self.orders: list[SampleOrder] = []
         self.waiting = ""
@@ -134,6 +138,22 @@ class FakeSamplerEngine:
         scores_P = (None, *(-token / 64 for token in prompt[1:])) if order.prompt_top is not None else None
         top_P = tuple(((token, -0.5),) for token in prompt) if order.prompt_top else ()
         return SampleOutcome(tuple(answers), scores_P, top_P)
+
+    async def generate(
+        self,
+        request_id: str,
+        prompt_ids: Sequence[int],
+        options: SamplingOptions,
+        *,
+        adapter: Path | None,
+        weights: Path | None,
+    ) -> AsyncIterator[Delta]:
+        assert self.words is not None, "this test streams nothing"
+        under = copy.copy(self.words)  # with the same script and the same log
+        under.weights_text = (adapter / "adapter.json").read_text() if adapter else ""
+        under.weights_text += (weights / "config.json").read_text() if weights else ""
+        async for delta in under.generate(request_id, prompt_ids, options):
+            yield delta
 
     async def close(self) -> None:
         self.dead = True

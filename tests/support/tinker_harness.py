@@ -9,16 +9,21 @@ from typing import Any
 
 import httpx
 import numpy as np
+from starlette.applications import Starlette
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.gateway.tinker import messages
+from gpu_runtime.gateway.tinker.dialects import DialectRoutes
 from gpu_runtime.gateway.tinker.ledger import Ledger
 from gpu_runtime.gateway.tinker.routes import Samplers, TinkerRoutes
 from gpu_runtime.gateway.tinker.sampling import Samples
 from gpu_runtime.gateway.tinker.work import ModelWork
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.rendering.renderer import Renderer
+from support.fakes import FakeEngine
 from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine, FolderStore
+from tinkerscript.wire.config import SessionConfig
 
 SESSION, MODEL = "ses_0123", "tnk_ab:train:0"
 KEY = {"X-Relay-Key": "relay"}
@@ -33,6 +38,7 @@ class Wire:
     engine: FakeSamplerEngine
     store: FolderStore
     journal: Journal
+    app: Starlette
     worker: asyncio.Task[None]
 
     async def post(self, path: str, body: Any) -> httpx.Response:
@@ -69,9 +75,13 @@ def opening(tmp_path: Path) -> Open:
     """Opens a runtime on the folder; leaving the block is a kill: nothing is saved."""
 
     @asynccontextmanager
-    async def opened(*, gap_s: float = 60.0, poll_s: float = 10.0, **options: Any) -> AsyncIterator[Wire]:
+    async def opened(
+        *, gap_s: float = 60.0, poll_s: float = 10.0, words: FakeEngine | None = None, relay_key: str = "relay",
+        **options: Any,
+    ) -> AsyncIterator[Wire]:  # fmt: skip
         journal, disk = Journal(tmp_path / "journal.sqlite3"), JournalExecutor()
-        trainer, engine = FakeModelTrainer(), FakeSamplerEngine()
+        length = words.context_length if words else 256
+        trainer, engine = FakeModelTrainer(), FakeSamplerEngine(context_length=length, words=words)
         for name, value in options.items():
             setattr(trainer, name, value)
         store = FolderStore(tmp_path / "store")
@@ -79,13 +89,19 @@ def opening(tmp_path: Path) -> Open:
         work = ModelWork(trainer, store, tmp_path / "models", session_id=SESSION, sampler_put=samplers.put)
         ledger = Ledger(journal.models, disk, work, gap_s=gap_s)
         samples = Samples(engine, samplers.find, session_id=SESSION, on_fault=lambda fault: None)
-        routes = TinkerRoutes(ledger, samples, samplers, session_id=SESSION, relay_key="relay", poll_s=poll_s)
+        routes = TinkerRoutes(ledger, samples, samplers, session_id=SESSION, relay_key=relay_key, poll_s=poll_s)
+        config = SessionConfig(max_context_length=length, max_tokens=min(512, length))
+        dialects = DialectRoutes(
+            engine, samplers.find, lambda: renderer_of(words), config, relay_key=relay_key,
+            on_fault=lambda fault: None,
+        )  # fmt: skip
         await ledger.restore()
         worker = asyncio.create_task(ledger.run())
-        app = httpx.ASGITransport(app_of(routes.routes()), raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=app, base_url="http://runtime", timeout=30) as http:
+        app = app_of([*routes.routes(), *dialects.routes()])
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://runtime", timeout=30) as http:
             try:
-                yield Wire(http, trainer, engine, store, journal, worker)
+                yield Wire(http, trainer, engine, store, journal, app, worker)
             finally:
                 await samples.close()
                 worker.cancel()
@@ -94,6 +110,12 @@ def opening(tmp_path: Path) -> Open:
                 journal.close()
 
     return opened
+
+
+def renderer_of(words: FakeEngine | None) -> Renderer:
+    if words is None:
+        raise OSError("the folder has no tokenizer")
+    return Renderer(words.tokenizer)
 
 
 def training(seq_id: int, tokens: list[int] | None = None, *, model_id: str = MODEL, **changes: Any) -> bytes:

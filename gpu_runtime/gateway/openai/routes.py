@@ -1,39 +1,33 @@
 """The routes of OpenAI's dialects, called with the base_url and the api_key of one episode."""
 
-import time
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
-from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
-from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
-from gpu_runtime.gateway.http import model_response, parse_page, read_body
+from gpu_runtime.gateway.http import read_body
 from gpu_runtime.gateway.openai.chat import chat_chunks, chat_completion
 from gpu_runtime.gateway.openai.completions import joined_completions, text_chunks, text_completion
 from gpu_runtime.gateway.openai.earlier_responses import INSTRUCTIONS, EarlierResponses
 from gpu_runtime.gateway.openai.responses import response, response_events
 from gpu_runtime.gateway.openai.responses_requests import NEUTRAL, ResponsesRequest, chat_request
-from gpu_runtime.generation.calls import Calls
+from gpu_runtime.generation.calls import Recorder
 from gpu_runtime.generation.parsing import parse_request
 from gpu_runtime.generation.requests import NEUTRAL as OPENAI_NEUTRAL
 from gpu_runtime.generation.requests import ChatRequest, TextRequest
 from gpu_runtime.generation.template_options import prepare_chat
 from gpu_runtime.generation.text_prompt import PreparedText
-from gpu_runtime.refusals import NotFound
 from gpu_runtime.rendering.renderer import Renderer
 
 
 class OpenAIRoutes:
-    """The routes under ``/v1``. The model goes by the base model's name or by the session's id."""
+    """The routes under ``/v1`` that sample."""
 
-    def __init__(self, handler: CompletionHandler, episodes: Episodes, calls: Calls, renderer: Renderer) -> None:
-        self._handler, self._episodes, self._calls, self._renderer = handler, episodes, calls, renderer
-        self._since = int(time.time())
+    def __init__(self, handler: CompletionHandler, recorder: Recorder, renderer: Renderer) -> None:
+        self._handler, self._recorder, self._renderer = handler, recorder, renderer
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
@@ -41,9 +35,6 @@ class OpenAIRoutes:
             Route("/v1/chat/completions", self.chat_completions, methods=["POST"]),
             Route("/v1/completions", self.completions, methods=["POST"]),
             Route("/v1/responses", self.responses, methods=["POST"]),
-            Route("/v1/models", self.models, methods=["GET"]),
-            Route("/v1/models/{model:path}", self.model, methods=["GET"]),
-            Route("/v1/episodes/{episode_id}/calls", self.calls, methods=["GET"]),
         ]
 
     async def chat_completions(self, request: Request) -> Response:
@@ -71,39 +62,10 @@ class OpenAIRoutes:
         """``POST /v1/responses``, streaming or not: a chat completion in the newer dialect."""
         episode, body = self._handler.authenticate(request), await read_body(request)
         asked = parse_request(body, ResponsesRequest, NEUTRAL)
-        earlier = EarlierResponses(await self._episodes.recorder.calls(episode) if asked.names_earlier else ())
+        earlier = EarlierResponses(await self._recorder.calls(episode) if asked.names_earlier else ())
         chat = chat_request(asked, earlier)
         prepared = prepare_chat(chat, self._renderer, *self._handler.identity(request, chat, body))
         if asked.instructions is not None:
             prepared = replace(prepared, notes={INSTRUCTIONS: True})
         whole, events = partial(response, asked), partial(response_events, asked)
         return await self._handler.answer(request, episode, prepared, whole, events)
-
-    async def models(self, request: Request) -> Response:
-        """``GET /v1/models``."""
-        self._handler.authenticate(request)
-        return JSONResponse({"object": "list", "data": [self._model(name) for name in self._handler.models]})
-
-    async def model(self, request: Request) -> Response:
-        """``GET /v1/models/{model}``."""
-        self._handler.authenticate(request)
-        self._handler.check_model(request.path_params["model"])
-        return JSONResponse(self._model(request.path_params["model"]))
-
-    async def calls(self, request: Request) -> Response:
-        """``GET /v1/episodes/{id}/calls``: one page of the calls of the key's own episode, with their token ids."""
-        episode = self._handler.authenticate(request)
-        if request.path_params["episode_id"] != episode.id:
-            raise NotFound("this key is of another episode", hint=f"Its own episode is {episode.id}.")
-        page = parse_page(request, limit=50, maximum=MAX_CALLS_PER_PAGE)
-        return model_response(await self._episodes.calls(episode.id, **page))
-
-    def _model(self, name: str) -> dict[str, Any]:
-        return {
-            "id": name,
-            "object": "model",
-            "created": self._since,
-            "owned_by": "tinkerscript",
-            "max_model_len": self._calls.context_length,
-            "policy_version": self._episodes.batches.policy_version,
-        }

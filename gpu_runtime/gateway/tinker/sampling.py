@@ -198,7 +198,7 @@ def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> Samp
             "prompt_logprobs_last_n goes with prompt_logprobs and is at most the prompt's length less one"
         )
     strings, token_ids = _stops(options.stop, engine.vocabulary_size)
-    is_whole = folder is not None and (folder / "config.json").is_file()
+    is_whole = folder_is_whole(folder)
     scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
     return SampleOrder(
         prompt_ids=prompt,
@@ -216,6 +216,11 @@ def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> Samp
         adapter=None if is_whole else folder,
         weights=folder if is_whole else None,
     )
+
+
+def folder_is_whole(folder: Path | None) -> bool:
+    """Whether it holds weights that stand in for the base's, and no adapter."""
+    return folder is not None and (folder / "config.json").is_file()
 
 
 def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:

@@ -9,22 +9,19 @@ from aiohttp import web
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
-from api.gateway_client import client_close
-from api.tinker import relaying
 from console.asgi import application
 from console.live.models import EventRecord
 from console.sessions.models import Checkpoint, Session
-from console.sessions.runtime.leases import lease_issue
-from console.tinker.checkpoints import checkpoints_replaced_remove, named_checkpoint_open
-from console.tinker.models import TinkerModel, TinkerSession
+from console.tinker.checkpoints import checkpoints_replaced_remove
+from console.tinker.models import TinkerSession
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.users.models import Project, User
 from support.asgi_calls import Call, FakeGateway
-from support.factories import BASE_MODEL, key_make, user_make
+from support.factories import BASE_MODEL, key_make
+from support.tinker_client import Client
 from support.tinker_harness import step, training
+from support.tinker_rows import checkpoint_store
 from tinkerscript.wire.account import Scope
-from tinkerscript.wire.checkpoints import CheckpointState
-from tinkerscript.wire.tinker.messages import LoraOptions, NamedCheckpointOpen
 
 pytestmark = pytest.mark.django_db(transaction=True)
 REFUSED_ROUTES = [
@@ -36,63 +33,7 @@ REFUSED_ROUTES = [
 ]  # fmt: skip
 
 
-class Client:
-    """A Tinker client of one key."""
-
-    def __init__(self, secret: str) -> None:
-        self.secret = secret
-
-    async def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
-        call = Call(application, method, f"/api/v1/{path}", body=raw, x_api_key=self.secret)
-        status, _, answer = await call.answer()
-        return status, json.loads(answer) if answer else None
-
-    async def post(self, path: str, body: Any = None, status: int = 200) -> Any:
-        found, answer = await self.send("POST", path, body or {})
-        assert found == status, answer
-        return answer
-
-    async def get(self, path: str) -> Any:
-        status, answer = await self.send("GET", path)
-        assert status == 200, answer
-        return answer
-
-    async def session(self) -> str:
-        return (await self.post("create_session", {"tags": [], "sdk_version": "0.38.0", "display_name": "mine"}))[
-            "session_id"
-        ]
-
-    async def model(self, session_id: str, number: int = 0, **changes: Any) -> dict[str, Any]:
-        body = {"session_id": session_id, "model_seq_id": number, "base_model": BASE_MODEL} | changes
-        return await self.post("create_model", {"lora_config": {"rank": 8}, "type": "create_model"} | body)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relaying, "READY_S", {})
-    monkeypatch.setattr(relaying, "READY_OTHERWISE_S", 0.3)
-    monkeypatch.setattr(relaying, "POLL_INTERVAL_S", 0.01)
-    monkeypatch.setattr("api.relay.cache.FRESH_S", 0.01)
-
-
-@pytest.fixture
-async def alices(project: Project, alice: User) -> Client:
-    yield Client(await sync_to_async(key_make)(project, alice))
-    await client_close()
-
-
-@pytest.fixture
-async def eves() -> Client:
-    return Client(await sync_to_async(lambda: key_make((user := user_make("eve")).memberships.get().project, user))())
-
-
-@pytest.fixture
-async def gateway() -> FakeGateway:
-    gateway = FakeGateway()
-    await gateway.start()
-    yield gateway
-    await gateway.stop()
+stored = sync_to_async(checkpoint_store)
 
 
 async def serve(session_id: str, gateway: FakeGateway) -> None:
@@ -211,22 +152,6 @@ async def test_while_there_is_no_runtime_each_kind_of_request_gets_what_its_clie
     status, answer = await alices.send("POST", "retrieve_future", {"request_id": made["request_id"]})
     assert status == 200 and answer["category"] == "server" and "It broke." in answer["error"]
     assert (await alices.send("POST", "optim_step", step(1, model_id=made["model_id"])))[0] == 400
-
-
-async def stored(model_id: str, name: str, segment: str = "weights", seq_id: int = 1, **options: Any) -> Any:
-    """A runtime stores a checkpoint of the model under a name; what the control plane said."""
-    model = await TinkerModel.objects.select_related("session__project").aget(id=model_id)
-    if not model.session.lease_sha256:
-        await sync_to_async(lease_issue)(session=model.session)
-    body = NamedCheckpointOpen(
-        model_id=model_id, segment=segment, name=name, seq_id=seq_id, lora=LoraOptions(rank=8), **options
-    )
-    opened = await sync_to_async(named_checkpoint_open)(session=model.session, body=body)
-    if opened.checkpoint_id:
-        await Checkpoint.objects.filter(id=opened.checkpoint_id).aupdate(
-            state=CheckpointState.COMMITTED, step=seq_id, size_bytes=7, files=[], committed_at=timezone.now()
-        )
-    return opened
 
 
 async def test_names_are_taken_once_listed_expire_and_go(alices: Client) -> None:

@@ -1,10 +1,11 @@
 """What the programs beside this file share: where the model is, what they ask it, and the one tool that they have."""
 
 import json
+import os
 import sys
 
 BASE_URL, API_KEY, *ARGUMENTS = sys.argv[1:]
-MODEL = "tiny-model"
+MODEL = os.environ.get("MODEL", "tiny-model")
 SYSTEM = "You answer questions about the weather."
 QUESTION = "What is the weather in Paris?"
 SECOND_QUESTION = "And in Rome?"

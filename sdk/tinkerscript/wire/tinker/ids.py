@@ -12,9 +12,10 @@ from collections.abc import Mapping
 
 MODEL_ID = re.compile(r"(?P<tinker_session>tnk_[A-Za-z0-9]{1,40}):train:(?P<number>[0-9]{1,9})")
 SAMPLER_ID = re.compile(
-    r"(?P<tinker_session>tnk_[A-Za-z0-9]{1,40}):sample:(?P<number>[0-9]{1,9}):(?P<session_id>ses_[A-Za-z0-9]{1,36})"
+    r"(?P<tinker_session>tnk_[A-Za-z0-9]{1,40}):sample:(?P<number>[0-9]{1,10}):(?P<session_id>ses_[A-Za-z0-9]{1,36})"
 )
 PROMISE_ID = re.compile(r"(?P<session_id>ses_[A-Za-z0-9]{1,36})\|[^\"\\]{1,200}")
+SAMPLER_HEADER = "X-Tinker-Sampler"  # of a request in OpenAI's or Anthropic's dialect: the sampling session it is for
 CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 TINKER_PATH = re.compile(
     r"tinker://(?P<model_id>[^/]{1,80})/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]{1,128})"

@@ -1,0 +1,233 @@
+"""One call on its way to a gateway and back.
+
+A request whose connection to the runtime is lost before the client got anything is sent again with the same
+X-Request-Id, so a restart of the runtime looks like a slow response.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from api.gateway_client import CONNECTION_ERRORS, client
+from api.relay.callers import caller_check, caller_ended
+from api.relay.errors import RelayError, error_for_state, stream_error
+from api.relay.limits import Holding
+from api.relay.routes import routes
+from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S
+from tinkerscript.wire.sessions import SessionState
+
+MAX_BODY_BYTES = 16 << 20
+READY_TIMEOUT_S = 120.0
+POLL_INTERVAL_S = 0.25
+RESENDS = 3  # of requests that a runtime took and died with: more would feed one that this very request kills
+HOP_BY_HOP = {
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+}
+# Headers for this server or this connection: the gateway does not get them.
+REQUEST_HEADERS_DROPPED = HOP_BY_HOP | {"host", "content-length", "cookie", "expect", "x-relay-key"}
+# Our own web server sets the first two. The others act on everything that this origin serves, the console too, and a
+# runtime speaks for its session alone.
+RESPONSE_HEADERS_DROPPED = HOP_BY_HOP | {
+    "date",
+    "server",
+    "alt-svc",
+    "clear-site-data",
+    "link",
+    "location",
+    "nel",
+    "public-key-pins",
+    "refresh",
+    "report-to",
+    "reporting-endpoints",
+    "service-worker-allowed",
+    "set-cookie",
+    "set-cookie2",
+    "strict-transport-security",
+}
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class ClientGone(Exception):
+    """The client has closed its connection."""
+
+
+class ConnectionLost(Exception):
+    """The runtime took the request, and its connection broke before the client got anything."""
+
+
+class CountingSend:
+    """``send`` that records the status and counts the bytes of the response."""
+
+    def __init__(self, send: Send) -> None:
+        self.send, self.status, self.size_bytes = send, 0, 0
+        self.began_at = time.monotonic()
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            RELAY_FIRST_BYTE_S.observe(time.monotonic() - self.began_at)
+        else:
+            self.size_bytes += len(message["body"])
+        await self.send(message)
+
+
+@dataclass(frozen=True)
+class RelayedCall:
+    """What is passed on: to the gateway of which session, for the key or person of ``caller_id``, which may end it."""
+
+    session_id: str
+    caller_id: str
+    method: str
+    url_path: str  # at the gateway, with its query
+    headers: CIMultiDict[str]
+    body: bytes
+    prepare: Callable[[str], Awaitable[None]] | None = None  # is given the gateway's address before the call is sent
+
+
+async def proxy_until_end(call: RelayedCall, receive: Receive, send: Send) -> None:
+    """To the end of the response, of the client's connection or of its API key, whichever comes first."""
+    work = asyncio.create_task(_proxy(call, send))
+    gone = asyncio.create_task(_client_gone(receive))
+    ended = asyncio.create_task(caller_ended(call.caller_id))
+    tasks = {work, gone, ended}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()  # does nothing to one that is done
+        await asyncio.wait(tasks)
+    if not work.cancelled():
+        work.result()
+    elif not ended.cancelled():
+        ended.result()
+
+
+async def _proxy(call: RelayedCall, send: Send) -> None:
+    """Find the gateway, wait until it is ready, and send its response to the client. Raises RelayError."""
+    deadline, losses = time.monotonic() + READY_TIMEOUT_S, 0
+    while True:
+        await caller_check(call.caller_id)
+        route = await routes.get(call.session_id)
+        if error := error_for_state(route):
+            raise error
+        if route.state is SessionState.READY and route.address:
+            url = URL(f"http://{route.address}{call.url_path}", encoded=True)
+            try:
+                await _prepare(call, route.address)
+                await _forward_once(call, url, send)
+                return
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+                pass  # nothing listens there: the next read of the row gives the reason or the new address
+            except ConnectionLost:
+                losses += 1
+                deadline = time.monotonic() + READY_TIMEOUT_S
+            routes.drop(call.session_id)
+        if time.monotonic() >= deadline or losses > RESENDS:
+            raise RelayError(
+                503,
+                "session_not_ready",
+                f"The session's runtime is {route.state} and did not answer. Try again in a moment.",
+                retry_after_s=1,
+            )
+        await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def _prepare(call: RelayedCall, address: str) -> None:
+    """Raises ConnectionLost."""
+    if call.prepare is not None:
+        try:
+            await call.prepare(address)
+        except CONNECTION_ERRORS as error:
+            raise ConnectionLost from error
+
+
+async def _forward_once(call: RelayedCall, url: URL, send: Send) -> None:
+    """One try. An event stream is sent chunk by chunk; any other response once it is complete, so it can be retried.
+
+    Raises ConnectionLost only when nothing was sent to the client yet.
+    """
+    is_started = False
+    try:
+        async with client().request(
+            call.method, url, headers=call.headers, data=call.body or None, allow_redirects=False
+        ) as response:
+            is_stream = response.content_type == "text/event-stream"
+            chunks = response.content.iter_any() if is_stream else _complete(response)
+            async for chunk in chunks:
+                if not is_started:
+                    await send(_start(response))
+                    is_started = True
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            if not is_started:
+                await send(_start(response))
+                is_started = True
+            await send({"type": "http.response.body", "body": b""})
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+        raise
+    except CONNECTION_ERRORS as error:
+        if not is_started:
+            raise ConnectionLost from error
+        # Too late to retry; and a client that sees a stream just end takes half a response for a complete one.
+        await send(
+            {"type": "http.response.body", "body": stream_error("The runtime went away in mid-answer.", url.path)}
+        )
+
+
+async def _complete(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    yield await response.read()
+
+
+def _start(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    dropped_names = _named_by_connection(response.headers.getall("Connection", [])) | RESPONSE_HEADERS_DROPPED
+    dropped = {name.encode("latin-1") for name in dropped_names}
+    headers = [(name.lower(), value) for name, value in response.raw_headers if name.lower() not in dropped]
+    return {"type": "http.response.start", "status": response.status, "headers": headers}
+
+
+def headers_passed(raw: list[tuple[bytes, bytes]]) -> CIMultiDict[str]:
+    """The headers of a request that its gateway gets."""
+    pairs = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw]
+    dropped = _named_by_connection([value for name, value in pairs if name == "connection"]) | REQUEST_HEADERS_DROPPED
+    return CIMultiDict((name, value) for name, value in pairs if name not in dropped)
+
+
+def _named_by_connection(values: list[str]) -> set[str]:
+    return {name.strip().lower() for value in values for name in value.split(",")}
+
+
+async def body_read(receive: Receive, holding: Holding) -> bytes:
+    """The request's body, kept whole because it may have to be sent again. Raises RelayError, ClientGone."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        piece = message.get("body", b"")
+        body += piece
+        holding.add(len(piece))
+        if len(body) > MAX_BODY_BYTES:
+            raise RelayError(413, "request_too_large", f"The request's body is larger than {MAX_BODY_BYTES} bytes.")
+        if not message.get("more_body", False):
+            RELAY_BYTES.labels("up").inc(len(body))
+            return bytes(body)
+
+
+async def _client_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,141 @@
+"""OpenAI's and Anthropic's dialects with an API key: chat, completions and messages of trained models and base models.
+
+/oai/api/v1/...         chat/completions, completions, responses, tokenize, detokenize, models
+/anthropic/api/v1/...   messages, messages/count_tokens, models
+/openai/v1/...          all of these with an API key; with the key of an episode it is the relay's
+
+The body's ``model`` is found in it and its session looked up; the rest is the relay's and the gateway's.
+"""
+
+import asyncio
+import json
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from api.relay.app import Receive, Send, relay, relay_by
+from api.relay.cache import TtlCache
+from api.relay.episode_keys import key_sent
+from api.relay.errors import PREFIX, RelayError
+from api.relay.limits import limits
+from api.relay.proxy import RelayedCall, body_read, headers_passed, proxy_until_end
+from api.tinker.callers import TinkerCaller, caller_of
+from api.tinker.relaying import runtime_tell
+from console.catalogue.base_models import base_model_list
+from console.errors import DomainError
+from console.server.logs import logs_bind
+from console.sessions.runtime.leases import relay_key
+from console.tinker.endpoints import sampler_of_model, sampler_paths_of
+from console.tinker.models import TinkerSampler
+from console.users.keys import KEY_PREFIX
+from console.users.models import ApiKey
+from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
+
+OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
+PATHS = {
+    OPENAI: ("chat/completions", "completions", "responses", "tokenize", "detokenize"),
+    ANTHROPIC: ("messages", "messages/count_tokens"),
+}
+PATHS[PREFIX] = PATHS[OPENAI] + PATHS[ANTHROPIC]
+CODES = {401: "invalid_api_key", 404: "model_not_found"}  # as OpenAI's clients know them
+CREDENTIALS = ("authorization", "x-api-key")
+MAX_MODELS, MAX_NAME_LENGTH = 1000, 1000
+EPOCH = "1970-01-01T00:00:00+00:00"  # of base models, whose day of birth is not known
+
+
+async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Serve one request in OpenAI's or Anthropic's dialect, whichever key it has."""
+    prefix = next(prefix for prefix in PATHS if scope["path"].startswith(f"{prefix}/"))
+    if prefix == PREFIX and not key_sent(scope["headers"]).startswith(KEY_PREFIX):
+        await relay(scope, receive, send)
+        return
+    url_path = scope["path"].removeprefix(prefix)
+
+    async def serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        try:
+            await _serve(scope, receive, send, prefix, url_path.removeprefix("/v1/"))
+        except DomainError as error:
+            code = CODES.get(error.status, error.code)
+            raise RelayError(error.status, code, f"{error.message} {error.hint}".strip()) from None
+
+    await relay_by(serve, scope, receive, send, path="/v1/messages" if prefix == ANTHROPIC else url_path)
+
+
+async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: str, name: str) -> None:
+    caller = await caller_of(key_sent(scope["headers"]))
+    if scope["method"] == "GET" and name == "models":
+        await _send(send, await database_sync_to_async(_models)(caller, prefix))
+        return
+    if name not in PATHS[prefix]:
+        served = ", ".join(f"{prefix}/v1/{each}" for each in PATHS[prefix])
+        raise RelayError(404, "not_found", f"There is nothing at {scope['path']}; these are: {served}.")
+    if scope["method"] != "POST":
+        raise RelayError(405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}.")
+    with limits.hold(caller.key.id) as holding:
+        body = await body_read(receive, holding)
+        sampler = await _samplers.get(f"{caller.key.id}|{await asyncio.to_thread(_model_of, body)}")
+        logs_bind(session_id=sampler.session_id)
+        headers = headers_passed(scope["headers"])
+        for credential in CREDENTIALS:  # a runtime never sees a key
+            headers.popall(credential, None)
+        headers["X-Relay-Key"], headers[SAMPLER_HEADER] = relay_key(session_id=sampler.session_id), sampler.id
+        tell = partial(runtime_tell, sampler.session_id, sampler.id)
+        call = RelayedCall(sampler.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, tell)
+        await proxy_until_end(call, receive, send)
+
+
+def _model_of(body: bytes) -> str:
+    """The body's ``model``. Raises RelayError."""
+    try:
+        name = json.loads(body)["model"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        name = None
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
+        raise RelayError(400, "invalid_request", "The body must be a JSON object whose model names one: see models.")
+    return name
+
+
+def _models(caller: TinkerCaller, prefix: str) -> bytes:
+    """``GET models``: the base models that the key may use, then the project's newest samplers."""
+    allowed = caller.key.allowed_models
+    named: list[tuple[str, datetime | None]] = [
+        (model.name, None) for model in base_model_list() if allowed is None or model.name in allowed
+    ]
+    for stored in sampler_paths_of(project=caller.project, limit=MAX_MODELS):
+        if allowed is None or stored.model.base_model in allowed:
+            named.append((stored.path, stored.created_at))
+    if prefix == ANTHROPIC:
+        data = [_anthropic_model(name, at.isoformat() if at else EPOCH) for name, at in named]
+        ends = {"first_id": named[0][0] if named else None, "last_id": named[-1][0] if named else None}
+        return json.dumps({"data": data, "has_more": False} | ends).encode()
+    models = [
+        {"id": name, "object": "model", "created": int(at.timestamp()) if at else 0, "owned_by": "tinkerscript"}
+        for name, at in named
+    ]
+    return json.dumps({"object": "list", "data": models}).encode()
+
+
+def _anthropic_model(name: str, created_at: str) -> dict[str, str]:
+    return {"type": "model", "id": name, "display_name": name, "created_at": created_at}
+
+
+async def _send(send: Send, body: bytes) -> None:
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _find(key_id: str, name: str) -> TinkerSampler:
+    key = ApiKey.objects.select_related("project", "user").get(id=key_id)
+    return sampler_of_model(project=key.project, key=key, name=name)
+
+
+async def _look_up(wanted: str) -> TinkerSampler:
+    key_id, _, name = wanted.partition("|")
+    return await database_sync_to_async(_find)(key_id, name)
+
+
+# A request a second looks it up; those between go where it went. An ended session is seen by the relay.
+_samplers: TtlCache[TinkerSampler] = TtlCache(_look_up)

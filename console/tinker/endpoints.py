@@ -1,0 +1,115 @@
+"""Models by the names that clients of OpenAI's and Anthropic's dialects give them, and the runtimes that sample them.
+
+A name is a base model, a ``tinker://`` path of a sampler, both as ``base;path``, or the id of a checkpoint that a
+Tinker client saved. What is sampled goes to a runtime of that base model which serves a Tinker client of the project
+already; where there is none, to one that is started for these endpoints and ends VANISHED_S after the last request.
+"""
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Case, IntegerField, Max, When
+from django.utils import timezone
+
+from console.errors import InvalidRequest, NotFound
+from console.sessions.states import ENDED
+from console.tinker.checkpoints import checkpoint_find, checkpoints_of
+from console.tinker.models import TinkerCheckpoint, TinkerRuntime, TinkerSampler, TinkerSession
+from console.tinker.services import session_for_base_model
+from console.users.keys import key_model_check
+from console.users.models import ApiKey, Project
+from tinkerscript.wire.sessions import SessionState
+
+FIRST_NUMBER = 10**9  # of samplers that no Tinker client made: clients count from 0, to less than this
+BEAT_EVERY_S = 30.0
+NAME = "OpenAI and Anthropic endpoints"
+
+
+def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampler:
+    """The sampler of a model by its name, on a runtime that serves it or is on its way up.
+
+    Raises InvalidRequest for what is no model to sample from, NotFound for another project's as for none, Forbidden,
+    and what ``session_create`` raises.
+    """
+    stored, base_model = _named(project, name)
+    key_model_check(key=key, base_model=base_model)
+    rank = stored.lora["rank"] if stored else 0
+    tinker_session = _session_serving(project, key, base_model, rank)
+    if tinker_session is not None and (known := _sampler(tinker_session, base_model, stored)) is not None:
+        return known
+    with transaction.atomic():
+        Project.objects.select_for_update().get(id=project.id)  # two first requests start one runtime
+        tinker_session = _session_serving(project, key, base_model, rank) or _own_session(project, key)
+        session = session_for_base_model(tinker_session, key, base_model, rank=rank)
+        if (known := _sampler(tinker_session, base_model, stored)) is not None:
+            return known
+        last = TinkerSampler.objects.filter(tinker_session=tinker_session).aggregate(Max("number"))["number__max"]
+        number = max(FIRST_NUMBER, (last or 0) + 1)
+        return TinkerSampler.objects.create(
+            id=f"{tinker_session.id}:sample:{number}:{session.id}", tinker_session=tinker_session, session=session,
+            number=number, base_model=base_model, model_path=stored.path if stored else "",
+            checkpoint=stored.checkpoint if stored else None,
+        )  # fmt: skip
+
+
+def sampler_paths_of(*, project: Project, limit: int) -> list[TinkerCheckpoint]:
+    """The project's saved samplers, newest first: what these endpoints can be asked for beside base models."""
+    return list(checkpoints_of(project=project).filter(segment="sampler_weights")[:limit])
+
+
+def _named(project: Project, name: str) -> tuple[TinkerCheckpoint | None, str]:
+    """The checkpoint, if the name is of one, and its base model."""
+    base_model, separator, path = name.rpartition(";")
+    if path.startswith("tinker://"):
+        stored = checkpoint_find(project=project, path=path)
+        if separator and base_model != stored.model.base_model:
+            raise InvalidRequest(f"model says {base_model!r}; {path} is of {stored.model.base_model!r}.")
+    elif name.startswith("ckp_"):
+        found = checkpoints_of(project=project).filter(checkpoint_id=name).first()
+        if found is None:
+            raise NotFound(f"There is no model {name}.")
+        stored = found
+    else:
+        return None, name
+    if stored.segment != "sampler_weights":
+        raise InvalidRequest(
+            f"{stored.path} is not for sampling.",
+            hint="Save it with save_weights_for_sampler, and name the path that this returns.",
+        )
+    return stored, stored.model.base_model
+
+
+def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) -> TinkerSession | None:
+    """The Tinker session whose runtime can sample this at once, or the soonest."""
+    is_ready = Case(When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField())
+    runtimes = TinkerRuntime.objects.filter(
+        tinker_session__project=project, tinker_session__finished__isnull=True, base_model=base_model,
+        session__config__lora_rank__gte=rank,
+    )  # fmt: skip
+    runtimes = runtimes.exclude(session__state__in=[*ENDED, SessionState.STOPPING])
+    if key.spend_cap_s is not None:  # a session counts against the cap of the key that started it
+        runtimes = runtimes.filter(session__key=key)
+    found = runtimes.select_related("tinker_session").order_by(is_ready, "-id").first()
+    if found is None:
+        return None
+    if found.tinker_session.is_of_endpoints:
+        _beat(found.tinker_session)
+    return found.tinker_session
+
+
+def _sampler(tinker_session: TinkerSession, base_model: str, stored: TinkerCheckpoint | None) -> TinkerSampler | None:
+    """The sampler that an earlier request for this model made there; a path that was saved anew is another model."""
+    made = TinkerSampler.objects.filter(tinker_session=tinker_session, number__gte=FIRST_NUMBER, base_model=base_model)
+    if stored is None:
+        return made.filter(model_path="").first()
+    return made.filter(model_path=stored.path, checkpoint=stored.checkpoint).first()
+
+
+def _own_session(project: Project, key: ApiKey) -> TinkerSession:
+    """A session that no Tinker client has: its requests are its heartbeats."""
+    return TinkerSession.objects.create(project=project, key=key, display_name=NAME, is_of_endpoints=True)
+
+
+def _beat(tinker_session: TinkerSession) -> None:
+    if tinker_session.heartbeat_at < timezone.now() - timedelta(seconds=BEAT_EVERY_S):
+        TinkerSession.objects.filter(id=tinker_session.id).update(heartbeat_at=timezone.now())

@@ -1,0 +1,60 @@
+"""What OpenAI's clients read of a session with the key of one episode: its model, and the episode's calls."""
+
+import time
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
+from gpu_runtime.episodes.ledger import Episodes
+from gpu_runtime.gateway.completion_handler import CompletionHandler
+from gpu_runtime.gateway.http import model_response, parse_page
+from gpu_runtime.generation.calls import Calls
+from gpu_runtime.refusals import NotFound
+
+
+class ModelRoutes:
+    """``models`` are the names that the session's one model goes by."""
+
+    def __init__(self, handler: CompletionHandler, episodes: Episodes, calls: Calls, models: list[str]) -> None:
+        self._handler, self._episodes, self._calls, self._models = handler, episodes, calls, models
+        self._since = int(time.time())
+
+    def routes(self) -> list[Route]:
+        """The routes, for the app."""
+        return [
+            Route("/v1/models", self.models, methods=["GET"]),
+            Route("/v1/models/{model:path}", self.model, methods=["GET"]),
+            Route("/v1/episodes/{episode_id}/calls", self.calls, methods=["GET"]),
+        ]
+
+    async def models(self, request: Request) -> Response:
+        """``GET /v1/models``."""
+        self._handler.authenticate(request)
+        return JSONResponse({"object": "list", "data": [self._model(name) for name in self._models]})
+
+    async def model(self, request: Request) -> Response:
+        """``GET /v1/models/{model}``."""
+        self._handler.authenticate(request)
+        self._handler.check_model(request.path_params["model"])
+        return JSONResponse(self._model(request.path_params["model"]))
+
+    async def calls(self, request: Request) -> Response:
+        """``GET /v1/episodes/{id}/calls``: one page of the calls of the key's own episode, with their token ids."""
+        episode = self._handler.authenticate(request)
+        if request.path_params["episode_id"] != episode.id:
+            raise NotFound("this key is of another episode", hint=f"Its own episode is {episode.id}.")
+        page = parse_page(request, limit=50, maximum=MAX_CALLS_PER_PAGE)
+        return model_response(await self._episodes.calls(episode.id, **page))
+
+    def _model(self, name: str) -> dict[str, Any]:
+        return {
+            "id": name,
+            "object": "model",
+            "created": self._since,
+            "owned_by": "tinkerscript",
+            "max_model_len": self._calls.context_length,
+            "policy_version": self._episodes.batches.policy_version,
+        }

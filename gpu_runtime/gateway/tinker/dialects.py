@@ -1,0 +1,168 @@
+"""OpenAI's and Anthropic's dialects over the samplers of a Tinker session: what is sampled is not kept and not trained.
+
+The control plane finds the sampling session that the body's ``model`` names, checks whose it is, and passes the request
+on under the relay key with that session's id in a header. What follows is the dialect code that episodes use.
+"""
+
+import asyncio
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.errors import ModelUnsupported, RuntimeFault
+from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
+from gpu_runtime.gateway.completion_handler import CompletionHandler
+from gpu_runtime.gateway.http import check_relay_key
+from gpu_runtime.gateway.openai.routes import OpenAIRoutes
+from gpu_runtime.gateway.openai.token_routes import TokenRoutes
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.sampling import folder_is_whole
+from gpu_runtime.generation.calls import Calls
+from gpu_runtime.interfaces import Delta, SamplingOptions
+from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.refusals import BadRequest, NotFound
+from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.rendering.tool_formats import ToolFormat
+from gpu_runtime.sampler_interfaces import SamplerEngine
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
+
+MAX_SAMPLERS = 256  # whose routes are kept; those of another one are made anew
+
+
+class DialectRoutes:
+    """``renderer_load`` reads the base model's tokenizer and template, once, when the first request comes: Tinker
+    clients need neither. It raises OSError, ModelUnsupported. ``sampler_find`` raises UserMistake."""
+
+    def __init__(
+        self,
+        engine: SamplerEngine,
+        sampler_find: Callable[[str], Awaitable[Path | None]],
+        renderer_load: Callable[[], Renderer],
+        config: SessionConfig,
+        *,
+        relay_key: str,
+        on_fault: Callable[[RuntimeFault], None],
+    ) -> None:
+        self._engine, self._sampler_find, self._renderer_load = engine, sampler_find, renderer_load
+        self._config, self._relay_key, self._on_fault = config, relay_key, on_fault
+        self._renderer: Renderer | None = None
+        self._loading = asyncio.Lock()
+        self._by_sampler: OrderedDict[str, dict[str, Callable[[Request], Awaitable[Response]]]] = OrderedDict()
+        self.last_activity_at = time.time()
+
+    def routes(self) -> list[Route]:
+        """The routes, for the app: those of the dialects' routes that are for any conversation."""
+        paths = ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/tokenize", "/v1/detokenize"]
+        paths += ["/v1/messages", "/v1/messages/count_tokens"]
+        return [Route(path, self._serve, methods=["POST"]) for path in paths]
+
+    async def _serve(self, request: Request) -> Response:
+        check_relay_key(request, self._relay_key)
+        sampler_id = request.headers.get(SAMPLER_HEADER, "")
+        try:
+            folder = await self._sampler_find(sampler_id)
+        except UserMistake as mistake:
+            raise NotFound(str(mistake), param="model", openai_code="model_not_found") from None
+        if (of_sampler := self._by_sampler.get(sampler_id)) is None:
+            of_sampler = self._by_sampler[sampler_id] = self._make(sampler_id, folder, await self._rendering())
+            if len(self._by_sampler) > MAX_SAMPLERS:
+                self._by_sampler.popitem(last=False)
+        self._by_sampler.move_to_end(sampler_id)
+        self.last_activity_at = time.time()
+        return await of_sampler[request.url.path](request)
+
+    def _make(
+        self, sampler_id: str, folder: Path | None, renderer: Renderer
+    ) -> dict[str, Callable[[Request], Awaitable[Response]]]:
+        """The dialects over one sampler, by path."""
+        recorder = ForgottenCalls(self)
+        source = SamplerSource(self._engine, folder)
+        calls = Calls(recorder, source, renderer, self._config, on_fault=self._on_fault)
+        # All calls of a sampler are of one episode that never ends: seeds are mixed with its name.
+        episode = OpenEpisode(id=sampler_id, eval=True, group_key="", deadline_at=math.inf, last_seen=0.0)
+        handler = CompletionHandler(lambda request: episode, calls, None)
+        routes = [
+            *OpenAIRoutes(handler, recorder, renderer).routes(),
+            *TokenRoutes(handler, calls, renderer).routes(),
+            *AnthropicRoutes(handler, renderer).routes(),
+        ]
+        return {route.path: route.endpoint for route in routes}
+
+    async def _rendering(self) -> Renderer:
+        async with self._loading:
+            if self._renderer is None:
+                try:
+                    self._renderer = await asyncio.to_thread(self._renderer_load)
+                except (OSError, ModelUnsupported) as error:
+                    why = f"this base model's text cannot be written or read: {error}"
+                    raise BadRequest(why, param="model") from error
+            return self._renderer
+
+
+@dataclass(frozen=True)
+class SamplerSource:
+    """interfaces.TokenSource: one adapter of the engine, or one set of weights, or its base model."""
+
+    engine: SamplerEngine
+    folder: Path | None
+
+    @property
+    def context_length(self) -> int:
+        return self.engine.context_length
+
+    def generate(
+        self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
+    ) -> AsyncGenerator[Delta, None]:
+        is_whole = folder_is_whole(self.folder)
+        adapter, weights = (None, self.folder) if is_whole else (self.folder, None)
+        return self.engine.generate(request_id, prompt_ids, options, adapter=adapter, weights=weights)
+
+
+class ForgottenCalls:
+    """generation.calls.Recorder of calls that no trainer sees: none is kept, and none continues another."""
+
+    def __init__(self, routes: DialectRoutes) -> None:
+        self._routes = routes
+
+    async def wait_to_sample(self, episode: OpenEpisode) -> None:
+        """No step pauses these calls."""
+
+    def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
+        """A runtime with a call under way is not idle."""
+        episode.calls.add(task)
+        task.add_done_callback(lambda done: self._over(episode, done))
+
+    async def make_eval(self, episode: OpenEpisode, reason: str) -> None:
+        """It is evaluated from the first."""
+
+    def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None:
+        """It is in no group."""
+
+    async def conversation(self, episode: OpenEpisode, tool_format: ToolFormat | None) -> Conversation:
+        return Conversation()
+
+    async def calls(self, episode: OpenEpisode) -> list[CallRecord]:
+        return []
+
+    async def record(self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int) -> None:
+        """What was sampled is the client's alone."""
+
+    async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
+        return None
+
+    async def check_room(self) -> None:
+        """Nothing is written."""
+
+    def _over(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
+        episode.calls.discard(task)
+        self._routes.last_activity_at = time.time()

@@ -1,0 +1,173 @@
+"""OpenAI's and Anthropic's dialects with an API key: which model a name means, whose it is, what a runtime is told."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+
+from console.asgi import application
+from console.sessions.models import Session
+from console.tinker.models import TinkerSampler, TinkerSession
+from console.tinker.services import tinker_sessions_vanished_finish
+from console.users.keys import key_create
+from console.users.models import Project, User
+from support.asgi_calls import Call, FakeGateway
+from support.factories import BASE_MODEL, EVERY_SCOPE
+from support.tinker_client import Client
+from support.tinker_rows import checkpoint_store
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CHAT, MESSAGES = "/oai/api/v1/chat/completions", "/anthropic/api/v1/messages"
+stored = sync_to_async(checkpoint_store)
+
+
+async def ask(client: Client, model: Any, path: str = CHAT, **headers: str) -> tuple[int, Any]:
+    body = json.dumps({"model": model, "messages": []}).encode()
+    sent = {"x_api_key": client.secret} if path.startswith("/anthropic") else {"key": client.secret}
+    status, _, answer = await Call(application, "POST", path, body=body, **(sent | headers)).answer()
+    return status, json.loads(answer)
+
+
+async def trained(client: Client, gateway: FakeGateway) -> tuple[str, str]:
+    """A model that was saved for its sampler, on a runtime that is up: its path, and the id of its checkpoint."""
+    made = await client.model(await client.session())
+    opened = await stored(made["model_id"], "final", "sampler_weights")
+    await Session.objects.filter(id=made["request_id"].partition("|")[0]).aupdate(
+        state="ready", address=gateway.address
+    )
+    return f"tinker://{made['model_id']}/sampler_weights/final", opened.checkpoint_id
+
+
+async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client(
+    alices: Client, gateway: FakeGateway
+) -> None:
+    path, checkpoint_id = await trained(alices, gateway)
+    for name in (path, f"{BASE_MODEL};{path}", checkpoint_id):
+        assert await ask(alices, name) == (200, {"path": "/v1/chat/completions"})
+    assert await ask(alices, BASE_MODEL) == (200, {"path": "/v1/chat/completions"})
+    assert await ask(alices, path, MESSAGES) == (200, {"path": "/v1/messages"})
+    for of_both in ("/openai/v1/completions", "/openai/v1/messages/count_tokens"):
+        assert await ask(alices, path, of_both) == (200, {"path": of_both.removeprefix("/openai")})
+    assert await Session.objects.acount() == 1, "no second runtime"
+    told = [json.loads(body) for request, body in gateway.requests if request.path == "/tinker/samplers"]
+    assert [(each["model_path"], each["checkpoint_id"]) for each in told] == [(path, checkpoint_id), (None, None)]
+    samplers = {request.headers.get("X-Tinker-Sampler") for request, _ in gateway.requests} - {None}
+    assert samplers == {each["sampling_session_id"] for each in told}
+    for request, _ in gateway.requests:
+        assert request.headers["X-Relay-Key"] and not {"Authorization", "X-Api-Key"} & set(request.headers)
+
+
+async def test_a_path_that_is_saved_anew_is_sampled_anew(alices: Client, gateway: FakeGateway) -> None:
+    path, _ = await trained(alices, gateway)
+    model_id = path.split("/")[2]
+    await ask(alices, path)
+    second = await stored(model_id, "final", "sampler_weights", 2, overwrite=True)
+    await ask(alices, second.checkpoint_id)
+    last = gateway.requests[-1][0].headers["X-Tinker-Sampler"]
+    assert (await TinkerSampler.objects.aget(id=last)).checkpoint_id == second.checkpoint_id
+
+
+async def test_a_foreign_model_is_as_if_it_did_not_exist(alices: Client, eves: Client, gateway: FakeGateway) -> None:
+    path, checkpoint_id = await trained(alices, gateway)
+    nothing = path.replace("final", "nothing")
+    for name, none in ((path, nothing), (f"{BASE_MODEL};{path}", f"{BASE_MODEL};{nothing}"), (checkpoint_id, "ckp_0")):
+        for dialect in (CHAT, MESSAGES, "/openai/v1/chat/completions"):
+            (status, said), (as_none, said_of_none) = await ask(eves, name, dialect), await ask(eves, none, dialect)
+            assert (status, as_none) == (404, 404)
+            as_foreign = json.dumps(said).replace("final", "nothing").replace(checkpoint_id, "ckp_0")
+            assert as_foreign == json.dumps(said_of_none), "but for the names, the same words"
+    assert gateway.requests == []
+    status, listed = await models(eves, "/oai/api/v1/models")
+    assert path not in json.dumps(listed) and path in json.dumps(await models(alices, "/oai/api/v1/models"))
+    assert await alices.send(
+        "POST", f"training_runs/{path.split('/')[2]}/checkpoints/sampler_weights/final/publish", {}
+    )
+    status, answer = await ask(eves, path)
+    assert status == 503, answer  # it is public now: a runtime of eve's own is on its way up
+    projects = {row.project_id async for row in Session.objects.all()}
+    assert len(projects) == 2 and gateway.requests == []
+
+
+async def models(client: Client, path: str) -> tuple[int, Any]:
+    status, _, answer = await Call(application, "GET", path, x_api_key=client.secret).answer()
+    return status, json.loads(answer)
+
+
+async def test_without_a_client_a_runtime_is_started_and_ends_after_the_last_request(alices: Client) -> None:
+    for _ in range(2):
+        status, answer = await ask(alices, BASE_MODEL)
+        assert status == 503 and "queued" in answer["error"]["message"]
+    row = await Session.objects.aget()
+    assert (row.kind, row.name) == ("tinker", "OpenAI and Anthropic endpoints")
+    long_ago = timezone.now() - timedelta(hours=1)
+    await TinkerSession.objects.aupdate(heartbeat_at=long_ago)
+    await ask(alices, BASE_MODEL)
+    await sync_to_async(tinker_sessions_vanished_finish)()
+    assert (await TinkerSession.objects.aget()).finished is None, "a request is its heartbeat"
+    await TinkerSession.objects.aupdate(heartbeat_at=long_ago)
+    await sync_to_async(tinker_sessions_vanished_finish)()
+    assert (await Session.objects.aget()).state == "cancelled"
+    await ask(alices, BASE_MODEL)
+    assert await Session.objects.acount() == 2, "the next request starts another"
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "said"),
+    [
+        ("nothing", 400, "nothing"),
+        ("tinker://a/b", 400, "no path of the form"),
+        ("", 400, "model"),
+        (7, 400, "model"),
+        ("x" * 2000, 400, "model"),
+        ("ckp_nothing", 404, "ckp_nothing"),
+    ],
+)
+async def test_a_name_that_is_of_no_model_is_refused_in_the_clients_dialect(
+    alices: Client, model: Any, status: int, said: str
+) -> None:
+    for path in (CHAT, MESSAGES):
+        found, answer = await ask(alices, model, path)
+        assert found == status and said in answer["error"]["message"]
+        assert (answer.get("type") == "error") == (path == MESSAGES)
+
+
+async def test_a_training_state_another_base_and_another_path_are_refused(alices: Client, gateway: FakeGateway) -> None:
+    path, _ = await trained(alices, gateway)
+    await stored(path.split("/")[2], "state", "weights", 2)
+    status, answer = await ask(alices, path.replace("sampler_weights/final", "weights/state"))
+    assert status == 400 and "save_weights_for_sampler" in answer["error"]["message"]
+    status, answer = await ask(alices, f"another;{path}")
+    assert status == 400 and "another" in answer["error"]["message"]
+    assert (await ask(alices, path, "/oai/api/v1/embeddings"))[0] == 404
+    assert (await ask(alices, path, "/oai/api/v1/messages"))[0] == 404
+    assert (await ask(alices, path, "/oai/api/v1/../v1/completions"))[0] == 404
+    status, _, _ = await Call(application, "GET", CHAT, key=alices.secret).answer()
+    assert status == 405
+
+
+async def test_a_key_is_needed_and_its_limits_hold(
+    alices: Client, gateway: FakeGateway, project: Project, alice: User
+) -> None:
+    path, _ = await trained(alices, gateway)
+    for secret in ("", "tml-ts_wrong", "x" * 5000):
+        for dialect in (CHAT, MESSAGES):
+            assert (await ask(Client(secret), path, dialect))[0] == 401
+    of_other_models = await sync_to_async(key_create)(
+        project=project, user=alice, name="k", scopes=EVERY_SCOPE, allowed_models=["another"]
+    )
+    status, answer = await ask(Client(of_other_models[1]), path)
+    assert status == 403 and BASE_MODEL in answer["error"]["message"]
+    capped = await sync_to_async(key_create)(project=project, user=alice, name="k", scopes=EVERY_SCOPE, spend_cap_s=60)
+    assert (await ask(Client(capped[1]), path))[0] == 503, "a capped key pays for a runtime of its own"
+    assert await Session.objects.acount() == 2
+
+
+async def test_models_are_listed_in_both_dialects(alices: Client, gateway: FakeGateway) -> None:
+    path, _ = await trained(alices, gateway)
+    _, listed = await models(alices, "/oai/api/v1/models")
+    assert {BASE_MODEL, path} <= {each["id"] for each in listed["data"]}
+    _, listed = await models(alices, "/anthropic/api/v1/models")
+    assert path in {each["id"] for each in listed["data"] if each["type"] == "model"} and not listed["has_more"]
