@@ -70,7 +70,7 @@ def browser_step(action: dict[str, Any]) -> str:
 FRAMEWORKS = [
     Framework("openai", "openai_package", "openai", in_suite=("openai",)),
     Framework("anthropic", "anthropic_package", "anthropic", in_suite=("anthropic",)),
-    Framework("LiteLLM", "litellm_package", "litellm", in_suite=("litellm",)),
+    Framework("LiteLLM", "litellm_package", "litellm"),
     Framework(
         "OpenAI Agents SDK",
         "openai_agents",
@@ -93,8 +93,16 @@ FRAMEWORKS = [
         ),
         ((0,), (1,), (2,)),
         "it writes calls into its history in words of its own",
+        in_suite=("smolagents",),
     ),
     Framework("LangChain", "langchain_agent", "langchain"),
+    Framework(
+        "LangChain, ProviderStrategy",
+        "langchain_anthropic_agent",
+        "langchain-anthropic",
+        (*LOOP[:2], (json.dumps({"summary": FINAL}), True)),
+    ),
+    Framework("Microsoft Agent Framework", "agent_framework_agent", "agent-framework"),
     Framework("pydantic-ai", "pydantic_ai_agent", "pydantic-ai"),
     Framework("CrewAI", "crewai_crew", "crewai"),
     Framework("LlamaIndex", "llama_index_agent", "llama-index"),

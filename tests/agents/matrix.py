@@ -17,7 +17,10 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from agents.environments import Environment, build_all
@@ -74,24 +77,44 @@ def merged(calls: int, timelines: int) -> float:
     return (calls - timelines) / (calls - 1) if calls > 1 else 1.0
 
 
-async def play(framework: Framework, command: list[str], folder: Path) -> list[Result]:
-    """Both models in one process of the framework: most of its time is the import. Never raises for what it does."""
-    async with (
-        running_gateway(folder / PLAIN, family=FAMILIES[PLAIN], **ROOM) as plain,
-        running_gateway(folder / THINKING, family=FAMILIES[THINKING], **ROOM) as thinking,
-    ):
-        gateways = {PLAIN: plain, THINKING: thinking}
-        episodes, addresses = {}, []
-        for model, gateway in gateways.items():
-            gateway.engine.say(*(odd(gateway, text) for text in texts(framework, model)))
-            begun = await gateway.begin()
-            episodes[model] = begun["episode_id"]
-            addresses += [f"http://{gateway.address}/v1", begun["api_key"]]
-        answers = await run([*command, *addresses], folder)
-        return [
-            await judge(framework, model, gateways[model], episodes[model], answer)
-            for model, answer in zip(gateways, answers, strict=True)
+@dataclass(frozen=True)
+class Stage:
+    """A gateway that plays one agent's answers with one model, and the episode that is begun there."""
+
+    framework: Framework
+    model: str
+    gateway: Gateway
+    episode_id: str
+    api_key: str
+
+
+async def play(command: list[str], frameworks: Sequence[Framework], folder: Path) -> list[Result]:
+    """Each of ``frameworks`` with both models, all in one process: most of the time is imports. Never raises for what
+    they do."""
+    async with AsyncExitStack() as stack:
+        stages = [
+            await stage_open(stack, framework, model, folder / f"{framework.program}-{model}")
+            for framework in frameworks
+            for model in FAMILIES
         ]
+        answers = await run([*command, *arguments_of(stages)], folder, len(stages))
+        return [await judge(stage, answer) for stage, answer in zip(stages, answers, strict=True)]
+
+
+async def stage_open(stack: AsyncExitStack, framework: Framework, model: str, folder: Path) -> Stage:
+    gateway = await stack.enter_async_context(running_gateway(folder, family=FAMILIES[model], **ROOM))
+    gateway.engine.say(*(odd(gateway, text) for text in texts(framework, model)))
+    begun = await gateway.begin()
+    return Stage(framework, model, gateway, begun["episode_id"], begun["api_key"])
+
+
+def arguments_of(stages: Sequence[Stage]) -> list[str]:
+    """As play.py and play.mjs take them; the latter takes one program."""
+    arguments: list[str] = []
+    for framework, its in groupby(stages, key=lambda stage: stage.framework):
+        pairs = [(f"http://{stage.gateway.address}/v1", stage.api_key) for stage in its]
+        arguments += [*(["--"] if arguments else []), framework.program, *(text for pair in pairs for text in pair)]
+    return arguments
 
 
 def texts(framework: Framework, model: str) -> list[str]:
@@ -105,8 +128,8 @@ def odd(gateway: Gateway, text: str) -> list[int]:
     return [*(token for letter in text for token in gateway.engine.encode(letter)), gateway.engine.end_id]
 
 
-async def run(command: list[str], folder: Path) -> list[str | dict[str, str]]:
-    """The program's answer to each model, or why there is none."""
+async def run(command: list[str], folder: Path, count: int) -> list[str | dict[str, str]]:
+    """The ``count`` answers of the program, or why there is none."""
     process = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env=ENVIRONMENT | SILENT | {"HOME": str(folder)}, stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
@@ -115,24 +138,23 @@ async def run(command: list[str], folder: Path) -> list[str | dict[str, str]]:
         async with asyncio.timeout(PROGRAM_S):
             out, _ = await process.communicate()
     except TimeoutError:
-        return [{"error": f"no end within {PROGRAM_S:.0f} s"}] * len(FAMILIES)
+        return [{"error": f"no end within {PROGRAM_S:.0f} s"}] * count
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     lines = [line for line in out.decode(errors="replace").splitlines() if line.strip()]
     if process.returncode != 0 or not lines:
-        return [{"error": lines[-1] if lines else f"status {process.returncode}"}] * len(FAMILIES)
+        return [{"error": lines[-1] if lines else f"status {process.returncode}"}] * count
     return json.loads(lines[-1])
 
 
-async def judge(
-    framework: Framework, model: str, gateway: Gateway, episode_id: str, answer: str | dict[str, str]
-) -> Result:
+async def judge(stage: Stage, answer: str | dict[str, str]) -> Result:
     """What the gateway recorded, compared with the engine's log and with what the conversation allows."""
+    framework, gateway, episode_id = stage.framework, stage.gateway, stage.episode_id
     calls = gateway.journal.calls.of_episode(episode_id)
     timelines = timelines_of(calls)
-    result = Result(framework, model, timelines)
+    result = Result(framework, stage.model, timelines)
     if not isinstance(answer, str) or framework.answer not in answer:
         return replace(result, trouble=answer["error"] if isinstance(answer, dict) else f"another answer: {answer}")
     try:
@@ -147,10 +169,10 @@ async def judge(
 
 
 def command_of(framework: Framework, environment: Path) -> list[str]:
-    """How the framework's program is started; addresses and keys follow."""
+    """How the framework's program is started; its name, addresses and keys follow."""
     if framework.is_node:
-        return ["node", str(environment / "play.mjs"), framework.program]
-    return [str(environment / "bin" / "python"), str(PROGRAMS / "play.py"), framework.program]
+        return ["node", str(environment / "play.mjs")]
+    return [str(environment / "bin" / "python"), str(PROGRAMS / "play.py")]
 
 
 def row(framework: Framework, environment: Environment, results: list[Result]) -> str:
@@ -197,7 +219,7 @@ def main() -> int:
         if not environment.trouble and not missing(framework):
             with tempfile.TemporaryDirectory() as folder:
                 command = command_of(framework, environment.folder)
-                results = asyncio.run(play(framework, command, Path(folder)))
+                results = asyncio.run(play(command, [framework], Path(folder)))
         ended = "skipped" if not results else "failed" if any(each.trouble for each in results) else "held"
         counts[ended] += 1
         rows[framework.name] = row(framework, environment, results)
