@@ -47,6 +47,7 @@ from api.views.server import server_get
 from api.views.sessions import (
     base_model_list,
     event_list,
+    metric_columns,
     session_create,
     session_delete,
     session_dry_run,
@@ -72,6 +73,7 @@ from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, Ch
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
 from tinkerscript.wire.events import EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
+from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import ServerView
@@ -140,6 +142,7 @@ route("POST", SESSION + "/suspend", session_suspend, sessions_write, SessionView
 route("POST", SESSION + "/resume", session_resume, sessions_write, SessionView, once=True)
 route("GET", SESSION + "/logs", session_logs, sessions_read, SessionLogs)
 route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
+route("GET", SESSION + "/metrics", metric_columns, sessions_read, MetricColumns)
 
 route("POST", SESSION + "/checkpoints", checkpoint_create, sessions_write, CheckpointView, status=202, once=True)
 route("GET", SESSION + "/checkpoints", checkpoint_list, checkpoints_read, CheckpointList)

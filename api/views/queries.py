@@ -4,6 +4,7 @@ from pydantic import Field, FiniteFloat
 
 from api.rest.parsing import MAX_INTEGER, Query
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 from tinkerscript.wire.sessions import SessionState
 
@@ -83,5 +84,15 @@ class EventQuery(Query):
 
     after: int = Field(0, ge=0, le=MAX_INTEGER, description="The cursor of the last entry seen.")
     limit: int = Field(200, ge=1, le=1000)
-    kind: EventKind | None = None
+    kind: list[EventKind] = Field([], description="Only entries of these kinds.")
+    newest: bool = Field(False, description="The last entries instead of the first, oldest first all the same.")
     wait_s: float = Field(0, ge=0, le=20, description="How long to wait for an entry when there is none yet.")
+
+
+class MetricQuery(Query):
+    """Which measures of a session's steps, over what, in how many points."""
+
+    names: str = Field("", max_length=1000, description="Measures, separated by commas; all if empty.")
+    x: MetricAxis = Field(MetricAxis.STEP, description="What the steps are drawn over.")
+    after: int = Field(0, ge=0, le=MAX_INTEGER, description="Only steps recorded after this cursor.")
+    points: int = Field(1000, ge=1, le=5000, description="Steps beyond this number are put together.")

@@ -4,13 +4,15 @@ from asgiref.sync import sync_to_async
 
 from api.presenters import session_list_view, session_view
 from api.rest.requests import ApiRequest
-from api.views.queries import EventQuery, LogQuery, SessionQuery
+from api.views.queries import EventQuery, LogQuery, MetricQuery, SessionQuery
 from console.catalogue.base_models import base_model_list as base_models
+from console.live import selectors as live
 from console.live.hub import event_page
 from console.scheduling import logs
 from console.sessions import selectors, services
 from console.sessions.dry_run import dry_run
 from tinkerscript.wire.events import EventPage
+from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.sessions import (
     BaseModelList,
     SessionCreate,
@@ -84,4 +86,24 @@ def session_logs(request: ApiRequest, session_id: str, query: LogQuery) -> Sessi
 async def event_list(request: ApiRequest, session_id: str, query: EventQuery) -> EventPage:
     """The session's record after a cursor; waits for the next entry if asked to."""
     await sync_to_async(selectors.session_get)(project=request.auth.project, session_id=session_id)
-    return await event_page(session_id=session_id, **dict(query))
+    return await event_page(
+        session_id=session_id,
+        after=query.after,
+        limit=query.limit,
+        kinds=query.kind,
+        newest=query.newest,
+        wait_s=query.wait_s,
+    )
+
+
+def metric_columns(request: ApiRequest, session_id: str, query: MetricQuery) -> MetricColumns:
+    """The session's steps as columns, put together to as many points as are asked for, with their extremes."""
+    session = selectors.session_get(project=request.auth.project, session_id=session_id)
+    return live.metric_columns(
+        session_id=session.id,
+        created_at=session.created_at,
+        names=[name for name in query.names.split(",") if name],
+        axis=query.x,
+        after=query.after,
+        points=query.points,
+    )

@@ -1,4 +1,7 @@
-"""The live channel: ``/ws/v1/sessions/{id}?after=cursor`` sends the record from there on, each message an EventPage."""
+"""The live channel: ``/ws/v1/sessions/{id}?after=cursor&kinds=state,metric`` sends the record from there on.
+
+Each message is an EventPage; without ``kinds`` it has every entry.
+"""
 
 import asyncio
 import logging
@@ -11,10 +14,11 @@ from urllib.parse import parse_qs
 from channels.generic.websocket import AsyncWebsocketConsumer
 
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, RateLimited, Unauthenticated
-from console.live.hub import follow
+from console.live.hub import EVERY_KIND, Kinds, follow
 from console.live.watchers import credential_of, watchers
 from console.server.logs import logs_bind
 from console.server.metrics import WEBSOCKET_CLIENTS
+from tinkerscript.wire.events import EventKind
 
 PAGE = 200
 RECHECK_S = 0.75  # how often a watcher's permission is checked, with events or without: it ends within a second
@@ -45,7 +49,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         session_id = self.scope["url_route"]["kwargs"]["session_id"]
         logs_bind(session_id=session_id)
         try:
-            after = _after(self.scope["query_string"])
+            after, kinds = _asked(self.scope["query_string"])
             credential = credential_of(self.scope)
             watchers.enter(credential)
             self.credential = credential
@@ -54,7 +58,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             self._leave()
             await self.close(code=CLOSE_CODES.get(type(error), 4400), reason=error.message[:100])
             return
-        self.sender = asyncio.create_task(self._send_all(session_id, after))
+        self.sender = asyncio.create_task(self._send_all(session_id, after, kinds))
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Clients have nothing to say here; what they say is dropped."""
@@ -70,7 +74,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             watchers.leave(self.credential)
             self.credential = None
 
-    async def _send_all(self, session_id: str, after: int) -> None:
+    async def _send_all(self, session_id: str, after: int, kinds: Kinds) -> None:
         try:
             with WEBSOCKET_CLIENTS.track_inprogress():
                 async with follow(session_id=session_id, after=after) as follower:
@@ -81,7 +85,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
                         if time.monotonic() - allowed_at >= RECHECK_S:
                             await self.allow(self.scope, session_id)
                             allowed_at = time.monotonic()
-                        if events and not await self._sent(follower.feed.text(events)):
+                        if not any(event.kind in kinds for event in events):
+                            continue
+                        if not await self._sent(follower.feed.text(events, kinds)):
                             return
         except DomainError as error:  # a key was revoked, a member removed, a browser signed out
             with suppress(OSError):
@@ -99,14 +105,17 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return True
 
 
-def _after(query_string: bytes) -> int:
+def _asked(query_string: bytes) -> tuple[int, Kinds]:
     given = parse_qs(query_string.decode("ascii", "replace"), keep_blank_values=True)
     after = given.pop("after", ["0"])[-1]
+    kinds = given.pop("kinds", [",".join(EVERY_KIND)])[-1].split(",")
     if given:
         raise InvalidRequest(f"Unknown parameter: {', '.join(given)}")
     if not (after.isascii() and after.isdigit() and len(after) <= CURSOR_DIGITS):
         raise InvalidRequest("after must be a cursor: a whole number.")
-    return int(after)
+    if unknown := set(kinds) - EVERY_KIND:
+        raise InvalidRequest(f"kinds are of {', '.join(EventKind)}; not {', '.join(sorted(unknown))}.")
+    return int(after), frozenset(EventKind(kind) for kind in kinds)
 
 
 class NoChannel(AsyncWebsocketConsumer):

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from bisect import bisect_right
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from operator import attrgetter
@@ -32,6 +32,9 @@ WOKEN_AT_ONCE = 50  # followers; then other tasks of the process have their turn
 
 logger = logging.getLogger(__name__)
 
+Kinds = frozenset[EventKind]
+EVERY_KIND: Kinds = frozenset(EventKind)
+
 feeds: dict[str, "Feed"] = {}
 _cursor = attrgetter("cursor")
 
@@ -45,7 +48,7 @@ class Feed:
         self.session_id, self.since = session_id, since
         self.recent: list[Event] = []
         self.followers: set[Follower] = set()
-        self._texts: dict[tuple[int, int], str] = {}
+        self._texts: dict[tuple[int, int, Kinds], str] = {}
 
     @property
     def head(self) -> int:
@@ -57,13 +60,17 @@ class Feed:
         start = bisect_right(self.recent, cursor, key=_cursor)
         return self.recent[start : start + limit]
 
-    def text(self, events: list[Event]) -> str:
-        """The page of these consecutive entries as JSON, made once for all followers at one cursor."""
-        span = events[0].cursor, events[-1].cursor
+    def text(self, events: list[Event], kinds: Kinds = EVERY_KIND) -> str:
+        """The page of these consecutive entries as JSON, those of other kinds left out.
+
+        It is made once for all followers at one cursor.
+        """
+        span = events[0].cursor, events[-1].cursor, kinds
         if (text := self._texts.get(span)) is None:
             if len(self._texts) >= PAGE_CACHE_MAX:
                 self._texts.clear()
-            text = self._texts[span] = EventPage(items=events, next_cursor=span[1]).model_dump_json()
+            items = [event for event in events if event.kind in kinds]
+            text = self._texts[span] = EventPage(items=items, next_cursor=span[1]).model_dump_json()
         return text
 
     async def run(self) -> None:
@@ -154,16 +161,22 @@ async def follow(*, session_id: str, after: int) -> AsyncIterator[Follower]:
 
 
 async def event_page(
-    *, session_id: str, after: int, limit: int, kind: EventKind | None = None, wait_s: float = 0
+    *,
+    session_id: str,
+    after: int,
+    limit: int,
+    kinds: Collection[EventKind] = (),
+    newest: bool = False,
+    wait_s: float = 0,
 ) -> EventPage:
-    """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of that kind)."""
-    items = await sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kind=kind)
+    """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these kinds)."""
+    items = await sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest)
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:
         async with follow(session_id=session_id, after=after) as follower:
             while not items and (left_s := deadline - time.monotonic()) > 0:
                 events = await follower.next(limit=limit, timeout_s=left_s)
-                items = [event for event in events if kind is None or event.kind is kind]
+                items = [event for event in events if not kinds or event.kind in kinds]
                 after = follower.cursor
     return EventPage(items=items, next_cursor=items[-1].cursor if items else after)
 

@@ -1,27 +1,37 @@
 """Reads of the record."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from datetime import datetime
 
 from django.db.models import BigIntegerField, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
+from console.errors import InvalidRequest
+from console.live.metric_columns import Step, axis_values, buckets, column
 from console.live.models import EventRecord
-from tinkerscript.wire.events import Event, EventKind
+from tinkerscript.wire.events import Event, EventKind, StepMetrics
+from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
+
+MEASURES = set(StepMetrics.model_fields) - {"step"}
 
 
-def event_list(*, session_id: str, after: int, limit: int, kind: EventKind | None = None) -> list[Event]:
+def event_list(
+    *, session_id: str, after: int, limit: int, kinds: Collection[EventKind] = (), newest: bool = False
+) -> list[Event]:
     """At most ``limit`` entries of a session that follow the cursor ``after``, oldest first.
 
-    The caller has checked that the session is the reader's (console.sessions.selectors.session_get).
+    With ``newest`` the last so many instead of the first. The caller has checked that the session is the reader's
+    (console.sessions.selectors.session_get).
     """
-    records = EventRecord.objects.filter(session_id=session_id, id__gt=after).order_by("id")
-    if kind is not None:
-        records = records.filter(kind=kind)
-    return [
+    records = EventRecord.objects.filter(session_id=session_id, id__gt=after).order_by("-id" if newest else "id")
+    if kinds:
+        records = records.filter(kind__in=kinds)
+    events = [
         Event(cursor=record.id, kind=EventKind(record.kind), at=record.at, data=record.data)
         for record in records[:limit]
     ]
+    return events[::-1] if newest else events
 
 
 def event_cursor_latest(*, session_id: str) -> int:
@@ -35,3 +45,35 @@ def tokens_trained_sum(*, session_ids: Iterable[str]) -> dict[str, int]:
     steps = EventRecord.objects.filter(session_id__in=session_ids, kind=EventKind.METRIC).order_by()
     tokens = Sum(Cast(KT("data__tokens_trained"), BigIntegerField()))
     return dict(steps.values("session_id").annotate(tokens=tokens).values_list("session_id", "tokens"))
+
+
+def metric_columns(
+    *, session_id: str, created_at: datetime, names: Collection[str], axis: MetricAxis, after: int, points: int
+) -> MetricColumns:
+    """The steps recorded after the cursor ``after`` as at most ``points`` points; no names mean every measure.
+
+    Of a step that was done again after a restart the last record counts. Raises InvalidRequest for unknown names.
+    """
+    if unknown := sorted(set(names) - MEASURES):
+        raise InvalidRequest(
+            f"Unknown measures: {', '.join(unknown)}", hint=f"There are {', '.join(sorted(MEASURES))}."
+        )
+    cursor = event_cursor_latest(session_id=session_id)
+    recorded = EventRecord.objects.filter(session_id=session_id, kind=EventKind.METRIC, id__lte=cursor).order_by("id")
+    by_step: dict[int, Step] = {}
+    for record_id, at, data in recorded.values_list("id", "at", "data"):
+        by_step[data["step"]] = data | {"id": record_id, "at": (at - created_at).total_seconds()}
+    every = [by_step[number] for number in sorted(by_step)]
+    # Axes that add up begin with the first step, whatever part is asked for.
+    new = [(x, step) for x, step in zip(axis_values(every, axis), every, strict=True) if step["id"] > after]
+    steps = [step for _, step in new]
+    stretches = buckets(len(steps), points)
+    ends = [stretch.stop - 1 for stretch in stretches]
+    return MetricColumns(
+        axis=axis,
+        x=[new[end][0] for end in ends],
+        steps=[steps[end]["step"] for end in ends],
+        columns={name: column([step.get(name) for step in steps], stretches) for name in sorted(names or MEASURES)},
+        steps_in_all=len(steps),
+        cursor=cursor,
+    )

@@ -5,6 +5,7 @@ The record of a run is played to the page by the test itself, over the page's ow
 
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -37,16 +38,20 @@ def make_session(page: Page, name: str) -> str:
     )
 
 
+PLAYED_FROM = 1_000_000  # cursors of what is played, after those of the session's real record
+
+
 def metric(step: int, **other: Any) -> dict[str, Any]:
     fields: dict[str, Any] = dict.fromkeys(StepMetrics.model_fields, 0)
     fields |= {"step": step, "reward_mean": step / 100, "reward_p10": 0.0, "reward_p90": 1.0, "groups": 4} | other
-    return {"cursor": step, "kind": "metric", "at": "2030-01-01T00:00:00Z", "data": fields}
+    return {"cursor": PLAYED_FROM + step, "kind": "metric", "at": "2030-01-01T00:00:00Z", "data": fields}
 
 
 class Played:
     """The server's end of the page's live channel, held by the test."""
 
     def __init__(self, page: Page) -> None:
+        self._page = page
         self._sockets: list[WebSocketRoute] = []
         page.route_web_socket(re.compile(r"/ws/v1/sessions/"), self._open)
 
@@ -54,6 +59,10 @@ class Played:
         self._sockets.append(socket)
 
     def send(self, *items: dict[str, Any]) -> None:
+        deadline = time.monotonic() + 20
+        while not self._sockets:  # the page reads the history first
+            assert time.monotonic() < deadline, "the page has opened no live channel"
+            self._page.wait_for_timeout(20)
         self._sockets[-1].send(json.dumps({"items": items, "next_cursor": items[-1]["cursor"]}))
 
 

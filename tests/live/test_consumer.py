@@ -103,6 +103,20 @@ async def test_a_client_resumes_after_the_last_entry_that_it_saw(session, api_ke
     await client.disconnect(timeout=10)
 
 
+async def test_a_client_gets_only_the_kinds_that_it_asks_for_and_its_cursor_passes_the_others(session, api_key) -> None:
+    kinds = [EventKind.METRIC, EventKind.LOG, EventKind.LOG]
+    events = [await sync_to_async(event_record)(session_id=session.id, kind=kind, data={}) for kind in kinds]
+    client = socket(session.id, key=api_key, query="?kinds=metric,event")
+    await client.connect(timeout=10)
+    first = await page(client)
+    assert [event.kind for event in first.items] == [EventKind.METRIC] and first.next_cursor == events[2].id
+    await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "not this"})
+    assert await client.receive_nothing()
+    last = await sync_to_async(event_record)(session_id=session.id, kind=EventKind.EVENT, data={"name": "this"})
+    assert [event.cursor for event in (await page(client)).items] == [last.id]
+    await client.disconnect(timeout=10)
+
+
 async def test_a_long_backlog_comes_whole_and_in_order(session, api_key) -> None:
     rows = [EventRecord(session_id=session.id, kind="log", data={"line": str(number)}) for number in range(950)]
     await EventRecord.objects.abulk_create(rows)
@@ -152,8 +166,10 @@ async def test_a_signed_in_person_watches_from_our_own_pages_only(session, alice
     assert await close_code(socket(session.id, headers=(other, (b"origin", b"http://testserver")))) == 4404
 
 
-@pytest.mark.parametrize("query", ["?after=x", "?after=-1", "?after=", "?after=" + "9" * 19, "?from=1"])
-async def test_a_bad_cursor_is_4400(query, session, api_key) -> None:
+@pytest.mark.parametrize(
+    "query", ["?after=x", "?after=-1", "?after=", "?after=" + "9" * 19, "?from=1", "?kinds=all", "?kinds="]
+)
+async def test_a_bad_query_is_4400(query, session, api_key) -> None:
     assert await close_code(socket(session.id, key=api_key, query=query)) == 4400
 
 

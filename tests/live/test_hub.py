@@ -153,7 +153,7 @@ async def test_without_a_layer_the_record_is_still_followed(monkeypatch) -> None
 
 
 async def test_a_page_waits_for_the_next_entry_of_its_kind() -> None:
-    asked = asyncio.create_task(event_page(session_id=S, after=0, limit=10, kind=EventKind.METRIC, wait_s=10))
+    asked = asyncio.create_task(event_page(session_id=S, after=0, limit=10, kinds=[EventKind.METRIC], wait_s=10))
     await eventually(lambda: S in hub.feeds)
     other = await record(1)
     await eventually(lambda: hub.feeds[S].head == other)

@@ -28,8 +28,20 @@ def test_cursors_grow_and_belong_to_one_session() -> None:
     assert [event.cursor for event in event_list(session_id="a", after=0, limit=10)] == [first.id, second.id]
     assert [event.cursor for event in event_list(session_id="a", after=first.id, limit=10)] == [second.id]
     assert [event.cursor for event in event_list(session_id="a", after=0, limit=1)] == [first.id]
-    assert [event.cursor for event in event_list(session_id="a", after=0, limit=9, kind=EventKind.LOG)] == [second.id]
+    logs = event_list(session_id="a", after=0, limit=9, kinds=[EventKind.LOG])
+    assert [event.cursor for event in logs] == [second.id]
     assert (event_cursor_latest(session_id="a"), event_cursor_latest(session_id="none")) == (second.id, 0)
+
+
+def test_the_newest_entries_come_oldest_first() -> None:
+    made = [event_record(session_id="a", kind=EventKind.EVENT, data={"n": n}).id for n in range(5)]
+    event_record(session_id="a", kind=EventKind.LOG, data={})
+    kinds = [EventKind.EVENT, EventKind.STATE]
+    newest = event_list(session_id="a", after=0, limit=2, kinds=kinds, newest=True)
+    assert [event.cursor for event in newest] == made[-2:]
+    assert [event.cursor for event in event_list(session_id="a", after=made[3], limit=2, newest=True, kinds=kinds)] == [
+        made[4]
+    ]
 
 
 def test_a_repeated_report_adds_nothing_and_loses_nothing() -> None:

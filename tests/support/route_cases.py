@@ -41,6 +41,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", E): None,
     ("GET", E + "/calls"): None,
     ("GET", E + "/timelines"): None,
+    ("GET", S + "/metrics"): None,
     ("GET", S + "/groups"): None,
     ("GET", S + "/steps/{step}"): None,
     ("POST", E + "/end"): {"output": {"reward": 1.0}},

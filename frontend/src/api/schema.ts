@@ -683,6 +683,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The session's steps as columns, put together to as many points as are asked for, with their extremes.
+         * @description The session's steps as columns, put together to as many points as are asked for, with their extremes.
+         */
+        get: operations["metric_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/resume": {
         parameters: {
             query?: never;
@@ -1947,6 +1967,51 @@ export interface components {
              * @description Weights and gradients.
              */
             trainer_bytes: number;
+        };
+        /**
+         * MetricAxis
+         * @description What the steps are drawn over.
+         * @enum {string}
+         */
+        MetricAxis: "step" | "time" | "tokens" | "episodes";
+        /**
+         * MetricColumn
+         * @description One measure: an entry per point, None where no step of the point has it.
+         *
+         *     ``low`` and ``high`` are the extremes among the steps of each point; None where every point is one step.
+         */
+        MetricColumn: {
+            /** High */
+            high: (number | null)[] | null;
+            /** Low */
+            low: (number | null)[] | null;
+            /** Mean */
+            mean: (number | null)[];
+        };
+        /**
+         * MetricColumns
+         * @description ``x`` and ``steps`` are those of the last step of each point. Entries of the record after ``cursor`` are new.
+         */
+        MetricColumns: {
+            axis: components["schemas"]["MetricAxis"];
+            /** Columns */
+            columns: {
+                [key: string]: components["schemas"]["MetricColumn"];
+            };
+            /**
+             * Cursor
+             * @description What to follow the record after, to miss nothing and see nothing twice.
+             */
+            cursor: number;
+            /** Steps */
+            steps: number[];
+            /**
+             * Steps In All
+             * @description Steps that the points stand for.
+             */
+            steps_in_all: number;
+            /** X */
+            x: number[];
         };
         /**
          * ProjectCreate
@@ -4481,7 +4546,10 @@ export interface operations {
                 /** @description The cursor of the last entry seen. */
                 after?: number;
                 limit?: number;
-                kind?: components["schemas"]["EventKind"] | null;
+                /** @description Only entries of these kinds. */
+                kind?: components["schemas"]["EventKind"][];
+                /** @description The last entries instead of the first, oldest first all the same. */
+                newest?: boolean;
                 /** @description How long to wait for an entry when there is none yet. */
                 wait_s?: number;
             };
@@ -4569,6 +4637,46 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionLogs"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    metric_columns: {
+        parameters: {
+            query?: {
+                /** @description Measures, separated by commas; all if empty. */
+                names?: string;
+                /** @description What the steps are drawn over. */
+                x?: components["schemas"]["MetricAxis"];
+                /** @description Only steps recorded after this cursor. */
+                after?: number;
+                /** @description Steps beyond this number are put together. */
+                points?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricColumns"];
                 };
             };
             /** @description Refused or failed */

@@ -37,6 +37,7 @@ export type KeyCreate = Schemas["KeyCreate"];
 export type KeyCreated = FromServer<Schemas["KeyCreated"]>;
 export type Member = FromServer<Schemas["MemberView"]>;
 export type MemoryEstimate = FromServer<Schemas["MemoryEstimate"]>;
+export type MetricColumns = FromServer<Schemas["MetricColumns"]>;
 export type Project = FromServer<Schemas["ProjectView"]>;
 export type Quotas = FromServer<Schemas["Quotas"]>;
 export type Role = Schemas["Role"];

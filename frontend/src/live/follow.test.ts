@@ -21,6 +21,7 @@ function follow() {
   const links: Link[] = [];
   const stop = followSession({
     sessionId: "ses_1",
+    after: 7,
     open: (path) => {
       const channel = new FakeChannel(path);
       channels.push(channel);
@@ -42,7 +43,7 @@ test("a lost connection resumes from the last cursor", () => {
   newest().hear(41);
   newest().onclose?.({ code: 1006 });
   vi.advanceTimersByTime(500);
-  expect(channels.map((channel) => channel.path)).toEqual(["/ws/v1/sessions/ses_1?after=0", "/ws/v1/sessions/ses_1?after=41"]);
+  expect(channels.map((channel) => channel.path)).toEqual(["/ws/v1/sessions/ses_1?after=7&kinds=state,metric,event", "/ws/v1/sessions/ses_1?after=41&kinds=state,metric,event"]);
 });
 
 test("a server that stays away is asked ever less often, and never given up", () => {

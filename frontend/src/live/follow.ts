@@ -2,6 +2,8 @@
 import type { EventPage } from "../api/types";
 import { firstLink, nextLink, type Link, type LinkEvent } from "./link";
 
+const KINDS = "state,metric,event"; // the log is read by its own request
+
 /** The part of a WebSocket that is used, so that a test can stand in for the network. */
 export interface Channel {
   onopen: (() => void) | null;
@@ -12,14 +14,16 @@ export interface Channel {
 
 export interface FollowOptions {
   sessionId: string;
+  /** The last entry that is known already. */
+  after: number;
   open: (path: string) => Channel;
   onPage: (page: EventPage) => void;
   onLink: (link: Link) => void;
 }
 
 /** Starts at once; the answer ends it for good. */
-export function followSession({ sessionId, open, onPage, onLink }: FollowOptions): () => void {
-  let cursor = 0;
+export function followSession({ sessionId, after, open, onPage, onLink }: FollowOptions): () => void {
+  let cursor = after;
   let link: Link = firstLink;
   let channel: Channel | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -38,7 +42,7 @@ export function followSession({ sessionId, open, onPage, onLink }: FollowOptions
   }
 
   function connect(): void {
-    channel = open(`/ws/v1/sessions/${sessionId}?after=${String(cursor)}`);
+    channel = open(`/ws/v1/sessions/${sessionId}?after=${String(cursor)}&kinds=${KINDS}`);
     channel.onopen = () => {
       move({ type: "opened" });
     };

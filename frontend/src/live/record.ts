@@ -3,7 +3,7 @@
 import type { Event, EventPage, StepMetrics } from "../api/types";
 import { bytes } from "../ui/format";
 
-const KEPT_ENTRIES = 500;
+export const KEPT_ENTRIES = 500;
 
 export interface TimelineEntry {
   cursor: number;

@@ -1,7 +1,8 @@
-// The record of a session as React state. Pages that arrive together are drawn together.
-import { useEffect, useReducer, useRef, useState } from "react";
+// The record of a session as React state: what there is at first, then live. Pages that arrive together are drawn together.
+import { useEffect, useRef, useState } from "react";
 import type { EventPage } from "../api/types";
 import { followSession, type Channel } from "./follow";
+import { historyLoad } from "./history";
 import { firstLink, type Link } from "./link";
 import { applyPage, emptyRecord, type SessionRecord } from "./record";
 
@@ -11,24 +12,36 @@ function openSocket(path: string): Channel {
 
 /** Mount once per session (key the component by its id). `onPage` is called with each page, to refresh what depends on it. */
 export function useSessionRecord(sessionId: string, onPage: (page: EventPage) => void): { record: SessionRecord; link: Link } {
-  const [record, take] = useReducer(applyPage, emptyRecord);
+  const [record, setRecord] = useState(emptyRecord);
   const [link, setLink] = useState<Link>(firstLink);
   const onPageRef = useRef(onPage);
   useEffect(() => {
     onPageRef.current = onPage;
   });
-  useEffect(
-    () =>
-      followSession({
+  useEffect(() => {
+    let stop: (() => void) | null = null;
+    let isGone = false;
+    const follow = (from: SessionRecord) => {
+      if (isGone) return;
+      setRecord(from);
+      stop = followSession({
         sessionId,
+        after: from.cursor,
         open: openSocket,
         onLink: setLink,
         onPage: (page) => {
-          take(page);
+          setRecord((before) => applyPage(before, page));
           onPageRef.current(page);
         },
-      }),
-    [sessionId],
-  );
+      });
+    };
+    historyLoad(sessionId).then(follow, () => {
+      follow(emptyRecord); // the live channel brings all of it, and says why where it is refused
+    });
+    return () => {
+      isGone = true;
+      stop?.();
+    };
+  }, [sessionId]);
   return { record, link };
 }

@@ -1,0 +1,31 @@
+// What a session's record holds when its page is opened, in two requests however long it is: the steps put together to
+// as many points as a chart shows, and the last state changes and events. The live channel goes on from there.
+import { get } from "../api/client";
+import type { EventPage, MetricColumns, StepMetrics } from "../api/types";
+import { applyPage, emptyRecord, KEPT_ENTRIES, type SessionRecord } from "./record";
+
+const POINTS = 1000;
+
+export async function historyLoad(sessionId: string): Promise<SessionRecord> {
+  const path = `/v1/sessions/${sessionId}`;
+  // In this order: what is recorded between the two stands after the cursor of the first.
+  const columns = await get<MetricColumns>(`${path}/metrics?points=${String(POINTS)}`);
+  const events = await get<EventPage>(`${path}/events?newest=true&kind=state&kind=event&limit=${String(KEPT_ENTRIES)}`);
+  return recordOf(columns, events);
+}
+
+/** Entries after the cursor of the columns are left to the live channel. */
+export function recordOf(columns: MetricColumns, events: EventPage): SessionRecord {
+  const known = events.items.filter((item) => item.cursor <= columns.cursor);
+  const record = applyPage({ ...emptyRecord, steps: stepsOf(columns) }, { items: known, next_cursor: columns.cursor });
+  return { ...record, cursor: columns.cursor };
+}
+
+/** A point of several steps stands as the last of them, with the means of all. */
+function stepsOf({ steps, columns }: MetricColumns): StepMetrics[] {
+  const measures = Object.entries(columns);
+  return steps.map((step, at) => {
+    const means = measures.map(([name, column]) => [name, column.mean[at] ?? null]);
+    return { ...Object.fromEntries(means), step } as unknown as StepMetrics;
+  });
+}

@@ -1,0 +1,29 @@
+"""The steps of a session as columns, over HTTP."""
+
+import pytest
+
+from console.live.services import event_record
+from support import factories
+from tinkerscript.wire.events import EventKind
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_client_reads_the_measures_that_it_names_over_the_axis_that_it_names(project, api_key, client_for):
+    session = factories.session_make(project)
+    for step in (1, 2, 3):
+        data = {"step": step, "loss": step / 2, "tokens_trained": 10, "episodes": 4}
+        event_record(session_id=session.id, kind=EventKind.METRIC, data=data)
+    path = f"/v1/sessions/{session.id}/metrics"
+    told = client_for(api_key).get(path, {"names": "loss", "x": "tokens", "points": 2}).json()
+    assert (told["axis"], told["x"], told["steps"], told["steps_in_all"]) == ("tokens", [10, 30], [1, 3], 3)
+    assert told["columns"] == {"loss": {"mean": [0.5, 1.25], "low": [0.5, 1.0], "high": [0.5, 1.5]}}
+    newer = client_for(api_key).get(path, {"after": told["cursor"]}).json()
+    assert (newer["x"], newer["cursor"]) == ([], told["cursor"])
+
+
+@pytest.mark.parametrize("query", [{"x": "loss"}, {"points": 0}, {"points": 5001}, {"names": "no_such"}, {"step": 1}])
+def test_what_it_does_not_know_is_named(query, project, api_key, client_for):
+    path = f"/v1/sessions/{factories.session_make(project).id}/metrics"
+    response = client_for(api_key).get(path, query)
+    assert response.status_code == 400 and next(iter(query)) in response.content.decode().replace("measures", "names")
