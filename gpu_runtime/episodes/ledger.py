@@ -9,8 +9,8 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
 from gpu_runtime.episodes.batches import Batches
@@ -39,6 +39,7 @@ from tinkerscript.wire.sessions import Accounting
 
 HOLD_S = 20.0  # how long a begin may be held before the client must send it again
 SWEEP_S = 1.0
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -97,13 +98,8 @@ class Episodes:
         episode = self.open.get(episode_id)
         if episode is None:
             return await self._end_again(episode_id, output)
-        async with episode.lock:
-            if episode_id in self.open:
-                record = await self._close(episode, self._complete, output)
-                if not record.eval:
-                    record = await self.batches.add(record)
-                return record.view()
-        return await self._end_again(episode_id, output)
+        ended = await _to_its_end(self._end(episode, output))
+        return ended or await self._end_again(episode_id, output)
 
     async def abandon(self, episode_id: str, reason: str) -> EpisodeView:
         """Give an episode up; one that is over without a sample stays as it is. Raises NotFound, OutputConflict."""
@@ -186,10 +182,23 @@ class Episodes:
         self._changes.notify()
         return record
 
-    async def _drop(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str) -> None:
+    async def _end(self, episode: OpenEpisode, output: WorkflowOutput) -> EpisodeView | None:
+        """None if it was over when its turn came. It leaves the open ones and joins those that wait in one move."""
         async with episode.lock:
-            if episode.id in self.open:
-                await self._close(episode, write, reason)
+            if episode.id not in self.open:
+                return None
+            record = await self._close(episode, self._complete, output)
+            if not record.eval:
+                record = await self.batches.add(record)
+            return record.view()
+
+    async def _drop(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str) -> None:
+        async def drop() -> None:
+            async with episode.lock:
+                if episode.id in self.open:
+                    await self._close(episode, write, reason)
+
+        await _to_its_end(drop())
 
     def _complete(self, episode_id: str, output: WorkflowOutput) -> EpisodeRecord:
         calls = self._journal.calls.of_episode(episode_id)
@@ -224,6 +233,16 @@ class Episodes:
                 log.exception("An episode could not be expired; the next sweep tries again.")
             due_at = min((e.due_at(self.open.idle_timeout_s) for e in self.open.all()), default=math.inf)
             await asyncio.sleep(min(SWEEP_S, max(0.01, due_at - self.open.now())))
+
+
+async def _to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """The result of ``work``, which goes on if the caller is cancelled: what is on disk must be so in memory."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _closed(record: EpisodeRecord) -> EpisodeClosed:

@@ -1,12 +1,16 @@
 """What an end answers, each time it is sent: what has become of the episode by then, as the disk has it."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from gpu_runtime.journal.records import EpisodeRecord
 from support.gateway_harness import Gateway, running_gateway
+from support.waiting import eventually
 
 
 async def play(gateway: Gateway, task: str, reward: float = 1.0, **begin: Any) -> dict[str, Any]:
@@ -103,3 +107,26 @@ async def test_the_check_of_the_balance_sees_an_episode_that_is_counted_nowhere(
     with pytest.raises(AssertionError, match="memory and disk"):
         gateway.check_balance()
     waiting[view["episode_id"]] = record
+
+
+async def test_an_end_whose_caller_is_cancelled_is_in_memory_as_it_is_on_disk(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a runtime that closes while an episode expires; the harness compares both at its end too."""
+    begun = await gateway.begin()
+    entered, goes_on = threading.Event(), threading.Event()
+    abandon = gateway.journal.episodes.abandon
+
+    def slow(*values: Any) -> EpisodeRecord:
+        entered.set()
+        assert goes_on.wait(10)
+        return abandon(*values)
+
+    monkeypatch.setattr(gateway.journal.episodes, "abandon", slow)
+    caller = asyncio.ensure_future(gateway.episodes.abandon(begun["episode_id"], "gone"))
+    await eventually(entered.is_set)
+    caller.cancel()
+    goes_on.set()
+    assert isinstance((await asyncio.gather(caller, return_exceptions=True))[0], asyncio.CancelledError)
+    gateway.check_balance()
+    assert gateway.episodes.open.all() == []
