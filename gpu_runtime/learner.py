@@ -24,7 +24,7 @@ from tinkerscript.wire.runtime import Assignment
 
 from .archive.archive import Archive
 from .control_plane.agent import Agent
-from .episodes.advice import STEPS_UNTIL_ADVICE, collapse, nothing_to_learn, watched_steps
+from .episodes.advice import STEPS_UNTIL_ADVICE, collapse, kl_alone, nothing_to_learn, watched_steps
 from .episodes.batches import Batches
 from .errors import EngineMismatch, OutOfMemory, StepRefused, StoreUnavailable, TrainerKilled
 from .health.deadlines import Phase
@@ -213,11 +213,13 @@ class Learner:
         self._status.update(policy_version=batch.step, reward_mean=measured.reward_mean)
         self._agent.report(EventKind.METRIC, measured.model_dump(), key=f"step {batch.step}")
         self._rollout_began = time.monotonic()
-        await self._warn_of_collapse(batch.step)
+        await self._warn(batch.step)
 
-    async def _warn_of_collapse(self, step: int) -> None:
+    async def _warn(self, step: int) -> None:
         history = [await self._batches.step_metrics(number) for number in watched_steps(step)]
-        for data in collapse(step, [each for each in history if each is not None]):
+        known = [each for each in history if each is not None]
+        up_to_here = [each for each in known if each["step"] <= step]  # a replayed step has later ones on record
+        for data in collapse(step, known) + kl_alone(step, up_to_here[-STEPS_UNTIL_ADVICE - 1 :]):
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
 

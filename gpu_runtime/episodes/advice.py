@@ -10,6 +10,10 @@ STEPS_UNTIL_ADVICE = 3
 FIRST_STEPS = 3  # their mean entropy is what the policy began with
 ENTROPY_LEFT = 0.1  # of that
 DISTINCT_LEFT = 0.1  # of the pairs of answers that could differ
+MORE_SPREAD = (
+    "Raise the temperature, choose harder tasks where all succeed and easier ones where all fail, reward parts of the"
+    " way, or raise grpo_n."
+)
 
 
 def nothing_to_learn(step: int, total: int, groups: Sequence[Group]) -> dict[str, Any]:
@@ -21,9 +25,23 @@ def nothing_to_learn(step: int, total: int, groups: Sequence[Group]) -> dict[str
         "groups": total,
         "reward_mean": mean,
         "reason": f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted",
-        "hint": "Raise the temperature, choose harder tasks where all succeed and easier ones where all fail, reward"
-        " parts of the way, or raise grpo_n.",
+        "hint": MORE_SPREAD,
     }
+
+
+def kl_alone(step: int, last: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The event about steps that only a KL term made: every group of the last STEPS_UNTIL_ADVICE was level.
+
+    ``last``: the metrics of one step more than that, where there was one; the event comes once for a row of such steps.
+    """
+    level = [metrics.get("groups_skipped", 0) == metrics.get("groups") for metrics in last]
+    before, row = level[:-STEPS_UNTIL_ADVICE], level[-STEPS_UNTIL_ADVICE:]
+    if len(row) < STEPS_UNTIL_ADVICE or not all(row) or any(before):
+        return []
+    groups, mean = sum(metrics["groups"] for metrics in last[-len(row) :]), last[-1]["reward_mean"]
+    reason = f"{groups} groups in a row had equal rewards (of late {mean:g}): of {len(row)} steps the KL term is all"
+    found = {"name": "nothing_to_learn", "step": step, "groups": groups, "reward_mean": mean}
+    return [found | {"reason": reason, "hint": MORE_SPREAD}]
 
 
 def watched_steps(step: int) -> list[int]:
