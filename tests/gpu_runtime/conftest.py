@@ -1,5 +1,6 @@
 """A runtime with fake engine and trainer, and the fake control plane that it serves."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -8,6 +9,13 @@ import pytest
 
 from support.fake_control_plane import FakeControlPlane
 from support.runtime_harness import plane_assign, running, tiny_model
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_is_enough_for_tiny_tensors() -> None:
+    """In this process: torch's threads spin while they wait for one another, which costs more than the sums."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
