@@ -214,11 +214,15 @@ class Trainer(Protocol):
         """
         ...
 
-    async def scale_weights(self, factor: float) -> str:
-        """Multiply every weight by ``factor``, a power of two, so that its inverse restores each bit.
+    async def flip_weights(self) -> None:
+        """Change every weight; a second call restores each bit.
 
-        Returns a digest of all bits after it. The optimizer does not know of it: put the weights back before a step.
+        The optimizer does not know of it: put the weights back before a step.
         """
+        ...
+
+    async def weights_digest(self) -> str:
+        """Of the bits of all weights."""
         ...
 
     async def drop_gradient(self) -> None:

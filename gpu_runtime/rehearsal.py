@@ -4,8 +4,8 @@ The engine samples a few tokens and the trainer computes their log-probabilities
 hand-over of changed weights, and with the base weights put back bit for bit. A gap beyond rounding is no accident of
 one batch: the session fails with ``engine_trainer_mismatch``, and no restart is tried.
 
-The change is a factor of one half on every weight. It moves each layer's output, so that a weight which a hand-over
-forgets or names wrongly shows, and doubling restores each bit.
+The change (``weights/flip.py``) moves each layer's output in another direction, so that a weight which a
+hand-over forgets or names wrongly shows, and a second one restores each bit.
 """
 
 import contextlib
@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 ANSWER = 8  # sampled tokens of each probe
 PROMPT = 40  # tokens of a probe's prompt where no window asks for more
 BRANCHES = (17, 31, 43, 59)  # where the prompts part
-CHANGE = 0.5
 
 DIFFERENT = (
     "The two compute this model differently: of its configuration likely {fields}. The trainer's numbers equal the"
@@ -40,12 +39,12 @@ STALE = (
 async def rehearse(engine: Engine, trainer: Trainer, model: Path, handover: Path) -> None:
     """Raises EngineTrainerMismatch. Both have the same weights, before and after."""
     rehearsal = _Rehearsal(engine, trainer, _fields(model))
-    base = await trainer.scale_weights(1.0)
+    base = await trainer.weights_digest()
     await rehearsal.compare("with the base weights", DIFFERENT)
-    await trainer.scale_weights(CHANGE)
+    await trainer.flip_weights()
     await _hand_over(engine, trainer, handover)
-    await rehearsal.compare("after a hand-over of changed weights", STALE, put_back=1 / CHANGE)
-    if await trainer.scale_weights(1.0) != base:
+    await rehearsal.compare("after a hand-over of changed weights", STALE, put_back=True)
+    if await trainer.weights_digest() != base:
         raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
     await _hand_over(engine, trainer, handover)
     await rehearsal.compare("with the base weights put back", STALE)
@@ -57,14 +56,14 @@ class _Rehearsal:
     trainer: Trainer
     fields: dict[str, Any]
 
-    async def compare(self, when: str, why: str, *, put_back: float = 1.0) -> None:
-        """Raises EngineTrainerMismatch. ``put_back``: the factor that restores the weights once they are compared."""
+    async def compare(self, when: str, why: str, *, put_back: bool = False) -> None:
+        """Raises EngineTrainerMismatch. ``put_back``: changed weights are restored once they are compared."""
         prompts = probe_prompts(self.fields, self.engine.context_length)
-        samples = [await _sample(self.engine, prompt) for prompt in prompts]
+        samples = [await sample(self.engine, prompt) for prompt in prompts]
         async with device_lent(self.engine):
             metrics = await self.trainer.forward_backward(samples)
-            # Before the gradient is dropped, which ZeRO does by a step that writes its own copy of the weights back.
-            await self.trainer.scale_weights(put_back)
+            if put_back:  # before the gradient is dropped: ZeRO's step writes its own copy of the weights back
+                await self.trainer.flip_weights()
             await self.trainer.drop_gradient()
         gap, bound = metrics["kl_engine"], BOUNDS[self.trainer.dtype]
         log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, gap)
@@ -75,7 +74,8 @@ class _Rehearsal:
             )
 
 
-async def _sample(engine: Engine, prompt: Sequence[int]) -> Sample:
+async def sample(engine: Engine, prompt: Sequence[int]) -> Sample:
+    """What the engine samples after ``prompt``, with its log-probabilities, as a sample without an advantage."""
     options = SamplingOptions(max_tokens=ANSWER, temperature=1.0, seed=1)
     deltas = [delta async for delta in engine.generate(f"rehearsal-{prompt[-1]}", prompt, options)]
     ids = tuple(token for delta in deltas for token in delta.token_ids_T)

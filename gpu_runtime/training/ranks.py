@@ -165,8 +165,11 @@ class TrainerRanks(RankProcesses):
     async def optim_step(self, step: int) -> dict[str, float]:
         return await self._call("optim_step", step, deadline_s=STEP_S)
 
-    async def scale_weights(self, factor: float) -> str:
-        return await self._call("scale_weights", factor, deadline_s=STEP_S)
+    async def flip_weights(self) -> None:
+        await self._call("flip_weights", deadline_s=STEP_S)
+
+    async def weights_digest(self) -> str:
+        return await self._call("weights_digest", deadline_s=STEP_S)
 
     async def drop_gradient(self) -> None:
         await self._call("drop_gradient", deadline_s=STEP_S)

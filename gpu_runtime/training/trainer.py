@@ -20,6 +20,7 @@ from transformers import AutoTokenizer, GenerationConfig
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.weights.cuda_ipc import handles_write
+from gpu_runtime.weights.flip import weights_digest, weights_flip
 from gpu_runtime.weights.shared_file import WeightFile
 from gpu_runtime.weights.shared_memory import SharedMemoryExport
 from tinkerscript.wire.training.defaults import config_resolve
@@ -175,21 +176,20 @@ class RankTrainer:
         self._step()
         self.optimizer.refuse_next = False
 
-    @torch.no_grad()
-    def scale_weights(self, factor: float) -> str:
-        """Multiply this rank's part of every weight in place; a power of two changes exponents alone.
+    def flip_weights(self) -> None:
+        """Change every weight; a second call puts back each bit."""
+        weights_flip(self._parts())
 
-        Returns a digest of the bits of all ranks, the same on each.
-        """
-        digest = torch.zeros(2, dtype=torch.int64, device=self.device)
-        for number, parameter in enumerate(self.engine.module.parameters(), start=1):
-            part = getattr(parameter, "ds_tensor", parameter).data.mul_(factor)
-            bits = part.view({2: torch.int16, 4: torch.int32}[part.element_size()]).to(torch.int64)
-            digest[0] += number * bits.sum()
-            digest[1] += number * bits.square().sum()  # int64 wraps around: a checksum
+    def weights_digest(self) -> str:
+        """Of the bits of all ranks, the same on each."""
+        digest = weights_digest(self._parts(), self.device)
         if self.spec.world_size > 1:
             dist.all_reduce(digest)
         return "".join(f"{int(part) & (2**64 - 1):016x}" for part in digest.tolist())
+
+    def _parts(self) -> Iterator[Tensor]:
+        """What this rank has of each weight."""
+        return (getattr(weight, "ds_tensor", weight).data for weight in self.engine.module.parameters())
 
     def _step(self) -> None:
         self.engine.step()

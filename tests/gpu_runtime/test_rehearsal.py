@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.errors import EngineTrainerMismatch, WeightsRefused
+from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.rehearsal import probe_prompts, rehearse
 from gpu_runtime.training.ranks import TrainerRanks
@@ -77,6 +77,9 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
                 await rehearse(refusing, unstepped, model, tmp_path / "handover")
         finally:
             await unstepped.close()
+        (other / "config.json").write_text(json.dumps(fields | {"architectures": ["Doubled"], "model_type": "doubled"}))
+        with pytest.raises(ModelUnsupported, match="(?s)vLLM does not take this model: .*doubled"):
+            await VllmEngine.start(str(other), CONFIG, "cpu")
     finally:
         await engine.close()
         for each in (trainer, rehearsed, turned):
@@ -93,15 +96,17 @@ def test_probes_are_longer_than_the_window_hold_special_tokens_and_fit_the_conte
 
 @pytest.mark.engine
 @pytest.mark.parametrize("options", [{"zero_stage": 3}, {"trainer_ranks": 2}, {"dtype": "bfloat16"}, {"lora_rank": 2}])
-async def test_scaled_weights_come_back_to_the_same_bits(tmp_path: Path, options: dict) -> None:
+async def test_flipped_weights_come_back_to_the_same_bits(tmp_path: Path, options: dict) -> None:
     trainer = TrainerRanks(str(tiny_model_make(tmp_path / "model")), SessionConfig(**options), "cpu")
     try:
         base = await weights(trainer, tmp_path / "base")
-        digest = await trainer.scale_weights(1.0)
-        assert await trainer.scale_weights(0.5) != digest
-        halved = await weights(trainer, tmp_path / "halved")
-        assert all(torch.equal(halved[name], base[name] * 0.5) for name in base)
-        assert await trainer.scale_weights(2.0) == digest
+        digest = await trainer.weights_digest()
+        await trainer.flip_weights()
+        assert await trainer.weights_digest() != digest
+        flipped = await weights(trainer, tmp_path / "flipped")
+        assert not any(torch.equal(flipped[name], base[name]) for name in base)
+        await trainer.flip_weights()
+        assert await trainer.weights_digest() == digest
         again = await weights(trainer, tmp_path / "again")
         assert all(torch.equal(again[name], base[name]) for name in base)
     finally:
