@@ -192,9 +192,13 @@ async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple
     model, config = assignment.base_model_path, assignment.config
     trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
     try:
-        engine = await VllmEngine.start(
-            model, config, placement.device, shares_device=placement.shared, gpus=placement.engine_gpus
-        )
+        try:
+            engine = await VllmEngine.start(
+                model, config, placement.device, shares_device=placement.shared, gpus=placement.engine_gpus
+            )
+        except EngineDead:
+            await trainer.ready()  # where it does not take the model either, its reason is final
+            raise
         try:
             await trainer.ready()
             with handover_make(f"{assignment.session_id}-rehearsal") as handover:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
-from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
+from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from tinkerscript.wire.config import SessionConfig
@@ -52,7 +52,7 @@ class VllmEngine:
         shares_device: bool = False,
         gpus: Sequence[str] = (),
     ) -> "VllmEngine":
-        """Load ``model_path`` and wait until it can serve. Raises EngineDead.
+        """Load ``model_path`` and wait until it can serve. Raises EngineDead, ModelUnsupported.
 
         ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
         """
@@ -81,6 +81,8 @@ class VllmEngine:
         try:
             with started_with(child_variables(device, gpus)):
                 llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
+        except ValueError as refusal:  # of its configuration, before any process is started
+            raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
         except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
         engine = cls(llm, config.max_context_length, shares_device=shares_device)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
 from gpu_runtime.engine.weight_turns import WeightTurns
-from gpu_runtime.errors import EngineDead, RequestRefused
+from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
@@ -80,7 +80,9 @@ class VllmSampler:
         try:
             with started_with(child_variables(device, gpus)):
                 llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
-        except (RuntimeError, TimeoutError, ValueError) as error:
+        except ValueError as refusal:  # of its configuration, before any process is started
+            raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
+        except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
         if device == "cpu":
             await llm.collective_rpc("adapters_set_right")

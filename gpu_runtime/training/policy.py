@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM
 
+from gpu_runtime.errors import ModelUnsupported
+
 from .checkpointing import layers_recompute
 from .cpu.tree_attention import ATTENTION, Tree, tree_of
 from .objective.regularizers import token_entropy
@@ -69,9 +71,15 @@ class Policy(nn.Module):
     def load(
         cls, path: str, dtype: torch.dtype, *, device: str = "cpu", gradient_checkpointing: bool = False
     ) -> "Policy":
-        """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for ``device``."""
+        """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for ``device``.
+
+        Raises ModelUnsupported for a model that the library has no code of: that of a folder is never run.
+        """
         attention = FLEX if device == "cuda" else ATTENTION
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+        try:
+            model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+        except ValueError as refusal:  # an unknown model_type, custom code, an attention that it cannot be given
+            raise ModelUnsupported(f"transformers does not load this model: {str(refusal)[:500]}") from refusal
         model.config.use_cache = False
         if gradient_checkpointing:
             layers_recompute(model)

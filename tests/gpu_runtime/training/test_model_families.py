@@ -84,6 +84,22 @@ async def test_a_rank_refuses_what_a_layer_asks_for_in_vain_and_names_it(tmp_pat
         await trainer.close()
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model_type": "doubled"},
+        {"model_type": "doubled", "auto_map": {"AutoConfig": "doubled.C", "AutoModelForCausalLM": "doubled.M"}},
+    ],
+)
+def test_a_model_without_code_in_the_library_is_refused_and_the_code_of_its_folder_is_not_run(tmp_path, fields):
+    folder = family_make(tmp_path, "Llama")
+    (folder / "doubled.py").write_text("raise AssertionError('it was run')\n")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | fields))
+    with pytest.raises(ModelUnsupported, match="transformers does not load this model: .*(doubled|custom code)"):
+        Policy.load(str(folder), torch.float32)
+
+
 def test_a_model_with_fewer_positions_than_the_session_wants_is_refused(tmp_path):
     refusal = folder_refusal(family_make(tmp_path, "Llama"), SessionConfig(max_context_length=512))
     assert "positions end at 256; lower the option" in refusal
