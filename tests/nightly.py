@@ -45,8 +45,12 @@ JOBS = {
         "SIGKILLs of runtimes, reconciler, web server, store and `up`: no session lost, none twice", 3600,
     ),
     "learning": Job(
-        ["tests/learning/run.py", "--all"], ["--steps", "6"],
+        ["tests/learning/run.py", "--all"], ["--smoke"],
         "the share of right held-out answers rises on small tasks, with three seeds each", 10800,
+    ),
+    "families": Job(
+        ["tests/benchmarks/families.py"], ["Llama", "Gemma 3"],
+        "engine and trainer agree on a tiny model of each family, with hand-overs ([Models](models.md))", 3600,
     ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
