@@ -2,7 +2,8 @@
 
 Engine and trainer of the product on the bundled model; the share of right held-out answers (temperature 0) before the
 first step and after every few. The curve is written as JSON to ``tests/learning/curves/``. Minutes on a CPU: for a
-night, not for ``make test``. ``--all`` runs each task with seeds 0, 1 and 2, one after the other.
+night, not for ``make test``. ``--all`` runs each task with seeds 0, 1 and 2, one after the other. ``--smoke`` is one
+step of two groups on each task, and leaves no curve: status 0 where all of it ran.
 """
 
 import argparse
@@ -12,8 +13,7 @@ import random
 import sys
 import time
 import uuid
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 from learning.tasks import TASKS, Question, Task  # noqa: E402
 
-from gpu_runtime.interfaces import SamplingOptions  # noqa: E402
+from gpu_runtime.interfaces import Sample, SamplingOptions  # noqa: E402
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  # noqa: E402
+from gpu_runtime.training.grpo import group_advantages  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
@@ -40,8 +41,11 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--steps", type=int, default=12)
     options.add_argument("--every", type=int, default=4, help="steps between two scores")
+    options.add_argument("--smoke", action="store_true")
     options.add_argument("--model", default=str(MODEL))
     chosen = options.parse_args()
+    if chosen.smoke:
+        return asyncio.run(smoke(chosen.model))
     runs = [(name, seed) for name in TASKS for seed in SEEDS] if chosen.all else [(chosen.task, chosen.seed)]
     rose = True
     for name, seed in runs:
@@ -57,7 +61,7 @@ def main() -> int:
 
 async def learn(task: Task, model: str, *, seed: int, steps: int, every: int) -> dict:
     """The configuration, the mean reward of each step, and the held-out scores."""
-    config = SessionConfig(seed=seed, max_context_length=256, max_tokens=task.max_tokens, learning_rate=3e-5)
+    config = SessionConfig(seed=seed, max_context_length=512, max_tokens=task.max_tokens, learning_rate=3e-5)
     tokenizer, rng = TransformersTokenizer(model), random.Random(seed)
     began, rewards, scores = time.monotonic(), [], []
     async with loop_open(model, config, "cpu") as loop:
@@ -73,42 +77,74 @@ async def learn(task: Task, model: str, *, seed: int, steps: int, every: int) ->
     return {"config": used, "held_out": len(task.held_out), "rewards": rewards, "scores": scores}
 
 
+async def smoke(model: str) -> int:
+    """One small step on each task, all in one session; 0, or it raises."""
+    config = SessionConfig(max_context_length=512, grpo_n=2, tasks_per_batch=2, learning_rate=1e-6)
+    tokenizer = TransformersTokenizer(model)
+    async with loop_open(model, config, "cpu") as loop:
+        for step, (name, make) in enumerate(TASKS.items(), start=1):
+            task = make()
+            await train(loop, tokenizer, task, task.train[:2], step)
+            share = await score(loop, tokenizer, replace(task, held_out=task.held_out[:2]))
+            print(f"{name}: a step and a score ({share:.2f})", flush=True)
+    return 0
+
+
+@dataclass(frozen=True)
+class Played:
+    """One attempt: its tokens with what was sampled of them, and its answers, one a line."""
+
+    sample: Sample
+    answers: str
+
+
+async def play(loop: Loop, tokenizer: Any, task: Task, question: Question, temperature: float) -> Played:
+    """The question's turns up to the end of its game; one turn where the task has no tools."""
+    options = SamplingOptions(max_tokens=task.max_tokens, temperature=temperature)
+    messages, said = [{"role": "user", "content": question.text}], task.opening
+    prompt = tokenizer.render(messages, list(task.tools), generation=True, variables={})
+    ids, mask, logprobs, answers = tokenizer.encode(prompt + said), [], [], []
+    while True:
+        known = len(ids) - len(mask)
+        mask, logprobs = [*mask, *[0] * known], [*logprobs, *[0.0] * known]
+        deltas = [delta async for delta in loop.engine.generate(uuid.uuid4().hex, ids, options)]
+        sampled = [token for delta in deltas for token in delta.token_ids_T]
+        ids, mask = [*ids, *sampled], [*mask, *[1] * len(sampled)]
+        logprobs += [logprob for delta in deltas for logprob in delta.logprobs_T]
+        answers.append("".join(delta.text for delta in deltas))
+        if task.tools:
+            answers[-1] = answers[-1].replace("\n", " ")
+        reply = task.reply("\n".join(answers), question.right)
+        if reply is None:
+            return Played(Sample(tuple(ids), tuple(mask), tuple(logprobs), 0.0), "\n".join(answers))
+        ids += tokenizer.encode(reply + task.opening)
+
+
 async def train(loop: Loop, tokenizer: Any, task: Task, asked: list[Question], step: int) -> float:
-    """One step on ``grpo_n`` answers to each question; their mean reward."""
-    options = SamplingOptions(max_tokens=task.max_tokens, temperature=1.0)
-    rollouts = await asyncio.gather(
-        *(loop.rollout([prompt_of(tokenizer, each)], options, partial(task.reward, right=each.right)) for each in asked)
-    )
-    samples = [
-        replace(sample, group=group)
-        for group, (of_group, _) in enumerate(rollouts)
-        for sample in of_group
-        if any(each.has_signal for each in of_group)
-    ]
+    """One step on ``grpo_n`` attempts at each question; their mean reward."""
+    many = loop.config.grpo_n
+    played = await asyncio.gather(*(play(loop, tokenizer, task, each, 1.0) for each in asked for _ in range(many)))
+    rewards = [task.reward(one.answers, asked[number // many].right) for number, one in enumerate(played)]
+    samples = []
+    for first in range(0, len(played), many):
+        of_group = rewards[first : first + many]
+        advantages_G = group_advantages(of_group, normalize=loop.config.normalize_advantage)
+        for one, advantage in zip(played[first : first + many], advantages_G, strict=True):
+            if any(advantages_G):
+                samples.append(replace(one.sample, advantage=advantage, group=first // many))
     if samples:
         await loop.train(samples, step)
         await loop.hand_over(step)
-    mean = sum(of_group for _, of_group in rollouts) / len(asked)
+    mean = sum(rewards) / len(rewards)
     print(f"step {step}: mean reward {mean:.2f}, {len(samples)} samples with a gradient", flush=True)
     return mean
 
 
 async def score(loop: Loop, tokenizer: Any, task: Task) -> float:
     """The share of held-out questions that are answered right at temperature 0."""
-    options = SamplingOptions(max_tokens=task.max_tokens, temperature=0.0)
-    texts = await asyncio.gather(*(answer(loop, prompt_of(tokenizer, each), options) for each in task.held_out))
-    return sum(task.score(text, each.right) for text, each in zip(texts, task.held_out, strict=True)) / len(texts)
-
-
-async def answer(loop: Loop, prompt: list[int], options: SamplingOptions) -> str:
-    """One answer's text."""
-    return "".join([delta.text async for delta in loop.engine.generate(uuid.uuid4().hex, prompt, options)])
-
-
-def prompt_of(tokenizer: Any, question: Question) -> list[int]:
-    """The question as the model's template writes it."""
-    text = tokenizer.render([{"role": "user", "content": question.text}], [], generation=True, variables={})
-    return tokenizer.encode(text)
+    played = await asyncio.gather(*(play(loop, tokenizer, task, each, 0.0) for each in task.held_out))
+    right = [task.score(one.answers, each.right) for one, each in zip(played, task.held_out, strict=True)]
+    return sum(right) / len(right)
 
 
 if __name__ == "__main__":
