@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from api.relay.errors import RelayError
 from api.relay.limits import limits
-from api.tinker import bookkeeping, records
+from api.tinker import account, bookkeeping, records, search
 from api.tinker.callers import TinkerCaller, caller_get
 from api.tinker.relaying import RELAYED, Answer, relay
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
@@ -49,13 +49,21 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("GET", "checkpoints", records.all_checkpoints),
     ("POST", "weights_info", records.weights_info),
     ("GET", "sessions", records.sessions),
+    ("POST", "sessions/search", search.sessions_search),
     ("GET", r"sessions/(?P<session_id>[^/]+)", records.session),
+    ("GET", r"sessions/(?P<session_id>[^/]+)/trace_export", records.trace_export),
     ("GET", "auth/apikey/me", records.key_get),
+    ("DELETE", "auth/apikey/me", account.key_delete),
+    ("POST", "auth/token", account.auth_token),
+    ("GET", "audit", account.audit),
+    ("GET", "billing/usage/events", account.usage_events),
+    ("GET", "billing/usage/checkpoints/current", account.storage_usage),
+    ("POST", "join_sampling_session", search.sampling_session_join),
+    ("POST", "search_checkpoints", search.checkpoints_search),
+    ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
 NOT_THERE = (
-    "auth/token", "copy_weights", "join_sampling_session", "retrieve_futures", "create_custom_loss", "sessions/search",
-    "sessions/[^/]+/project", "sessions/[^/]+/trace_export", "audit", "billing/.*", "auth/apikey/me",
-    "external_weights/.*", "search_checkpoints",
+    "copy_weights", "retrieve_futures", "create_custom_loss", "external_weights/.*",
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -81,6 +89,8 @@ async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         logger.exception("A request of a Tinker client failed")
         answer = Answer.of({"detail": "Something went wrong on the server. Try again."}, 500)
     headers = [(b"content-type", answer.content_type.encode()), (b"content-length", str(len(answer.body)).encode())]
+    if answer.status == 401:  # on this a client asks for a token anew
+        headers.append((b"www-authenticate", b'Bearer error="invalid_token"'))
     if answer.retry_after_s is not None:
         headers.append((b"retry-after", str(answer.retry_after_s).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

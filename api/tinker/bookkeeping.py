@@ -18,11 +18,14 @@ from api.tinker.requests import (
     Telemetry,
 )
 from console.catalogue.base_models import base_model_list
-from console.errors import DomainError, InvalidRequest
+from console.errors import DomainError, Forbidden, InvalidRequest
 from console.live.services import event_record
 from console.tinker import services
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.models import TinkerModel, TinkerSampler
+from console.tinker.tokens import credential_key
+from console.users.models import Project
+from tinkerscript.wire.account import Scope
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.tinker.messages import LoraOptions
 
@@ -33,12 +36,12 @@ DEFAULT_RANK = 32
 def client_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
     """``POST /client/config``: what the client may use of the wire."""
     flags = {
-        "pjwt_auth_enabled": False,
+        "pjwt_auth_enabled": True,
         "proto_compress_fwdbwd": False,
         "parallel_fwdbwd_chunks": True,
         "sample_use_retrieve_futures": False,
         "custom_loss_server_side": False,
-        "sample_join_sampling_session": False,
+        "sample_join_sampling_session": True,
     }
     return Answer.of(flags)
 
@@ -129,9 +132,7 @@ def model_create(caller: TinkerCaller, body: ModelCreateBody) -> Answer:
 
 def model_load(caller: TinkerCaller, body: ModelLoadBody) -> Answer:
     """``POST /load_weights`` with a session: a model that begins from a saved state."""
-    if body.weights_access_token is not None:
-        raise InvalidRequest("weights_access_token is not there: publish the checkpoint instead.")
-    stored = checkpoint_find(project=caller.project, path=body.path)
+    stored = checkpoint_find(project=_reader(caller, body.weights_access_token), path=body.path)
     if stored.segment != "weights":
         raise InvalidRequest(f"{body.path} is no training state: use a path that save_state returned.")
     base_model = stored.model.base_model
@@ -182,6 +183,16 @@ def sampler_get(caller: TinkerCaller, *, sampler_id: str) -> Answer:
     sampler: TinkerSampler = services.sampler_get(project=caller.project, sampler_id=sampler_id)
     path = {"model_path": sampler.model_path} if sampler.model_path else {}
     return Answer.of({"sampler_id": sampler.id, "base_model": sampler.base_model} | path)
+
+
+def _reader(caller: TinkerCaller, weights_access_token: str | None) -> Project:
+    """The project whose paths may be read: the caller's, or that of the key or token that the owner gave away."""
+    if weights_access_token is None:
+        return caller.project
+    key = credential_key(secret=weights_access_token)
+    if not {Scope.CHECKPOINTS_READ, Scope.ADMIN} & set(key.scopes):
+        raise Forbidden("weights_access_token is of a key without the scope checkpoints:read.")
+    return key.project
 
 
 def _model_promised(model: TinkerModel) -> Answer:

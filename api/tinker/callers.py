@@ -7,7 +7,7 @@ from channels.db import database_sync_to_async
 from api.relay.cache import TtlCache
 from api.rest.authentication import ROLE_SCOPES
 from console.errors import Forbidden, Unauthenticated
-from console.users.keys import key_authenticate
+from console.tinker.tokens import credential_key
 from console.users.models import ApiKey, Project
 from console.users.selectors import role_get
 from tinkerscript.wire.account import Scope
@@ -40,7 +40,7 @@ async def caller_of(secret: str) -> TinkerCaller:
 
 
 def _caller(secret: str) -> TinkerCaller:
-    key = key_authenticate(secret=secret)
+    key = credential_key(secret=secret)
     granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
     allowed = granted & ROLE_SCOPES[role_get(user=key.user, project=key.project)]
     if missing := sorted(NEEDED - allowed):

@@ -8,6 +8,7 @@ from api.tinker.requests import PathNamed, TtlSet
 from console.errors import InvalidRequest
 from console.tinker import checkpoints, services
 from console.tinker.models import TinkerCheckpoint, TinkerModel
+from console.tinker.traces import trace_url
 
 TYPES = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
 MAX_PAGE = 1000
@@ -30,14 +31,14 @@ def run_checkpoints(caller: TinkerCaller, *, model_id: str, query: dict[str, str
     """``GET /training_runs/{id}/checkpoints``."""
     services.model_get(project=caller.project, model_id=model_id)
     rows = _newest(list(checkpoints.checkpoints_of(project=caller.project, model_id=model_id)))
-    return Answer.of({"checkpoints": [_checkpoint(row) for row in rows], "cursor": None})
+    return Answer.of({"checkpoints": [checkpoint_view(row) for row in rows], "cursor": None})
 
 
 def all_checkpoints(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
     """``GET /checkpoints``."""
     offset, limit = _page(query)
     rows = _newest(list(checkpoints.checkpoints_of(project=caller.project)))
-    page = [_checkpoint(row) for row in rows[offset : offset + limit]]
+    page = [checkpoint_view(row) for row in rows[offset : offset + limit]]
     return Answer.of({"checkpoints": page, "cursor": _cursor(offset, limit, len(rows))})
 
 
@@ -102,6 +103,14 @@ def session(caller: TinkerCaller, *, session_id: str, query: dict[str, str]) -> 
     )
 
 
+def trace_export(caller: TinkerCaller, *, session_id: str) -> Answer:
+    """``GET /sessions/{id}/trace_export``."""
+    found = services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
+    if (url := trace_url(tinker_session=found)) is None:
+        return Answer.of({"status": "failed", "error": "This session has had no runtime: there is nothing to show."})
+    return Answer.of({"status": "ready", "url": url})
+
+
 def key_get(caller: TinkerCaller) -> Answer:
     """``GET /auth/apikey/me``."""
     key = caller.key
@@ -126,13 +135,14 @@ def _run(model: TinkerModel) -> dict[str, Any]:
         "corrupted": False,
         "lora_rank": model.lora["rank"] or None,
         "last_request_time": model.last_request_at.isoformat(),
-        "last_checkpoint": _checkpoint(state) if state else None,
-        "last_sampler_checkpoint": _checkpoint(sampler) if sampler else None,
+        "last_checkpoint": checkpoint_view(state) if state else None,
+        "last_sampler_checkpoint": checkpoint_view(sampler) if sampler else None,
         "user_metadata": model.user_metadata,
     }
 
 
-def _checkpoint(row: TinkerCheckpoint) -> dict[str, Any]:
+def checkpoint_view(row: TinkerCheckpoint) -> dict[str, Any]:
+    """A checkpoint in the wire's words."""
     return {
         "checkpoint_id": f"{row.segment}/{row.name}",
         "checkpoint_type": TYPES[row.segment],
@@ -141,6 +151,7 @@ def _checkpoint(row: TinkerCheckpoint) -> dict[str, Any]:
         "size_bytes": row.checkpoint.size_bytes,
         "public": row.public,
         "user_metadata": row.user_metadata or None,
+        "base_model": row.model.base_model,
         "expires_at": row.expires_at.isoformat() if row.expires_at else None,
     }
 

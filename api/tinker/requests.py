@@ -5,7 +5,7 @@ Source: the types of the ``tinker`` client, version 0.38.0.
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from tinkerscript.wire.tinker.messages import LoraOptions
 
@@ -98,6 +98,65 @@ class SamplerCreateBody(Body):
     sampling_session_seq_id: int = Field(ge=0, lt=10**9)
     base_model: str | None = None
     model_path: str | None = None
+
+
+class SamplerJoin(Body):
+    """``/join_sampling_session``."""
+
+    sampling_session_id: str
+
+
+class ProjectNamed(Body):
+    """``PUT /sessions/{id}/project``."""
+
+    project_id: str
+
+
+class SearchOwner(Body):
+    """Whose: the caller's own, every member's of the project, or those of ``owner_urns``."""
+
+    type: Literal["own", "accessible", "user"] = "own"
+    owner_urns: list[str] | None = Field(None, min_length=1, max_length=10)
+
+
+class StatusQuery(Body):
+    """One status that is searched for."""
+
+    type: Literal["active", "cancelled", "failed", "client_finished"]
+    reasons: list[Literal["success", "errored", "interrupted"]] | None = Field(None, min_length=1)
+
+
+class SearchCursor(Body):
+    """Where the next page begins."""
+
+    last_created_at: AwareDatetime
+    last_session_id: str = ""
+    last_checkpoint_id: str = ""
+
+
+class Search(Body):
+    """What both searches share."""
+
+    project_ids: list[str] | None = None
+    user_metadata: dict[str, str] = Field({}, max_length=MAX_METADATA)
+    owner: SearchOwner = SearchOwner()
+    limit: int = Field(50, ge=1, le=200)
+    cursor: SearchCursor | None = None
+
+
+class SessionSearch(Search):
+    """``/sessions/search``."""
+
+    session_id: str | None = None
+    display_name: str | None = Field(None, min_length=1)
+    statuses: list[StatusQuery] | None = Field(None, min_length=1)
+
+
+class CheckpointSearch(Search):
+    """``/search_checkpoints``, a call of 0.39."""
+
+    checkpoint_types: list[Literal["training", "sampler", "external"]] | None = None
+    base_models: list[str] | None = None
 
 
 class PathNamed(Body):

@@ -23,6 +23,7 @@ class TinkerSession(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     heartbeat_at = models.DateTimeField(auto_now_add=True)
     is_of_endpoints = models.BooleanField(default=False)  # made for requests in other dialects: no Tinker client has it
+    clients_joined = models.PositiveIntegerField(default=0)  # copies of its sampling clients, in other processes
     finished = models.JSONField(null=True)  # {"type", "detail"}: how its client ended it, or that it vanished
 
     class Meta:

@@ -20,6 +20,7 @@ from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionKind
+from tinkerscript.wire.tinker.ids import SAMPLER_ID
 from tinkerscript.wire.tinker.messages import MAX_RANK, LoraOptions
 
 MAX_CONTEXT_LENGTH = 8192  # of what is sampled and trained; a base model's own length where that is less
@@ -147,6 +148,23 @@ def sampler_get(*, project: Project, sampler_id: str) -> TinkerSampler:
     if found is None:
         raise NotFound("There is no such sampling session.")
     return found
+
+
+def sampling_client_join(*, project: Project, sampler_id: str) -> int:
+    """A number for a copy of a sampling client, from 1 on, that no other copy has. Raises NotFound."""
+    parts = SAMPLER_ID.fullmatch(sampler_id)
+    of = TinkerRuntime.objects.filter(
+        tinker_session__project=project, tinker_session_id=parts["tinker_session"] if parts else "",
+        session_id=parts["session_id"] if parts else "",
+    )  # fmt: skip
+    with transaction.atomic():
+        runtime = of.first()
+        if runtime is None:
+            raise NotFound("There is no such sampling session.")
+        row = TinkerSession.objects.select_for_update().get(id=runtime.tinker_session_id)
+        row.clients_joined += 1
+        row.save(update_fields=["clients_joined"])
+    return row.clients_joined
 
 
 def sampler_create(

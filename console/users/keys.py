@@ -108,6 +108,14 @@ def key_authenticate(*, secret: str) -> ApiKey:
     return key
 
 
+def key_good_get(*, key_id: str) -> ApiKey:
+    """A key that is neither revoked nor expired. Raises Unauthenticated."""
+    key = ApiKey.objects.select_related("project", "user").filter(id=key_id).first()
+    if key is None or not _is_good(key, timezone.now()):
+        raise Unauthenticated("The API key of this token is revoked or expired.", hint="Make another key.")
+    return key
+
+
 def person_caller_id(*, user: User, project: Project) -> str:
     """What stands for a person in the signed key of an episode, where a key's id stands otherwise."""
     return f"{PERSON}:{user.pk}:{project.id}"

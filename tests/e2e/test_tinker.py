@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,13 @@ def test_the_command_line_lists_changes_downloads_and_deletes(
     cli("checkpoint", "set-ttl", state, "--remove")
     cli("checkpoint", "download", state, "--output", str(tmp_path))
     assert [path.name for path in tmp_path.rglob("*.json")] == ["adapter.json"], "what the fake trainer exports"
+    trace = tmp_path / "trace.json"
+    cli("session", "export-trace", model_id.partition(":")[0], "--output", str(trace))
+    assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "i"}
+    today = datetime.now(UTC).date()
+    assert BASE_MODEL in str(cli("billing", "usage", str(today), str(today + timedelta(days=1))))
+    assert "alice" in str(cli("billing", "checkpoint-storage"))
+    assert "tml:user:" in str(cli("auth", "whoami")) and cli("auth", "status") and "0.38.0" in str(cli("version"))
     cli("checkpoint", "delete", sampler, "-y")
     assert sampler not in str(cli("checkpoint", "list"))
 

@@ -1,0 +1,120 @@
+"""The caller's credential, and what was done and stored in the project: tokens, the audit log, usage."""
+
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Sum
+
+from api.tinker.callers import TinkerCaller
+from api.tinker.relaying import Answer
+from api.tinker.requests import Body
+from console.audit.services import audit_list
+from console.errors import Forbidden, InvalidRequest
+from console.tinker.checkpoints import checkpoints_of
+from console.tinker.tokens import token_make, user_urn
+from console.users.keys import key_revoke
+from tinkerscript.wire.account import Scope
+
+MAX_ENTRIES, MAX_DAYS = 1000, 92
+GIGABYTE = 10**9
+# The actions of each kind of event: what the audit log's names begin with. There are no teams and no organizations.
+KINDS: dict[str, tuple[str, ...]] = {
+    "all": ("",),
+    "checkpoints": ("checkpoint",),
+    "projects": ("project", "key", "member", "invitation", "session", "tinker"),
+    "teams": (),
+    "organizations": (),
+}
+
+
+def auth_token(caller: TinkerCaller, body: Body) -> Answer:
+    """``POST /auth/token``: a token for the key's bearer, good for an hour and no longer than the key is."""
+    return Answer.of({"jwt": token_make(key=caller.key)})
+
+
+def key_delete(caller: TinkerCaller) -> Answer:
+    """``DELETE /auth/apikey/me``: the key revokes itself."""
+    key_revoke(project=caller.project, user=caller.key.user, key_id=caller.key.id)
+    return Answer(204, b"")
+
+
+def audit(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+    """``GET /audit``: the newest entries, oldest first. As in /v1 it needs the admin scope."""
+    if Scope.ADMIN not in caller.key.scopes:
+        raise Forbidden("The audit log needs a key with the admin scope.", hint="An owner of the project can make one.")
+    kind = query.get("event_type", "all")
+    if kind not in KINDS:
+        raise InvalidRequest(f"event_type is {kind!r}; it is one of {', '.join(KINDS)}.")
+    day = _day(query, "day")
+    entries = []
+    for record in audit_list(project_id=caller.project.id, limit=MAX_ENTRIES):
+        content = json.loads(record.content)
+        at = datetime.fromisoformat(content["at"])
+        if content["action"].startswith(KINDS[kind]) and (day is None or at.astimezone(UTC).date() == day):
+            told = {name: content[name] for name in ("actor", "key_id", "target", "details", "request_id")}
+            entries.append({"timestamp": content["at"], "event": content["action"], "event_details": told})
+    return Answer.of({"entries": entries[::-1]})
+
+
+def usage_events(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+    """``GET /billing/usage/events``: the checkpoints of each hour and session.
+
+    Tokens are not counted and nothing has a price: what runs is metered in device-seconds, which /v1/usage has.
+    """
+    last = _day(query, "ending_before") or datetime.now(UTC).date() + timedelta(days=1)
+    first = _day(query, "starting_on") or last - timedelta(days=31)
+    if not timedelta() < last - first <= timedelta(days=MAX_DAYS):
+        raise InvalidRequest(f"starting_on must be before ending_before, by at most {MAX_DAYS} days.")
+    began, ended = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last))
+    rows = checkpoints_of(project=caller.project).filter(created_at__gte=began, created_at__lt=ended)
+    buckets: dict[tuple[datetime, str], dict[str, Any]] = {}
+    sessions: dict[str, dict[str, Any]] = {}
+    for row in rows.select_related("model__tinker_session__key__user").order_by("created_at"):
+        of, hour = row.model.tinker_session, row.created_at.replace(minute=0, second=0, microsecond=0)
+        event = buckets.setdefault(
+            (hour, row.model_id),
+            {
+                "bucket_start": hour.isoformat(),
+                "bucket_end": (hour + timedelta(hours=1)).isoformat(),
+                "base_model": row.model.base_model,
+                "user_id": user_urn(of.key.user) if of.key else None,
+                "session_id": of.id,
+                "project_id": of.project_id,
+                "event_info": {"type": "checkpoint", "count": 0},
+            },
+        )
+        event["event_info"]["count"] += 1
+        metadata = {name: str(value) for name, value in of.user_metadata.items()}
+        sessions[of.id] = {"user_metadata": metadata or None}
+    return Answer.of({"data": list(buckets.values()), "sessions": sessions, "cost_data_through": None})
+
+
+def storage_usage(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
+    """``GET /billing/usage/checkpoints/current``: what is stored now, by the person whose key made it."""
+    if query.get("project_id", caller.project.id) != caller.project.id:
+        return Answer.of({"data": []})
+    rows = checkpoints_of(project=caller.project).order_by()
+    of = "model__tinker_session__key__user"
+    items = [
+        {
+            "project_id": caller.project.id,
+            "org_user_urn": f"tml:user:{row[of]}" if row[of] is not None else None,
+            "user_email": row[f"{of}__email"],
+            "user_name": None,
+            "checkpoint_count": row["number"],
+            "size_bytes": row["size"],
+            "size_gigabytes": row["size"] / GIGABYTE,
+        }
+        for row in rows.values(of, f"{of}__email").annotate(number=Count("id"), size=Sum("checkpoint__size_bytes"))
+    ]
+    return Answer.of({"effective_rate_usd_per_gigabyte_month": None, "data": items})
+
+
+def _day(query: dict[str, str], name: str) -> date | None:
+    if name not in query:
+        return None
+    try:
+        return datetime.fromisoformat(query[name]).date()
+    except ValueError:
+        raise InvalidRequest(f"{name} is {query[name]!r}; a day looks like 2026-11-22.") from None

@@ -1,0 +1,100 @@
+"""What Tinker clients find by search, and the two calls that name a session's project and its copies."""
+
+from typing import Any
+
+from django.db.models import Count, Sum
+
+from api.tinker.callers import TinkerCaller
+from api.tinker.records import checkpoint_view
+from api.tinker.relaying import Answer
+from api.tinker.requests import CheckpointSearch, ProjectNamed, SamplerJoin, Search, SessionSearch
+from console.errors import NotFound
+from console.tinker import search, services
+from console.tinker.checkpoints import checkpoints_of
+from console.tinker.models import TinkerSession
+from console.tinker.tokens import user_urn
+
+
+def sessions_search(caller: TinkerCaller, body: SessionSearch) -> Answer:
+    """``POST /sessions/search``."""
+    _projects_check(caller, body)
+    rows = search.sessions_search(
+        project=caller.project,
+        session_id=body.session_id,
+        display_name=body.display_name,
+        user_metadata=body.user_metadata,
+        owner_ids=_owner_ids(caller, body),
+        statuses=None if body.statuses is None else [status.model_dump() for status in body.statuses],
+        cursor=(body.cursor.last_created_at, body.cursor.last_session_id) if body.cursor else None,
+        limit=body.limit + 1,
+    )
+    page = rows[: body.limit]
+    more = len(rows) > body.limit
+    following = {"last_created_at": page[-1].created_at.isoformat(), "last_session_id": page[-1].id} if more else None
+    return Answer.of({"sessions": [_summary(row) for row in page], "next_cursor": following})
+
+
+def checkpoints_search(caller: TinkerCaller, body: CheckpointSearch) -> Answer:
+    """``POST /search_checkpoints``."""
+    _projects_check(caller, body)
+    rows = search.checkpoints_search(
+        project=caller.project,
+        user_metadata=body.user_metadata,
+        kinds=body.checkpoint_types,
+        owner_ids=_owner_ids(caller, body),
+        base_models=body.base_models,
+        cursor=(body.cursor.last_created_at, body.cursor.last_checkpoint_id) if body.cursor else None,
+        limit=body.limit + 1,
+    )
+    page, following = rows[: body.limit], None
+    if len(rows) > body.limit:
+        last = page[-1]
+        following = {"last_created_at": last.created_at.isoformat(), "last_checkpoint_id": last.checkpoint_id}
+    return Answer.of({"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following})
+
+
+def session_project_set(caller: TinkerCaller, body: ProjectNamed, *, session_id: str) -> Answer:
+    """``PUT /sessions/{id}/project``: the one that it is in, as a key acts in one alone."""
+    services.tinker_session_get(project=caller.project, tinker_session_id=session_id)
+    if body.project_id != caller.project.id:
+        raise NotFound(f"There is no project {body.project_id} for this key, which acts in {caller.project.id} alone.")
+    return Answer(204, b"")
+
+
+def sampling_session_join(caller: TinkerCaller, body: SamplerJoin) -> Answer:
+    """``POST /join_sampling_session``."""
+    number = services.sampling_client_join(project=caller.project, sampler_id=body.sampling_session_id)
+    return Answer.of({"type": "join_sampling_session", "client_counter": number})
+
+
+def _projects_check(caller: TinkerCaller, body: Search) -> None:
+    for project_id in body.project_ids or []:
+        if project_id != caller.project.id:
+            raise NotFound(f"There is no project {project_id} for this key, which acts in {caller.project.id} alone.")
+
+
+def _owner_ids(caller: TinkerCaller, body: Search) -> list[str] | None:
+    """The people whose rows are wanted; None for everyone of the project."""
+    if body.owner.type == "accessible":
+        return None
+    if body.owner.type == "own":
+        return [str(caller.key.user.pk)]
+    prefix = user_urn(caller.key.user).rpartition(":")[0] + ":"
+    found = [urn.removeprefix(prefix) for urn in body.owner.owner_urns or [] if urn.startswith(prefix)]
+    return [pk for pk in found if pk.isascii() and pk.isdecimal() and len(pk) < 19]
+
+
+def _summary(row: TinkerSession) -> dict[str, Any]:
+    stored = checkpoints_of(project=row.project).filter(model__tinker_session=row)
+    counted = stored.order_by().aggregate(number=Count("id"), size=Sum("checkpoint__size_bytes"))
+    return {
+        "session_id": row.id,
+        "created_at": row.created_at.isoformat(),
+        "owner": user_urn(row.key.user) if row.key else "",
+        "project_id": row.project_id,
+        "status": search.status_of(row),
+        "checkpoints_count": counted["number"],
+        "display_name": row.display_name or None,
+        "user_metadata": {name: str(value) for name, value in row.user_metadata.items()} or None,
+        "checkpoint_storage_bytes": counted["size"] or 0,
+    }

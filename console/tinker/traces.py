@@ -1,0 +1,43 @@
+"""What happened in a Tinker session, as a trace that Perfetto (ui.perfetto.dev) shows.
+
+The form is Chrome's JSON trace events: a process for each runtime, a thread for each kind of entry on its record.
+"""
+
+import json
+from typing import Any
+
+from django.conf import settings
+
+from console.live.models import EventRecord
+from console.object_store import client as object_store
+from console.tinker.models import TinkerRuntime, TinkerSession
+
+MAX_EVENTS = 50_000  # of each runtime: the newest
+
+
+def trace_url(*, tinker_session: TinkerSession) -> str | None:
+    """A URL of the trace as it is now; None for a session that never had a runtime. Raises StorageUnavailable."""
+    runtimes = list(tinker_session.runtimes.order_by("id"))
+    if not runtimes:
+        return None
+    events = [event for number, runtime in enumerate(runtimes, 1) for event in _events(number, runtime)]
+    # Beside what else the session has in the store, so that it goes with it.
+    key = f"sessions/{runtimes[0].session_id}/traces/{tinker_session.id}.json"
+    object_store.put(key, json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}).encode())
+    return object_store.read_url(key, expires_s=settings.TRANSFER_URL_S)
+
+
+def _events(number: int, runtime: TinkerRuntime) -> list[dict[str, Any]]:
+    name = {"name": f"{runtime.base_model} ({runtime.session_id})"}
+    events: list[dict[str, Any]] = [{"ph": "M", "pid": number, "name": "process_name", "args": name}]
+    threads: dict[str, int] = {}
+    newest = EventRecord.objects.filter(session_id=runtime.session_id).order_by("-id")[:MAX_EVENTS]
+    for record in reversed(newest):
+        if record.kind not in threads:
+            threads[record.kind] = len(threads) + 1
+            thread = {"ph": "M", "pid": number, "tid": threads[record.kind], "name": "thread_name"}
+            events.append(thread | {"args": {"name": record.kind}})
+        at_us = int(record.at.timestamp() * 1e6)
+        event = {"ph": "i", "s": "t", "pid": number, "tid": threads[record.kind], "ts": at_us, "cat": record.kind}
+        events.append(event | {"name": str(record.data.get("name", record.kind)), "args": record.data})
+    return events

@@ -1,0 +1,166 @@
+"""Tokens in the place of keys, searches, the audit log and usage."""
+
+import asyncio
+import base64
+import json
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from console.asgi import application
+from console.tinker import tokens
+from console.users.keys import key_create, key_revoke
+from console.users.models import ApiKey, Project, User
+from support.asgi_calls import Call
+from support.factories import BASE_MODEL, key_make
+from support.tinker_client import Client
+from support.tinker_rows import checkpoint_store
+from tinkerscript.wire.account import Scope
+
+pytestmark = pytest.mark.django_db(transaction=True)
+stored = sync_to_async(checkpoint_store)
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    return json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+
+
+async def test_a_token_stands_for_its_key_until_either_ends(
+    alices: Client, project: Project, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = (await alices.post("auth/token"))["jwt"]
+    claims = claims_of(token)
+    assert (claims["sub"], claims["org_id"], claims["email"]) == (f"tml:user:{alice.pk}", project.id, alice.email)
+    assert 0 < claims["exp"] - claims["iat"] <= 3600
+    by_token = Client(token)
+    session_id = await by_token.session()
+    assert (await alices.get("sessions"))["sessions"] == [session_id]
+    head, payload, signature = token.split(".")
+    forged = base64.urlsafe_b64encode(json.dumps(claims | {"kid": "key_other"}).encode()).decode().rstrip("=")
+    for bad in (
+        f"{head}.{forged}.{signature}",
+        f"{head}.{payload}.{signature[:-2]}",
+        f"{head}.{payload}.",
+        "eyJ",
+        head,
+    ):
+        call = Call(application, "GET", "/api/v1/healthz", x_api_key=bad)
+        status, headers, _ = await call.answer()
+        assert status == 401 and "invalid_token" in headers["www-authenticate"], bad
+    later = time.time() + 4000
+    with monkeypatch.context() as patch:
+        patch.setattr(tokens, "time", SimpleNamespace(time=lambda: later))
+        await refused(by_token)
+    await sync_to_async(key_revoke)(project=project, user=alice, key_id=claims["kid"])
+    await refused(by_token)
+
+
+async def refused(client: Client) -> None:
+    """Waits until a request is: who calls is looked up once in a while."""
+    async with asyncio.timeout(10):
+        while (await client.send("GET", "healthz"))[0] != 401:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_key_revokes_itself_alone(alices: Client, project: Project, alice: User) -> None:
+    other = Client(await sync_to_async(key_make)(project, alice))
+    assert (await alices.send("DELETE", "auth/apikey/me"))[0] == 204
+    await refused(alices)
+    assert (await other.get("auth/apikey/me"))["details"]["user_details"]["email"] == alice.email
+    assert await ApiKey.objects.filter(revoked_at=None).acount() == 1
+
+
+async def test_sessions_are_searched_by_all_that_is_given_page_by_page(alices: Client) -> None:
+    made = []
+    for number in range(3):
+        body = {"tags": [], "display_name": f"Run {number} of mine", "user_metadata": {"n": str(number), "a.b__c": "x"}}
+        made.append((await alices.post("create_session", body))["session_id"])
+    await alices.send("POST", f"sessions/{made[0]}/finish", {"reason": {"type": "errored"}, "detail": "d"})
+
+    async def found(**query: Any) -> list[str]:
+        return [each["session_id"] for each in (await alices.post("sessions/search", query))["sessions"]]
+
+    assert await found() == made[::-1]
+    assert await found(display_name="mine run 1") == [made[1]]
+    assert sorted(await found(display_name="run 1", session_id=made[2])) == sorted(made[1:])
+    assert await found(user_metadata={"n": "2", "a.b__c": "x"}) == [made[2]]
+    assert await found(user_metadata={"n": "2", "a.b__c": "y"}) == []
+    assert await found(statuses=[{"type": "client_finished", "reasons": ["errored"]}]) == [made[0]]
+    assert await found(statuses=[{"type": "client_finished", "reasons": ["success"]}, {"type": "failed"}]) == []
+    assert await found(statuses=[{"type": "active"}]) == made[:0:-1]
+    first = await alices.post("sessions/search", {"limit": 2, "owner": {"type": "accessible"}})
+    assert [each["status"]["type"] for each in first["sessions"]] == ["active", "active"]
+    rest = await alices.post("sessions/search", {"limit": 2, "cursor": first["next_cursor"]})
+    assert [each["session_id"] for each in rest["sessions"]] == [made[0]] and rest["next_cursor"] is None
+    owner = rest["sessions"][0]["owner"]
+    assert await found(owner={"type": "user", "owner_urns": [owner]}) == made[::-1]
+    assert await found(owner={"type": "user", "owner_urns": ["tml:user:99999", "nonsense"]}) == []
+    assert (await alices.send("POST", "sessions/search", {"project_ids": ["prj_other"]}))[0] == 404
+    assert (await alices.send("POST", "sessions/search", {"statuses": []}))[0] == 400
+
+
+async def test_checkpoints_are_searched_and_counted(alices: Client, alice: User, project: Project) -> None:
+    made = await alices.model(await alices.session())
+    await stored(made["model_id"], "a", user_metadata={"k": "v"})
+    await stored(made["model_id"], "b", "sampler_weights", 2)
+
+    async def found(**query: Any) -> list[str]:
+        answer = await alices.post("search_checkpoints", query)
+        return [each["checkpoint_id"] for each in answer["checkpoints"]]
+
+    assert await found() == ["sampler_weights/b", "weights/a"]
+    assert await found(checkpoint_types=["training"]) == await found(user_metadata={"k": "v"}) == ["weights/a"]
+    assert await found(base_models=["another"]) == []
+    first = await alices.post("search_checkpoints", {"limit": 1})
+    assert await found(cursor=first["next_cursor"]) == ["weights/a"]
+    assert first["checkpoints"][0]["base_model"] == BASE_MODEL
+    (item,) = (await alices.get("billing/usage/checkpoints/current"))["data"]
+    assert (item["user_email"], item["checkpoint_count"], item["size_bytes"]) == (alice.email, 2, 14)
+    usage = await alices.get("billing/usage/events")
+    (event,) = usage["data"]
+    assert event["event_info"] == {"type": "checkpoint", "count": 2} and event["session_id"] in usage["sessions"]
+    assert (await alices.get("billing/usage/events?starting_on=2020-01-01&ending_before=2020-02-01"))["data"] == []
+    for wrong in ("starting_on=x", "starting_on=2020-01-01", "starting_on=2020-02-02&ending_before=2020-02-01"):
+        assert (await alices.send("GET", f"billing/usage/events?{wrong}"))[0] == 400
+
+
+async def test_the_audit_log_is_for_admin_keys(alices: Client, project: Project, alice: User) -> None:
+    await alices.model(await alices.session())
+    assert (await alices.send("GET", "audit"))[0] == 403
+    admin = await sync_to_async(key_create)(project=project, user=alice, name="admin", scopes=[Scope.ADMIN])
+    admins = Client(admin[1])
+    entries = (await admins.get("audit"))["entries"]
+    assert entries[-1]["event"] == "tinker_runtime_start" and entries[-1]["event_details"]["actor"] == alice.email
+    assert (await admins.get("audit?event_type=teams"))["entries"] == []
+    assert (await admins.get("audit?day=2020-01-01"))["entries"] == []
+    assert (await admins.send("GET", "audit?event_type=nonsense"))[0] == 400
+
+
+async def test_copies_of_a_sampling_client_get_numbers_of_their_own(alices: Client) -> None:
+    body = {"session_id": await alices.session(), "sampling_session_seq_id": 0, "base_model": BASE_MODEL}
+    sampler = {"sampling_session_id": (await alices.post("create_sampling_session", body))["sampling_session_id"]}
+    numbers = [(await alices.post("join_sampling_session", sampler))["client_counter"] for _ in range(2)]
+    assert numbers == [1, 2]
+    assert (await alices.send("POST", "join_sampling_session", {"sampling_session_id": "nonsense"}))[0] == 404
+
+
+async def test_a_session_stays_in_the_one_project_of_its_key(alices: Client, project: Project) -> None:
+    where = f"sessions/{await alices.session()}/project"
+    assert (await alices.send("PUT", where, {"project_id": project.id}))[0] == 204
+    assert (await alices.send("PUT", where, {"project_id": "prj_other"}))[0] == 404
+
+
+async def test_a_key_that_was_given_away_reads_its_owners_paths(alices: Client, eves: Client) -> None:
+    made = await alices.model(await alices.session())
+    await stored(made["model_id"], "a")
+    load = {
+        "session_id": await eves.session(), "model_seq_id": 0, "optimizer": True,
+        "path": f"tinker://{made['model_id']}/weights/a",
+    }  # fmt: skip
+    assert (await eves.send("POST", "load_weights", load))[0] == 404
+    assert (await eves.send("POST", "load_weights", load | {"weights_access_token": "tml-ts_wrong"}))[0] == 401
+    loaded = await eves.post("load_weights", load | {"weights_access_token": alices.secret})
+    assert loaded["model_id"] == f"{load['session_id']}:train:0"
