@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 
 import pytest
 
@@ -185,6 +186,23 @@ def test_groups_are_those_of_a_step_and_those_that_fill(running) -> None:
     assert found(limit=2) == ([("a", None, [5]), ("a", 2, [4])], 4)
     assert found(limit=2, cursor=4) == ([("b", 1, [3]), ("a", 1, [1, 2])], None)
     assert found(task="a", step=1) == ([("a", 1, [1, 2])], None)
+
+
+@pytest.mark.parametrize(("walked", "limit"), [(1, 1), (3, 2), (500, 3)])
+def test_every_group_is_on_one_page_however_its_episodes_are_mixed_with_others(running, monkeypatch, walked, limit):
+    monkeypatch.setattr(selectors, "WALKED_AT_ONCE", walked)
+    chance = random.Random(walked)
+    keys = [chance.choice("abcdefg") for _ in range(60)]
+    save(running, *(row(seq, group_key=key, trained_step=ord(key) % 3 + 1) for seq, key in enumerate(keys, start=1)))
+    newest = {key: seq for seq, key in enumerate(keys, start=1)}
+    read, cursor, pages = [], None, 0
+    while pages == 0 or cursor is not None:
+        groups, cursor = selectors.group_list(
+            project=running.project, session_id=running.id, cursor=cursor, limit=limit
+        )
+        read += [(group.key, len(group.episodes)) for group in groups]
+        pages += 1
+    assert read == [(key, keys.count(key)) for key in sorted(newest, key=newest.get, reverse=True)]
 
 
 def test_a_step_has_its_metrics_its_groups_and_what_was_refused_before_it(running) -> None:

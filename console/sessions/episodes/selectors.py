@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from console.errors import InvalidRequest, NotFound
 from console.live.models import EventRecord
@@ -27,6 +27,9 @@ ORDERS = {
 }
 GROUPED = (EpisodeFate.TRAINED, EpisodeFate.WAITING)
 MAX_OF_STEP = 4096  # episodes of one step that are shown
+WALKED_AT_ONCE = 500  # episodes that are read to find a page of groups
+
+GroupKey = tuple[int | None, str]  # step (None: it waits) and key
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,42 @@ def group_list(
         groups = groups.filter(trained_step=step)
     if task is not None:
         groups = groups.filter(task=task)
-    keys = groups.order_by().values("trained_step", "group_key").annotate(last=Max("seq"))
-    if cursor is not None:
-        keys = keys.filter(last__lt=cursor)
-    found = list(keys.order_by("-last")[: limit + 1])
-    page = [(row["trained_step"], row["group_key"] or "") for row in found[:limit]]
-    return _groups(session, page), found[limit - 1]["last"] if len(found) > limit else None
+    page, more = _newest_groups(groups, before=cursor, limit=limit)
+    return _groups(session, page), more
+
+
+def _newest_groups(
+    groups: QuerySet[EpisodeRecord], *, before: int | None, limit: int
+) -> tuple[list[GroupKey], int | None]:
+    """The groups whose newest episode is before ``before``, and where the next page begins.
+
+    A group's newest episode is the first of it that a walk from the newest on meets: so a page costs what it shows, and
+    not a look at every episode of the session.
+    """
+    met: dict[GroupKey, int] = {}
+    passed: set[GroupKey] = set()
+    upto = before
+    while len(met) <= limit:
+        rows = groups if upto is None else groups.filter(seq__lt=upto)
+        walked = list(rows.order_by("-seq").values_list("trained_step", "group_key", "seq")[:WALKED_AT_ONCE])
+        if before is not None:  # those whose newest episode is of an earlier page
+            passed |= _with_newer(groups, before, {(step, key or "") for step, key, _ in walked} - met.keys() - passed)
+        for step, key, seq in walked:
+            if (step, key or "") not in passed:
+                met.setdefault((step, key or ""), seq)
+        if len(walked) < WALKED_AT_ONCE:
+            break
+        upto = walked[-1][2]
+    found = list(met)[: limit + 1]
+    return found[:limit], met[found[limit - 1]] if len(found) > limit else None
+
+
+def _with_newer(groups: QuerySet[EpisodeRecord], before: int, keys: set[GroupKey]) -> set[GroupKey]:
+    """Those of ``keys`` that have an episode from ``before`` on."""
+    if not keys:
+        return set()
+    newer = groups.filter(reduce(or_, (_of_group(*key) for key in keys)), seq__gte=before)
+    return {(step, key or "") for step, key in newer.values_list("trained_step", "group_key").distinct()}
 
 
 @dataclass(frozen=True)
@@ -182,7 +215,7 @@ def _no_cursor() -> InvalidRequest:
     return InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
 
 
-def _groups(session: Session, keys: list[tuple[int | None, str]]) -> list[Group]:
+def _groups(session: Session, keys: list[GroupKey]) -> list[Group]:
     if not keys:
         return []
     wanted = reduce(or_, (_of_group(step, key) for step, key in keys))
@@ -196,7 +229,7 @@ def _of_group(step: int | None, key: str) -> Q:
 
 
 def _by_key(episodes: Iterable[EpisodeRecord]) -> list[Group]:
-    groups: dict[tuple[int | None, str], list[EpisodeRecord]] = {}
+    groups: dict[GroupKey, list[EpisodeRecord]] = {}
     for episode in episodes:
         groups.setdefault((episode.trained_step, episode.group_key or ""), []).append(episode)
     return [Group(key, step, members) for (step, key), members in groups.items()]
