@@ -52,6 +52,10 @@ JOBS = {
         ["tests/benchmarks/families.py"], ["Llama", "Gemma 3"],
         "engine and trainer agree on a tiny model of each family, with hand-overs ([Models](models.md))", 3600,
     ),
+    "Tinker client, all weights": Job(
+        ["-m", "pytest", "-q", "tests/e2e/nightly_tinker.py"], [],
+        "a program of the `tinker` client trains all weights, samples its snapshots and goes on from its state", 1800,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
     ),

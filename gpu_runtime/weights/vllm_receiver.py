@@ -53,7 +53,12 @@ class WeightReceiver:
         """Serve the weights of a Hugging Face folder from now on; returns what ``take_weights`` does."""
         try:
             dtype = next(self.model_runner.get_model().parameters()).dtype
-            return self._tensors_take(folder_tensors(Path(folder), dtype))
+            tensors = folder_tensors(Path(folder), dtype)
+            is_tied = getattr(self.model_runner.model_config.hf_text_config, "tie_word_embeddings", False)
+            head = tensors.get("lm_head.weight") if is_tied else None
+            if head is not None and not torch.equal(head, tensors["model.embed_tokens.weight"]):
+                raise ValueError("these weights have a head of their own, and the base's is that of its embeddings")
+            return self._tensors_take(tensors)
         except (KeyError, ValueError, AssertionError, AttributeError, OSError) as error:
             return f"refused: {type(error).__name__}: {error}"
 

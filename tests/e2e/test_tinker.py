@@ -56,6 +56,15 @@ def test_a_tinker_program_runs_as_it_is(loop_server: LoopServer, said: dict[str,
 
 
 @pytest.mark.timeout(300)
+def test_a_program_that_trains_all_weights_runs_as_it_is(loop_server: LoopServer) -> None:
+    program = str(Path(__file__).with_name("tinker_program.py"))
+    said = json.loads(run(loop_server, program, BASE_MODEL, "0").splitlines()[-1])
+    assert said["info"][1:] == [False, None, BASE_MODEL]
+    assert len({str(each) for name in ("samples", "base_samples", "named_samples") for each in said[name]}) == 6
+    assert said["same"] and said["again"].split(":")[0] != said["info"][0].split(":")[0]
+
+
+@pytest.mark.timeout(300)
 def test_the_command_line_lists_changes_downloads_and_deletes(
     loop_server: LoopServer, said: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """What a user of the ``tinker`` client writes, run as it is in an environment that has nothing of ours.
 
-Usage: ``tinker_program.py BASE_MODEL``, with TINKER_BASE_URL and TINKER_API_KEY set. Prints one JSON object at its end.
+Usage: ``tinker_program.py BASE_MODEL [RANK]``, with TINKER_BASE_URL and TINKER_API_KEY set; rank 0 trains all weights.
+Prints one JSON object at its end.
 """
 
 import json
@@ -31,17 +32,26 @@ def sampled(sampler: tinker.SamplingClient, **options: object) -> list[list[int]
     return [list(sequence.tokens) for sequence in answer.sequences]
 
 
-def main(base_model: str) -> None:
+def goes_on(service: tinker.ServiceClient, path: str, before: types.ForwardBackwardOutput, said: dict) -> None:
+    """A model that begins from the state, and whether it computes what the first one did."""
+    again = service.create_training_client_from_state_with_optimizer(path)
+    said["again"] = again.get_info().model_id
+    after = again.forward([datum(TOKENS)], "cross_entropy").result(timeout=120)
+    outputs = [list(result.loss_fn_outputs[0]["logprobs"].data) for result in (before, after)]
+    said["same"] = outputs[0] == outputs[1]
+
+
+def main(base_model: str, rank: int = 8) -> None:
     said = {}
     with tinker.ServiceClient(user_metadata={"of": "a test"}, display_name="drive") as service:
         said["models"] = [model.model_name for model in service.get_server_capabilities().supported_models]
-        training = service.create_lora_training_client(base_model=base_model, rank=8, user_metadata={"k": "v"})
+        training = service.create_lora_training_client(base_model=base_model, rank=rank, user_metadata={"k": "v"})
         info = training.get_info()
         said["info"] = [info.model_id, info.is_lora, info.lora_rank, info.model_data.model_name]
         losses = []
         for _ in range(3):
             done = training.forward_backward([datum([*TOKENS, 9]), datum(TOKENS)], "cross_entropy")
-            step = training.optim_step(types.AdamParams(learning_rate=1e-2))
+            step = training.optim_step(types.AdamParams(learning_rate=1e-2 if rank else 1e-3))
             losses.append(done.result(timeout=120).metrics["loss:sum"])
             said["step"] = step.result(timeout=120).metrics
         said["losses"] = losses
@@ -60,20 +70,19 @@ def main(base_model: str) -> None:
         saved = training.save_weights_for_sampler("first").result(timeout=120)
         said["paths"] = [state.path, saved.path]
         said["named_samples"] = sampled(service.create_sampling_client(model_path=saved.path))
-        again = service.create_training_client_from_state_with_optimizer(state.path)
-        said["again"] = again.get_info().model_id
         before = training.forward([datum(TOKENS)], "cross_entropy").result(timeout=120)
-        after = again.forward([datum(TOKENS)], "cross_entropy").result(timeout=120)
-        said["same"] = list(before.loss_fn_outputs[0]["logprobs"].data) == list(
-            after.loss_fn_outputs[0]["logprobs"].data
-        )
+        if rank:
+            goes_on(service, state.path, before, said)
         rest = tinker.RestClient()
         runs = rest.list_training_runs().result(timeout=60)
         said["runs"] = sorted(run.training_run_id for run in runs.training_runs)
         listed = rest.list_checkpoints(info.model_id).result(timeout=60)
         said["checkpoints"] = sorted(checkpoint.checkpoint_id for checkpoint in listed.checkpoints)
+    if not rank:  # a model of all weights has its runtime to itself: the one that goes on from it is of another session
+        with tinker.ServiceClient() as service:
+            goes_on(service, state.path, before, said)
     print(json.dumps(said))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))

@@ -94,6 +94,9 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
     await trainer.forward_backward("a", data(), "cross_entropy", {})
     await trainer.optim_step("a", AdamParams(learning_rate=0.05))
     await trainer.export_sampler("a", tmp_path / "a2")
+    await trainer.export_merged("a", tmp_path / "merged")
+    merged = await sampled(engine, None, weights=tmp_path / "merged")
+    assert np.allclose(merged.prompt_logprobs_P[1:], await scores(trainer, "a"), atol=2e-3)
     later = await sampled(engine, tmp_path / "a2")
     assert np.allclose(later.prompt_logprobs_P[1:], await scores(trainer, "a"), atol=2e-3)
     assert np.allclose((await sampled(engine, folders["a"])).prompt_logprobs_P[1:], wanted["a"], atol=2e-3)
@@ -130,6 +133,7 @@ async def test_snapshots_of_all_weights_are_sampled_from_exactly_those_weights(
     await trainer.optim_step("x", AdamParams(learning_rate=0.05))
     await trainer.export_sampler("x", tmp_path / "adapter")
     wanted["adapter"] = await scores(trainer, "x")
+    await trainer.export_merged("x", tmp_path / "with a head of its own")
     await trainer.unload("x")
     await trainer.create_model("w", None)
     for name in ("one", "two"):
@@ -155,6 +159,8 @@ async def test_snapshots_of_all_weights_are_sampled_from_exactly_those_weights(
     assert np.abs(wanted["one"] - wanted["two"]).max() > 0.1
     for name in ("one", "base", "two", "adapter", "one"):
         await is_right(name)
+    with pytest.raises(RequestRefused, match="a head of their own"):
+        await sampled(engine, None, weights=tmp_path / "with a head of its own")
     await asyncio.gather(*(is_right(name) for name in (*wanted, *wanted)))
 
 
