@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from gpu_runtime.gateway.tinker import messages
 from gpu_runtime.model_interfaces import Datum, ForwardResult
 
-MAX_ELEMENTS = 16 << 20  # of one tensor that is sent sparse: what is dense is as large as its bytes
+MAX_ELEMENTS = 16 << 20  # of a request's tensors that are sent sparse: what is dense is as large as its bytes
 _NUMPY: dict[int, np.dtype] = {messages.FLOAT32: np.dtype("<f4"), messages.INT64: np.dtype("<i8")}
 
 
@@ -58,6 +58,7 @@ def data_read(request: TrainingRequest) -> list[Datum]:
     """The data. Raises UserMistake, which names datum, tensor and shape."""
     if not request.message.data:
         raise UserMistake("data is empty: send at least one datum")
+    _shapes_check(request.message.data)
     return [_datum(index, datum) for index, datum in enumerate(request.message.data)]
 
 
@@ -73,6 +74,24 @@ def output_write(result: ForwardResult) -> bytes:
     if run:
         _record_add(output, run)
     return output.SerializeToString()
+
+
+def _shapes_check(data: Any) -> None:
+    """Raises UserMistake where a few bytes stand for more numbers than a request may have, or for no matrix."""
+    elements = 0
+    for index, datum in enumerate(data):
+        for name, tensor in datum.loss_fn_inputs.items():
+            if len(tensor.shape) > 2:
+                raise UserMistake(
+                    f"data[{index}].loss_fn_inputs[{name!r}] has {len(tensor.shape)} dimensions; it has one or two"
+                )
+            if tensor.WhichOneof("encoding") == "sparse_csr":
+                elements += math.prod(abs(length) for length in tensor.shape)
+            if elements > MAX_ELEMENTS:
+                raise UserMistake(
+                    f"data[{index}].loss_fn_inputs[{name!r}] has shape {list(tensor.shape)}: the sparse tensors of one"
+                    f" request stand for at most {MAX_ELEMENTS} numbers; send fewer data in one call"
+                )
 
 
 def _datum(index: int, datum: Any) -> Datum:
@@ -104,7 +123,7 @@ def _tensor(tensor: Any, tokens: int, where: str) -> np.ndarray:
         shape = (len(array),)
     if any(length < 0 for length in shape) or math.prod(shape) != len(array):
         raise UserMistake(f"{where} says shape {list(shape)} and holds {len(array)} numbers")
-    if shape[0] != tokens or len(shape) > 2:
+    if shape[0] != tokens:
         raise UserMistake(f"{where} has shape {list(shape)}, and model_input has {tokens} tokens")
     return array.reshape(shape)
 
@@ -113,8 +132,8 @@ def _dense(csr: Any, dtype: np.dtype, shape: tuple[int, ...], tokens: int, where
     """A tensor in compressed sparse rows as an array, zero where nothing was sent."""
     if len(shape) != 2 or shape[0] != tokens:
         raise UserMistake(f"{where} is sparse with shape {list(shape)}; [{tokens}, K] is what is read")
-    if shape[1] < 1 or shape[0] * shape[1] > MAX_ELEMENTS:
-        raise UserMistake(f"{where} has shape {list(shape)}: at most {MAX_ELEMENTS} numbers are read of one tensor")
+    if shape[1] < 1:
+        raise UserMistake(f"{where} is sparse with shape {list(shape)}: it has no columns")
     values = _array(csr.values, dtype, where)
     rows = _array(csr.crow_indices, np.dtype("<i8"), where)
     columns = _array(csr.col_indices, np.dtype("<i8"), where)

@@ -42,7 +42,12 @@ def test_dense_and_sparse_tensors_are_read() -> None:
         ({"dense": b"12345678"}, "shape [1], and model_input has 3 tokens"),
         ({"dtype": 4}, "dtype number 4"),
         ({"shape": [3, 1 << 40], "sparse": ([7], [0, 1, 1, 1], [0])}, "at most"),
-        ({"shape": [1 << 40, 1], "sparse": ([7], [0, 1, 1, 1], [0])}, "[3, K]"),
+        ({"shape": [1 << 40, 1], "sparse": ([7], [0, 1, 1, 1], [0])}, "at most"),
+        ({"shape": [-(1 << 40), -1], "sparse": ([7], [0, 1, 1, 1], [0])}, "at most"),
+        ({"shape": [4, 1], "sparse": ([7], [0, 1, 1, 1], [0])}, "[3, K]"),
+        ({"shape": [3, 0], "sparse": ([], [0, 0, 0, 0], [])}, "no columns"),
+        ({"shape": [3, 1, 1]}, "3 dimensions"),
+        ({"shape": [1 << 62] * 10_000}, "10000 dimensions"),
         ({"shape": [3, 2], "sparse": ([7], [0, 1, 1, 1], [5])}, "col_indices"),
         ({"shape": [3, 2], "sparse": ([7], [0, 9, 9, 1], [0])}, "crow_indices"),
         ({"shape": [3, 2], "sparse": ([7], [0, 1], [0])}, "crow_indices"),
@@ -52,6 +57,18 @@ def test_a_tensor_that_lies_is_refused(tensor: dict[str, object], said: str) -> 
     with pytest.raises(UserMistake) as refused:
         data_read(request(**tensor))
     assert said in str(refused.value) and "data[0].loss_fn_inputs['target_tokens']" in str(refused.value)
+
+
+def test_many_small_lies_together_are_refused_too() -> None:
+    """Each datum stands for a megabyte in a few bytes, which one alone may; a thousand of them may not."""
+    message = messages.ForwardBackwardRequest.FromString(training(1))
+    tensor = message.data[0].loss_fn_inputs["target_tokens"]
+    tensor.shape.extend([3, 1 << 16])
+    tensor.sparse_csr.crow_indices = np.zeros(4, "<i8").tobytes()
+    for _ in range(1000):
+        message.data.add().CopyFrom(message.data[0])
+    with pytest.raises(UserMistake, match="stand for at most"):
+        data_read(request_parse(message.SerializeToString()))
 
 
 def test_lengths_that_reach_beyond_the_body_are_refused() -> None:
