@@ -95,3 +95,9 @@ def plain_logprobs(model, datum: Datum) -> torch.Tensor:
     targets = torch.tensor(datum.loss_inputs["target_tokens"])
     by_token = targets[:, None] if targets.ndim == 1 else targets
     return torch.log_softmax(logits_NV, dim=-1).gather(1, by_token).reshape(targets.shape)
+
+
+def gradient_of(model) -> dict[str, torch.Tensor]:
+    """The gradient of each trained parameter of a model of transformers or of peft, under the base's names."""
+    named = {name: p.grad for name, p in model.named_parameters() if p.requires_grad}
+    return {name.removeprefix("base_model.model.").replace(".default", ""): grad for name, grad in named.items()}

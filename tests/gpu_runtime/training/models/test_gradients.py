@@ -1,6 +1,7 @@
 """Loss, log-probabilities and gradient equal brute force: plain transformers and peft in float64, one datum at a time.
 
-Packed and unpacked, adapters and all weights. Nothing of the trainer is used on the other side.
+Packed and unpacked, adapters and all weights. Nothing of the trainer is used on the other side. All losses go through
+the client in test_client_gradients.py; here are one whose targets are many and one that looks at a whole sequence.
 """
 
 import numpy as np
@@ -11,12 +12,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.model_interfaces import AdamParams, LoraConfig
-from support.model_data import RATIO_LOSSES, SETTINGS, drawn_data, plain_logprobs, plain_loss
+from support.model_data import SETTINGS, drawn_data, gradient_of, plain_logprobs, plain_loss
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore:.*tie:UserWarning")]
 CASES = {
-    **{name: (name, None) for name in RATIO_LOSSES},
-    "cross_entropy": ("cross_entropy", None),
+    "gspo": ("gspo", None),
     "cross_entropy of three targets": ("cross_entropy", 3),
 }
 MODELS = {"adapters": LoraConfig(4, seed=1), "all weights": None}
@@ -49,13 +49,6 @@ def plain_model(base, folder, lora):
     return PeftModel.from_pretrained(plain, folder, is_trainable=True).double()
 
 
-def gradient_of(plain, lora):
-    named = {name: p.grad for name, p in plain.named_parameters() if p.requires_grad}
-    if lora is None:
-        return named
-    return {name.removeprefix("base_model.model.").replace(".default", ""): grad for name, grad in named.items()}
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_loss_logprobs_and_gradient_equal_brute_force(model, case, tmp_path):
     trainer, state, lora, plain = model
@@ -75,7 +68,7 @@ def test_loss_logprobs_and_gradient_equal_brute_force(model, case, tmp_path):
         total = total + plain_loss(name, SETTINGS[name], list(logprobs.reshape(-1)), datum)
     total.backward()
     assert result.metrics["loss:sum"] == pytest.approx(total.item(), rel=1e-5, abs=1e-4)
-    expected = gradient_of(plain, lora)
+    expected = gradient_of(plain)
     assert measured.keys() == expected.keys()
     apart = sum((measured[key].double() - expected[key]).square().sum() for key in expected)
     assert (apart / sum(each.square().sum() for each in expected.values())).sqrt().item() < 2e-5

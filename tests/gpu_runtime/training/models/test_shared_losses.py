@@ -1,0 +1,48 @@
+"""The managed loop and the Tinker primitives compute their losses by the same code: equal inputs give equal bits.
+
+What the loop calls a scale of a token (``token_scales``) is the primitive's ``weights``.
+"""
+
+import pytest
+import torch
+
+from gpu_runtime.training.losses import policy_loss, token_scales
+from gpu_runtime.training.models.named_losses import LossInputs, loss_tokens
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.losses import clip_bounds
+
+SAMPLES = torch.tensor([0] * 5 + [1] * 9 + [2] * 3)
+WITH_CLIP = ("ppo", "cispo", "gspo")
+
+
+def settings_of(config: SessionConfig) -> dict[str, float]:
+    """The primitive's settings that say what the loop's configuration says."""
+    if config.loss == "dro":
+        return {"beta": config.dro_beta}
+    if config.loss not in WITH_CLIP:
+        return {}
+    low, high = clip_bounds(config.loss, config.clip_low, config.clip_high)
+    return {"clip_low_threshold": low, "clip_high_threshold": high}
+
+
+@pytest.mark.parametrize("name", ["importance_sampling", "dro", *WITH_CLIP])
+def test_a_loss_of_the_loop_is_that_of_the_primitive_to_the_bit(name: str) -> None:
+    generator = torch.Generator().manual_seed(3)
+    old_K = -3 - torch.rand(len(SAMPLES), generator=generator)
+    moved_K = old_K + 0.4 * torch.randn(len(SAMPLES), generator=generator)
+    advantages_K = torch.randn(3, generator=generator)[SAMPLES]
+    clips = {"clip_low": 0.1, "clip_high": 0.2} if name in WITH_CLIP else {}
+    config = SessionConfig(loss=name, **clips)
+    lengths = torch.bincount(SAMPLES).tolist()
+    scales_K = torch.tensor(token_scales(name, lengths, [0.5, 1.0, 0.5], config.max_tokens))[SAMPLES]
+
+    loop_K = moved_K.clone().requires_grad_()
+    of_loop = (policy_loss(config, loop_K, old_K, advantages_K, SAMPLES) * scales_K).sum()
+    of_loop.backward()
+    primitive_K = moved_K.clone().requires_grad_()
+    tensors = {"logprobs": old_K, "advantages": advantages_K, "weights": scales_K}
+    of_primitive = loss_tokens(name, LossInputs(primitive_K, tensors, SAMPLES, settings_of(config))).sum()
+    of_primitive.backward()
+
+    assert of_loop.item() == of_primitive.item() != 0.0
+    assert torch.equal(loop_K.grad, primitive_K.grad) and bool(loop_K.grad.any())
