@@ -1,0 +1,164 @@
+"""A Tinker server through the unmodified client: training, steps, samples, weight sync, several adapters at once.
+
+Run it in the client's environment, which has nothing of ours, against any server that speaks the wire:
+
+    export TINKER_BASE_URL=http://127.0.0.1:8000 TINKER_API_KEY=tml-...
+    .venv-tinker/bin/python tests/benchmarks/tinker.py MODEL
+
+Times are wall-clock time at the client, from the first request to the last result, so they hold the client's own work
+(6 to 7 ms for an operation, about 8 ms for a sample). Each row is run once unmeasured, then ``--rounds`` times; the
+table has the median and the best. Token ids are drawn from 5 to 89, which every model has. ``--rank 0`` trains all
+weights, where the server does; the rows of several adapters are then left out.
+"""
+
+import argparse
+import os
+import platform
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+sys.path.remove(str(Path(__file__).resolve().parent))  # there this file has the name of the client's package
+import numpy as np  # noqa: E402
+import tinker  # noqa: E402
+from tinker import types  # noqa: E402
+
+WAIT_S = 900.0
+TRAINED = ((8, 128), (8, 512), (32, 256))  # data, tokens of each
+ADAPTERS = (2, 8)
+
+
+class Table:
+    """Rows as they are measured: what, seconds, and how many of what in a second."""
+
+    def __init__(self, rounds: int) -> None:
+        self._rounds = rounds
+        print("| what | median | best | at the median |\n| --- | --- | --- | --- |")
+
+    def row(self, name: str, act: Callable[[], None], *, count: int = 1, unit: str = "") -> None:
+        """``act`` does ``count`` units of work."""
+        act()
+        times = []
+        for _ in range(self._rounds):
+            began = time.perf_counter()
+            act()
+            times.append(time.perf_counter() - began)
+        middle = statistics.median(times)
+        rate = f"{count / middle:,.0f} {unit}/s" if unit else ""
+        print(f"| {name} | {_seconds(middle)} | {_seconds(min(times))} | {rate} |", flush=True)
+
+
+def _seconds(value: float) -> str:
+    return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def tokens_drawn(count: int) -> list[int]:
+    """Token ids that every model has."""
+    return [random.randrange(5, 90) for _ in range(count)]
+
+
+def data_drawn(number: int, length: int) -> list[types.Datum]:
+    """``number`` sequences that share nothing."""
+    data = []
+    for _ in range(number):
+        tokens = tokens_drawn(length + 1)
+        inputs = {
+            "target_tokens": types.TensorData.from_numpy(np.array(tokens[1:], dtype=np.int64)),
+            "weights": types.TensorData.from_numpy(np.ones(length, dtype=np.float32)),
+        }
+        data.append(types.Datum(model_input=types.ModelInput.from_ints(tokens[:-1]), loss_fn_inputs=inputs))
+    return data
+
+
+def trained(trainings: list[tinker.TrainingClient], data: list[types.Datum]) -> None:
+    """A forward_backward and a step of every model, all in flight at once."""
+    waiting = []
+    for training in trainings:
+        waiting.append(training.forward_backward(data, "cross_entropy"))
+        waiting.append(training.optim_step(types.AdamParams(learning_rate=1e-5)))
+    for each in waiting:
+        each.result(timeout=WAIT_S)
+
+
+def sampled(samplers: list[tinker.SamplingClient], requests: int, samples: int, length: int) -> None:
+    """``requests`` of each sampler at once, each for ``samples`` of exactly ``length`` tokens to its own prompt."""
+    waiting = []
+    for number in range(requests):
+        for sampler in samplers:
+            params = types.SamplingParams(max_tokens=length, temperature=1.0, seed=number, stop=[])
+            waiting.append(sampler.sample(types.ModelInput.from_ints(tokens_drawn(32)), samples, params))
+    for each in waiting:
+        answer = each.result(timeout=WAIT_S)
+        assert [len(sequence.tokens) for sequence in answer.sequences] == [length] * samples
+
+
+def rows_of_one(table: Table, training: tinker.TrainingClient) -> tinker.SamplingClient:
+    """What one model does; returns a sampler of it."""
+    for number, length in TRAINED:
+        data = data_drawn(number, length)
+        table.row(
+            f"forward_backward {number}x{length}",
+            lambda data=data: training.forward_backward(data, "cross_entropy").result(timeout=WAIT_S) and None,
+            count=number * length, unit="tokens",
+        )  # fmt: skip
+    step = types.AdamParams(learning_rate=1e-5)
+    table.row("optim_step alone", lambda: training.optim_step(step).result(timeout=WAIT_S) and None)
+    table.row("forward_backward 8x512 and optim_step", lambda data=data_drawn(8, 512): trained([training], data),
+              count=8 * 512, unit="tokens")  # fmt: skip
+
+    def synced() -> None:
+        sampled([training.save_weights_and_get_sampling_client()], 1, 1, 1)
+
+    table.row("snapshot alone", lambda: training.save_weights_and_get_sampling_client() and None)
+    table.row("snapshot to first token", synced)
+    sampler = training.save_weights_and_get_sampling_client()
+    table.row(
+        "sample 8 requests x 8 x 64 tokens", lambda: sampled([sampler], 8, 8, 64), count=8 * 8 * 64, unit="tokens"
+    )
+    table.row("sample 512 requests x 4 tokens", lambda: sampled([sampler], 512, 1, 4), count=512, unit="samples")
+    return sampler
+
+
+def rows_of_several(
+    table: Table, trainings: list[tinker.TrainingClient], samplers: list[tinker.SamplingClient]
+) -> None:
+    """What several adapters of one base do at once."""
+    count, data = len(trainings), data_drawn(8, 128)
+    table.row(f"{count} adapters: forward_backward 8x128 and optim_step of each", lambda: trained(trainings, data),
+              count=count * 8 * 128, unit="tokens")  # fmt: skip
+    table.row(f"{count} adapters: sample 8 requests x 64 tokens of each", lambda: sampled(samplers, 8, 1, 64),
+              count=count * 8 * 64, unit="tokens")  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="a base model of the server")
+    parser.add_argument("--rank", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    random.seed(0)
+    with tinker.ServiceClient() as service:
+        training = service.create_lora_training_client(base_model=options.model, rank=options.rank, seed=0)
+        print(
+            f"{options.model}, rank {options.rank}, tinker {tinker.__version__}, {options.rounds} rounds,"
+            f" {datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} processors ({platform.machine()}), load"
+            f" {os.getloadavg()[0]:.1f} when it began\n"
+        )
+        table = Table(options.rounds)
+        trainings, samplers = [training], [rows_of_one(table, training)]
+        for count in ADAPTERS if options.rank else ():
+            while len(trainings) < count:
+                another = service.create_lora_training_client(
+                    base_model=options.model, rank=options.rank, seed=len(trainings)
+                )
+                trainings.append(another)
+                samplers.append(another.save_weights_and_get_sampling_client())
+            rows_of_several(table, trainings, samplers)
+
+
+if __name__ == "__main__":
+    main()
