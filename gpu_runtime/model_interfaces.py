@@ -140,6 +140,10 @@ class ModelTrainer(Protocol):
         """Write what an engine loads: a PEFT adapter folder, or for a model of all weights a Hugging Face folder."""
         ...
 
+    async def export_state(self, state: Path, folder: Path) -> None:
+        """Write what ``export_sampler`` would of the model that wrote ``state``, of this base, gone or not."""
+        ...
+
     async def export_merged(self, model_id: str, folder: Path) -> None:
         """Write a Hugging Face folder, adapters merged, that transformers and vLLM load as it is."""
         ...

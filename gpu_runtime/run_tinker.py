@@ -96,7 +96,7 @@ async def serve_models(
     disk, faults = JournalExecutor(), asyncio.Queue[RuntimeFault]()
     session_id, named = assignment.session_id, NamedStore(agent, store, config.runtime_dir)
     trainer.on_progress = agent.status.advance
-    samplers = Samplers(journal.models, disk, named)
+    samplers = Samplers(journal.models, disk, named, trainer.export_state)
     work = ModelWork(trainer, named, config.runtime_dir / "models", session_id=session_id, sampler_put=samplers.put)
     ledger = Ledger(journal.models, disk, work)
     samples = Samples(engine, samplers.find, session_id=session_id, on_fault=faults.put_nowait)

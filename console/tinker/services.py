@@ -170,16 +170,16 @@ def sampling_client_join(*, project: Project, sampler_id: str) -> int:
 def sampler_create(
     *, tinker_session: TinkerSession, key: ApiKey, number: int, base_model: str | None, model_path: str | None
 ) -> TinkerSampler:
-    """A sampling session of a base model or of a saved sampler, the same for the same number.
+    """A sampling session of a base model, or of a saved sampler or training state, the same for the same number.
 
     Raises InvalidRequest, NotFound, and what ``session_create`` raises.
     """
     stored: TinkerCheckpoint | None = None
     if model_path is not None:
         stored = checkpoint_find(project=tinker_session.project, path=model_path)
-        if stored.segment != "sampler_weights":
+        if stored.segment == "external_weights":
             raise InvalidRequest(
-                f"{model_path} is a training state, which no engine samples from.",
+                f"{model_path} is files for other programs, which this server does not sample from.",
                 hint="Save it with save_weights_for_sampler, and use the path that this returns.",
             )
         base_model = stored.model.base_model

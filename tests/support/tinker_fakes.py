@@ -79,6 +79,11 @@ class FakeModelTrainer:
         name = "adapter.json" if self.models[model_id]["lora"] else "config.json"  # as real folders differ
         (folder / name).write_text(json.dumps(self.models[model_id]["weights"]))
 
+    async def export_state(self, state: Path, folder: Path) -> None:
+        await self._at("export_state")
+        saved = json.loads((state / "model.json").read_text())
+        (folder / ("adapter.json" if saved["lora"] else "config.json")).write_text(json.dumps(saved["weights"]))
+
     async def export_merged(self, model_id: str, folder: Path) -> None:
         await self.export_sampler(model_id, folder)
 

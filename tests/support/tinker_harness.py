@@ -85,7 +85,7 @@ def opening(tmp_path: Path) -> Open:
         for name, value in options.items():
             setattr(trainer, name, value)
         store = FolderStore(tmp_path / "store")
-        samplers = Samplers(journal.models, disk, store)
+        samplers = Samplers(journal.models, disk, store, trainer.export_state)
         work = ModelWork(trainer, store, tmp_path / "models", session_id=SESSION, sampler_put=samplers.put)
         ledger = Ledger(journal.models, disk, work, gap_s=gap_s)
         samples = Samples(engine, samplers.find, session_id=SESSION, on_fault=lambda fault: None)

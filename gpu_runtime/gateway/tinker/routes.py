@@ -8,6 +8,7 @@ POST /tinker/models /tinker/samplers    the control plane tells of a model or a 
 import asyncio
 import hashlib
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gpu_runtime.gateway.tinker.requests import Named, Retrieve, Sample, body_re
 from gpu_runtime.gateway.tinker.sampling import Busy, Samples
 from gpu_runtime.gateway.tinker.work import WHOLE_SNAPSHOTS_KEPT, CheckpointStore
 from gpu_runtime.journal.model_table import CREATE, ModelTable
+from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.tinker.ids import training_head
 from tinkerscript.wire.tinker.messages import ModelCreate, ModelSource, SamplerCreate
@@ -144,10 +146,17 @@ class TinkerRoutes:
 
 
 class Samplers:
-    """What each sampling session of this runtime samples from; in the journal, so that a restart keeps it."""
+    """What each sampling session of this runtime samples from; in the journal, so that a restart keeps it.
 
-    def __init__(self, table: ModelTable, disk: JournalExecutor, store: CheckpointStore) -> None:
-        self._table, self._disk, self._store = table, disk, store
+    ``state_export`` makes what an engine loads of a saved training state.
+    """
+
+    def __init__(
+        self, table: ModelTable, disk: JournalExecutor, store: CheckpointStore,
+        state_export: Callable[[Path, Path], Awaitable[None]],
+    ) -> None:  # fmt: skip
+        self._table, self._disk, self._store, self._state_export = table, disk, store, state_export
+        self._exporting = asyncio.Lock()
 
     async def create(self, wanted: SamplerCreate) -> None:
         """Take it up; once, however often it is told."""
@@ -180,7 +189,15 @@ class Samplers:
             path=described["model_path"], checkpoint_id=described["checkpoint_id"], files=described["files"],
             optimizer=False,
         )  # fmt: skip
-        return await self._store.fetch(source)
+        folder = await self._store.fetch(source)
+        if not (folder / "model.json").is_file():
+            return folder
+        exported = folder.with_name(f"{folder.name}-sampler")
+        async with self._exporting:
+            if not exported.exists():
+                with folder_publish(exported) as staging:
+                    await self._state_export(folder, staging)
+        return exported
 
 
 def _answer(result: Result) -> Response:

@@ -54,6 +54,9 @@ class ModelTrainerProcess(RankProcesses):
     async def export_sampler(self, model_id: str, folder: Path) -> None:
         await self._call("export_sampler", model_id, folder, deadline_s=WEIGHTS_S)
 
+    async def export_state(self, state: Path, folder: Path) -> None:
+        await self._call("export_state", state, folder, deadline_s=WEIGHTS_S)
+
     async def export_merged(self, model_id: str, folder: Path) -> None:
         await self._call("export_merged", model_id, folder, deadline_s=WEIGHTS_S)
 

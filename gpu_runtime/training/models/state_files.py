@@ -31,18 +31,22 @@ def state_write(
     (folder / "model.json").write_text(json.dumps(about))
 
 
+def state_weights(folder: Path) -> tuple[dict[str, Tensor], LoraConfig | None]:
+    """The weights of a saved state, and of what kind of model. Raises InvalidTrainingInput where there is none."""
+    if not (folder / "model.json").is_file():
+        raise InvalidTrainingInput(f"there is no saved state at {folder.name!r}")
+    lora = state_describe(folder)["lora"]
+    return load_file(folder / WEIGHTS), LoraConfig(**lora) if lora else None
+
+
 def state_read(
     folder: Path, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.AdamW, lora: LoraConfig | None,
     *, with_optimizer: bool, with_gradient: bool,
 ) -> None:  # fmt: skip
     """Give a model the state in ``folder``. Raises InvalidTrainingInput, the model unchanged, where it does not fit."""
-    if not (folder / "model.json").is_file():
-        raise InvalidTrainingInput(f"there is no saved state at {folder.name!r}")
-    about = state_describe(folder)
-    saved = LoraConfig(**about["lora"]) if about["lora"] else None
+    weights, saved = state_weights(folder)
     if _shape(saved) != _shape(lora):
         raise InvalidTrainingInput(f"the state is of {_words(saved)}, and this model is of {_words(lora)}")
-    weights = load_file(folder / WEIGHTS)
     _check(weights, parameters)
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -50,7 +54,7 @@ def state_read(
             parameter.grad = None
     optimizer.state.clear()
     if with_optimizer and (folder / OPTIMIZER).is_file():
-        _moments_restore(load_file(folder / OPTIMIZER), parameters, optimizer, about["step"])
+        _moments_restore(load_file(folder / OPTIMIZER), parameters, optimizer, state_describe(folder)["step"])
     if with_gradient and (folder / GRADIENT).is_file():
         for name, gradient in load_file(folder / GRADIENT).items():
             parameters[name].grad = gradient.to(parameters[name].device)

@@ -33,7 +33,7 @@ from .export import full_weights, hugging_face_export
 from .gradients import gradients_added
 from .named_losses import LOSSES, LossInputs, loss_tokens
 from .row_forward import RowInputs, target_logprobs
-from .state_files import state_read, state_write
+from .state_files import state_read, state_weights, state_write
 
 # Of the memory of this machine, or device, what adapters may have; the rest is the base's, the engine's and a call's.
 ADAPTERS_PART = 0.25
@@ -179,6 +179,15 @@ class BaseWithModels:
             self.export_merged(model_id, folder)
         else:
             adapter_export(dict(model.parameters), model.lora, self._spec.base_model_path, folder)
+
+    def export_state(self, state: Path, folder: Path) -> None:
+        """What ``export_sampler`` would write of the model whose state this is."""
+        weights, lora = state_weights(state)
+        base = self._spec.base_model_path
+        if lora is None:
+            hugging_face_export(self._policy.model, weights, base, folder)
+        else:
+            adapter_export(weights, lora, base, folder)
 
     def export_merged(self, model_id: str, folder: Path) -> None:
         """A Hugging Face folder, adapters merged."""

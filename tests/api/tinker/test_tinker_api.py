@@ -204,6 +204,7 @@ async def test_anothers_sessions_models_and_paths_are_as_good_as_none(
         ("POST", "create_sampling_session", sampler),
         ("POST", "create_sampling_session",
          {"session_id": own, "sampling_session_seq_id": 0, "model_path": path.replace("weights", "sampler_weights")}),
+        ("POST", "create_sampling_session", {"session_id": own, "sampling_session_seq_id": 0, "model_path": path}),
         ("POST", "load_weights", {"session_id": own, "model_seq_id": 0, "path": path, "optimizer": True}),
         ("POST", "weights_info", {"tinker_path": path}),
         ("GET", run, None),
@@ -226,6 +227,20 @@ async def test_anothers_sessions_models_and_paths_are_as_good_as_none(
     assert (await eves.send("DELETE", f"{run}/checkpoints/weights/a"))[0] == 404
     assert (await alices.send("DELETE", f"{run}/checkpoints/weights/a/publish"))[0] == 204
     assert (await eves.send("POST", "weights_info", {"tinker_path": path}))[0] == 404
+
+
+async def test_saved_samplers_and_training_states_are_sampled_and_exports_are_not(alices: Client) -> None:
+    session_id = await alices.session()
+    model_id = (await alices.model(session_id))["model_id"]
+    for number, segment in enumerate(("weights", "sampler_weights", "external_weights")):
+        await stored(model_id, "a", segment, seq_id=number + 1)
+        path = f"tinker://{model_id}/{segment}/a"
+        body = {"session_id": session_id, "sampling_session_seq_id": number, "model_path": path}
+        status, answer = await alices.send("POST", "create_sampling_session", body)
+        if segment == "external_weights":
+            assert status == 400 and "does not sample" in answer["detail"]
+        else:
+            assert (await alices.get(f"samplers/{answer['sampling_session_id']}"))["model_path"] == path
 
 
 async def test_a_client_that_finishes_or_vanishes_frees_its_runtimes_and_its_checkpoints_stay(alices: Client) -> None:

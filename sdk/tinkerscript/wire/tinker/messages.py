@@ -41,7 +41,7 @@ class ModelCreate(Request):
 
 
 class SamplerCreate(Request):
-    """What the control plane tells a runtime of a sampling session: the base model, or an adapter that was saved."""
+    """What the control plane tells a runtime of a sampling session: the base model, or a checkpoint under a name."""
 
     sampling_session_id: str
     base_model: str

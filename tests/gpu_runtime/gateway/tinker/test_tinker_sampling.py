@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,29 @@ async def test_an_adapters_snapshot_stays_as_it_was_and_the_base_is_beside_it(wi
         assert wire.engine.orders[-1].adapter is None
     async with wire_open() as wire:  # a runtime after a kill has the snapshots still
         assert tokens(await wire.do("asample", sample(0, **snapshot))) == before
+
+
+@pytest.mark.parametrize("rank", [8, 0])
+async def test_a_saved_training_state_is_sampled_as_a_snapshot_of_it_is(wire_open: Open, rank: int) -> None:
+    async with wire_open() as wire:
+        await wire.model(rank=rank)
+        await wire.do("forward_backward", training(1))
+        await wire.do("optim_step", step(2))
+        save = {"model_id": MODEL, "kind": "snapshot", "seq_id": 3, "sampling_session_seq_id": 0}
+        snapshot = (await wire.do("save_weights_for_sampler", save))["sampling_session_id"]
+        path = (await wire.do("save_weights", {"model_id": MODEL, "path": "s1", "seq_id": 4}))["path"]
+        of_state = "tnk_ab:sample:1:ses_0123"
+        body = {"sampling_session_id": of_state, "base_model": "tiny", "model_path": path}
+        await wire.post("/tinker/samplers", body | {"checkpoint_id": f"{MODEL}-weights-s1"})
+        fixed = {"sampling_params": {"max_tokens": 5, "seed": 1}}
+        for number in range(2):
+            await wire.do("asample", sample(number, sampling_session_id=of_state, **fixed))
+        await wire.do("asample", sample(0, sampling_session_id=snapshot, **fixed))
+        first, again, direct = wire.engine.orders
+        assert first == replace(again, seed=first.seed) and wire.trainer.calls.count("export_state") == 1
+        assert [order.weights is None for order in (first, direct)] == [rank > 0] * 2
+        folders = [order.adapter or order.weights for order in (first, direct)]
+        assert len({(folder / ("adapter.json" if rank else "config.json")).read_text() for folder in folders}) == 1
 
 
 @pytest.mark.parametrize(

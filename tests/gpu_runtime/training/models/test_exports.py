@@ -12,7 +12,7 @@ from peft import PeftModel
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from gpu_runtime.model_interfaces import AdamParams, LoraConfig
+from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.rank_spec import RankSpec
 from support.model_data import drawn_data, plain_logprobs
@@ -69,6 +69,21 @@ def test_an_adapter_and_its_merged_folder_compute_what_the_trainer_does(base, tm
     assert AutoTokenizer.from_pretrained(tmp_path / "merged").chat_template
     files = {path.name for path in (tmp_path / "adapter").iterdir()}
     assert files == {"adapter_config.json", "adapter_model.safetensors"}
+
+
+@pytest.mark.parametrize("lora", [LoraConfig(4, seed=1), None], ids=["adapter", "all weights"])
+def test_a_saved_state_leaves_as_its_model_does_when_that_is_long_gone(base, tmp_path, lora):
+    trainer = trained(base, lora)
+    trainer.export_sampler("m", tmp_path / "direct")
+    trainer.save_state("m", tmp_path / "state")
+    trainer.unload("m")
+    trainer.create_model("another", LoraConfig(2))
+    trainer.export_state(tmp_path / "state", tmp_path / "exported")
+    direct, exported = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+                        for name in ("direct", "exported"))  # fmt: skip
+    assert direct == exported
+    with pytest.raises(InvalidTrainingInput, match="no saved state"):
+        trainer.export_state(tmp_path / "direct", tmp_path / "nothing")
 
 
 def test_a_model_of_all_weights_leaves_as_a_hugging_face_folder(base, tmp_path):
