@@ -113,7 +113,6 @@ def rows_of_one(table: Table, training: tinker.TrainingClient) -> tinker.Samplin
     def synced() -> None:
         sampled([training.save_weights_and_get_sampling_client()], 1, 1, 1)
 
-    table.row("snapshot alone", lambda: training.save_weights_and_get_sampling_client() and None)
     table.row("snapshot to first token", synced)
     sampler = training.save_weights_and_get_sampling_client()
     table.row(
