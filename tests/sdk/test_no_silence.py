@@ -157,27 +157,35 @@ def test_flush_waits_for_the_step_of_a_complete_batch(server, connect, said):
 
 
 PROGRAM = """
-import os, signal, threading
+import os, signal
 from tinkerscript import TinkerScript
-{before}
 session = TinkerScript("SmolLM2", base_url={url!r}, api_key={key!r}, wait_timeout_s=60)
 session.begin_episode()
 os.kill(os.getpid(), signal.SIGINT)
 """
 
 
-def interrupted(server, before=""):
-    code = PROGRAM.format(before=before, url=server.url, key=API_KEY)
+def interrupted(server, when=None):
+    """The status and stderr of a loop that interrupts itself, or that Ctrl-C reaches as soon as ``when()`` holds."""
+    code = PROGRAM.format(url=server.url, key=API_KEY)
     # A suite that a shell runs in the background ignores Ctrl-C, and so would its children.
     interruptible = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, preexec_fn=interruptible, capture_output=True, text=True, timeout=60, check=False)
+    with subprocess.Popen(command, preexec_fn=interruptible, stderr=subprocess.PIPE, text=True) as program:
+        try:
+            if when is not None:
+                wait_until(when, timeout_s=60)  # most of it is the import
+                program.send_signal(signal.SIGINT)
+            said = program.communicate(timeout=60)[1]
+        finally:
+            program.kill()
+    return program.returncode, said
 
 
 def test_loop_without_with_that_ctrl_c_ends_leaves_no_session(server):
-    done = interrupted(server)
-    assert "KeyboardInterrupt" in done.stderr
-    assert "Interrupted: session ses_1 was stopped." in done.stderr
+    _, said = interrupted(server)
+    assert "KeyboardInterrupt" in said
+    assert "Interrupted: session ses_1 was stopped." in said
     assert [view.state for view in server.sessions.values()] == ["stopped"]
     assert [e.reason for e in server.episodes.values()] == ["closed"]
 
@@ -185,16 +193,16 @@ def test_loop_without_with_that_ctrl_c_ends_leaves_no_session(server):
 @pytest.mark.parametrize("state", ["queued", "loading"])
 def test_start_that_ctrl_c_ends_leaves_no_session(server, state):
     server.first_state = state
-    done = interrupted(server, "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()")
-    assert done.returncode != 0
+    status, _ = interrupted(server, lambda: server.seen("GET /v1/sessions/ses_1"))
+    assert status != 0
     assert [view.state for view in server.sessions.values()] == ["stopped"]
 
 
 def test_create_that_ctrl_c_interrupts_leaves_no_session_either(server):
-    server.create_delay_s = 2.0
-    done = interrupted(server, "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()")
-    assert done.returncode != 0
-    wait_until(lambda: [view.state for view in server.sessions.values()] == ["stopped"])
+    server.create_delay_s = 1.0
+    status, _ = interrupted(server, lambda: server.seen("POST /v1/sessions"))
+    assert status != 0
+    assert [view.state for view in server.sessions.values()] == ["stopped"]
 
 
 def test_an_episode_that_is_not_trained_after_all_is_named_with_the_option(server, connect, said):
