@@ -247,7 +247,7 @@ class AsyncTinkerScript:
             try:
                 self._session = await asyncio.wrap_future(starts)
             except asyncio.CancelledError:
-                starts.add_done_callback(_close_unwanted)
+                give_up(starts, TinkerScript.close, Wait())  # no one else knows of the session
                 raise
         return self
 
@@ -292,9 +292,3 @@ class AsyncTinkerScript:
             return asyncio.run_coroutine_threadsafe(agent(task, AsyncEpisode(episode, self._run)), loop).result()
 
         return run
-
-
-def _close_unwanted(starts: "Future[TinkerScript]") -> None:
-    """Its starter was cancelled: no one else knows of the session."""
-    if not starts.cancelled() and starts.exception() is None:
-        starts.result().close()
