@@ -48,7 +48,7 @@ async def family_try(name: str, folder: Path) -> Found:
     tiny_model_make(folder)  # for its tokenizer
     family_make(folder, name)
     if refusal := folder_refusal(folder, CONFIG):
-        return Found(f"refused at creation: {refusal.partition(': ')[2]} | | |", name in REFUSED)
+        return Found(f"refused at creation: {refusal.partition(': ')[2].split(', ')[0]} | | |", name in REFUSED)
     trainer = TrainerRanks(str(folder), CONFIG, "cpu")
     try:
         engine = await VllmEngine.start(str(folder), CONFIG, "cpu")
