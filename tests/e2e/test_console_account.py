@@ -12,15 +12,14 @@ import httpx
 import numpy as np
 import pytest
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
-from e2e.test_console import (
-    BUILT_PAGE,
-    CHROMIUM,
+from e2e.console_pages import (
     PASSWORD,
     ROOT,
     Server,
     browser,
     free_port,
     page,
+    pages_need,
     sign_up,
     start,
     stop,
@@ -36,10 +35,7 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """``manage.py up`` over a fresh folder, where an address is taken at its word."""
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
-    if not BUILT_PAGE.exists():
-        pytest.skip("frontend/dist is missing: run `npm ci && npm run build` in frontend/")
+    pages_need()
     data: Path = tmp_path_factory.mktemp("data")
     (data / "models/SmolLM2-135M-Instruct").mkdir(parents=True)
     port = free_port()

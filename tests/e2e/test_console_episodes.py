@@ -8,11 +8,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from e2e.console_pages import make_key, pages_need, sign_up
 from e2e.loop_server import LoopServer, until
 from e2e.playing import execute_agent, play
-from e2e.test_console import BUILT_PAGE, CHROMIUM, SWITCHES, make_key, sign_up
 from playwright.sync_api import Page, expect, sync_playwright
 
+from support.chromium import SWITCHES, chromium_need
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines
 
 pytestmark = pytest.mark.browser
@@ -32,10 +33,9 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(loop_server: LoopServer) -> Iterator[Run]:
-    if not CHROMIUM.exists() or not BUILT_PAGE.exists():
-        pytest.skip("there is no chromium, or no frontend/dist")
+    pages_need()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=SWITCHES)
+        browser = playwright.chromium.launch(executable_path=str(chromium_need()), args=SWITCHES)
         context = browser.new_context(base_url=loop_server.url, viewport={"width": 1440, "height": 900})
         context.set_default_timeout(15_000)
         page = context.new_page()

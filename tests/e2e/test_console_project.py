@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from e2e.test_console import ROOT, Server, browser, create_session, free_port, page, serving, sign_up
+from e2e.console_pages import ROOT, Server, browser, create_session, free_port, page, serving, sign_up
 from e2e.test_console_account import open_account
 from playwright.sync_api import Browser, Locator, Page, expect
 

@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from e2e.test_console import browser, charted_steps, make_key, page, server, sign_up
+from e2e.console_pages import browser, charted_steps, make_key, page, server, sign_up
 from playwright.sync_api import Locator, Page, Response, WebSocketRoute, expect
 
 from tinkerscript.wire.events import StepMetrics

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
+from e2e.console_pages import Server, browser, charted_steps, make_key, page, pages_need, sign_up
 from e2e.loop_server import BASE_MODEL, LoopServer
 from e2e.playing import play
-from e2e.test_console import BUILT_PAGE, CHROMIUM, Server, browser, charted_steps, make_key, page, sign_up
 from playwright.sync_api import Page, expect
 
 from tinkerscript import TinkerScript
@@ -30,10 +30,7 @@ RUNTIME_MS = 60_000  # until a runtime is up, or has ended
 @pytest.fixture(scope="module")
 def server(loop_server: LoopServer) -> Iterator[Server]:
     """The server of the loop's tests: one runtime at a time, with a real gateway. Skips where no page can be shown."""
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
-    if not BUILT_PAGE.exists():
-        pytest.skip("frontend/dist is missing: run `npm ci && npm run build` in frontend/")
+    pages_need()
     yield Server(loop_server.url, loop_server.data)
 
 

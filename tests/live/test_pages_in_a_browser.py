@@ -1,7 +1,6 @@
 """The API reference and the pages of endpoints in Chromium: nothing from elsewhere, and requests as the person."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,6 +11,7 @@ from playwright.async_api import Page, async_playwright, expect
 
 from console.sessions.models import Session
 from support import factories
+from support.chromium import SWITCHES, chromium_need
 
 pytestmark = [
     pytest.mark.browser,
@@ -19,28 +19,21 @@ pytestmark = [
     pytest.mark.parametrize("asgi_server", ["uvicorn"], indirect=True),
 ]
 
-CHROMIUM = Path("/usr/bin/chromium")
 # Elsewhere is refused by Chromium itself as well: no name but this machine's has an address.
-SWITCHES = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-]
+NOWHERE_ELSE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 
 @pytest.fixture
 async def page(origin: str, alice) -> AsyncIterator[Page]:
     """Alice's browser. At its end: every request went to this server, no script failed, the policy blocked nothing."""
-    if not CHROMIUM.exists():
-        pytest.skip(f"{CHROMIUM} is missing: apt-get install chromium")
+    program = chromium_need()
     client = Client()
     await sync_to_async(client.force_login)(alice)
     cookie = {"name": settings.SESSION_COOKIE_NAME, "value": client.cookies["sessionid"].value, "url": origin}
     asked: list[str] = []
     problems: list[str] = []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=str(CHROMIUM), args=SWITCHES)
+        browser = await playwright.chromium.launch(executable_path=str(program), args=[*SWITCHES, NOWHERE_ELSE])
         context = await browser.new_context(base_url=origin)
         context.set_default_timeout(30_000)
         await context.add_cookies([cookie])
