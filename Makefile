@@ -28,7 +28,7 @@ test:
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:
-	@$(SETUP) runtime dev launchers engines + browser
+	@$(SETUP) runtime dev launchers engines + browser + cookbook
 	@$(RUN) tests/nightly.py
 
 ## make gpu          on a machine with CUDA builds installed (tests/gpu/RESULTS.md says how): correctness, then speed
@@ -57,5 +57,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-cookbook .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

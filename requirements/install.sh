@@ -180,6 +180,20 @@ install_swift() { own_venv swift "OpenStack Swift for the tests of the store, in
 
 install_tinker() { own_venv tinker "the tinker client for the tests, in .venv-tinker (350 MB)"; }
 
+install_cookbook() {
+  [ -x .venv-cookbook/bin/python ] || rm -f "$stamps/cookbook"
+  step cookbook "tinker-cookbook for tests/recipes, in .venv-cookbook (1.3 GB)" \
+    "$(hash_of "$stamps/venv" requirements/cookbook.txt requirements/cookbook.lock)" make_cookbook
+}
+make_cookbook() {
+  local pip=(.venv-cookbook/bin/python -m pip install --quiet) version
+  version=$(sed -n 's/^torch==//p' requirements/cookbook.lock)
+  "$venv/bin/python" -m venv --clear .venv-cookbook &&
+    { "${pip[@]}" "torch==$version+cpu" || "${pip[@]}" "torch==$version"; } &&
+    "${pip[@]}" -c requirements/cookbook.lock -r requirements/cookbook.txt &&
+    "${pip[@]}" --no-deps "tinker_cookbook==$(sed -n 's/^tinker_cookbook==//p' requirements/cookbook.lock)"
+}
+
 install_node() {
   if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
     pip_step node "Node (the system has none of version 20.19 or newer)" node
@@ -264,7 +278,7 @@ case " $* " in
 esac
 for wanted in "$@"; do
   case $wanted in
-    light | runtime | dev | launchers | model | frontend | browser | engines | clients | swift | tinker | benchmarks) "install_$wanted" ;;
+    light | runtime | dev | launchers | model | frontend | browser | engines | clients | swift | tinker | cookbook | benchmarks) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

@@ -56,6 +56,11 @@ JOBS = {
         ["-m", "pytest", "-q", "tests/e2e/nightly_tinker.py"], [],
         "a program of the `tinker` client trains all weights, samples its snapshots and goes on from its state", 1800,
     ),
+    "recipes": Job(
+        ["tests/recipes/run.py"], ["sl_loop", "rl_loop", "dpo"],
+        "recipes of tinker-cookbook 0.6.1, unmodified and offline, on a tiny model: all end, with finite metrics",
+        10800,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
     ),

@@ -14,6 +14,7 @@ OWN_LOCKS = {
     "clients.txt": "clients.lock",
     "swift.txt": "swift.lock",
     "tinker.txt": "tinker.lock",
+    "cookbook.txt": "cookbook.lock",
     "vllm-cuda.txt": "vllm-cuda.lock",
 }
 # The CUDA build of vLLM names its version of this one exactly.

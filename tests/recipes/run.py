@@ -1,0 +1,153 @@
+"""Recipes of ``tinker-cookbook``, unmodified: ``.venv/bin/python tests/recipes/run.py [NAME...]``
+
+Every part is real: a server, its store, vLLM with adapters, the trainer of many models; the model is tiny, and there is
+no network. A recipe has passed when it ended with status 0 and its metrics are those of as many steps as it was asked
+for, all of them finite. ``requirements/install.sh cookbook`` makes the environment that they run in.
+"""
+
+import argparse
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
+
+from recipes.workspace import BASE, workspace_make  # noqa: E402
+
+from support.tiny_model import tiny_model_make  # noqa: E402
+
+PYTHON = ROOT / ".venv-cookbook" / "bin" / "python"
+DEADLINE_S = 1200.0  # of one recipe
+TAIL = 30  # lines of a failed recipe's output
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A module of ``tinker_cookbook.recipes``, its options, and how many steps it then makes."""
+
+    module: str
+    options: str
+    steps: int
+
+
+LOOP = "batch_size=8 group_size=4 max_tokens=16 max_steps=2 save_every=0 loss_fn="
+ARITHMETIC = "env=arithmetic groups_per_batch=8 group_size=4 max_tokens=5 eval_every=0 max_steps="
+RECIPES = {
+    "sl_loop": Recipe("sl_loop", "batch_size=16 max_length=256 save_every=2 max_steps=4 learning_rate=1e-3", 4),
+    "rl_loop": Recipe("rl_loop", LOOP + "importance_sampling", 2),
+    "rl_loop cispo": Recipe("rl_loop", LOOP + "cispo", 2),
+    "rl_loop gspo": Recipe("rl_loop", LOOP + "gspo", 2),
+    "dpo": Recipe("preference.dpo.train", "dataset=hhh batch_size=16 max_length=256 max_steps=2", 2),
+    "chat_sl": Recipe(
+        "chat_sl.train",
+        "dataset=conversations.jsonl batch_size=8 max_length=256 max_steps=4 save_every=2 eval_every=2"
+        " rolling_save_every=1 rolling_ttl_seconds=3600",
+        4,
+    ),
+    "math_rl": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling", 3),
+    "math_rl ppo": Recipe("math_rl.train", ARITHMETIC + "2 loss_fn=ppo compute_post_kl=True num_substeps=2", 2),
+    "math_rl async": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling max_steps_off_policy=2", 3),
+}
+ASKS = ("dpo", "chat_sl", "math_rl")  # recipes that ask what to do with a log folder
+
+
+def main() -> int:
+    """Run the recipes that are named, or all; 0 where every one passed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECIPES))
+    names = parser.parse_args().names or list(RECIPES)
+    if unknown := sorted(set(names) - set(RECIPES)):
+        parser.error(f"there is no recipe {unknown[0]!r}; these are there: {', '.join(RECIPES)}")
+    if not PYTHON.exists():
+        print("the cookbook is not installed: requirements/install.sh cookbook")
+        return 1
+    failed = []
+    with tempfile.TemporaryDirectory() as made:
+        model = tiny_model_make(Path(made) / "model")
+        folder = workspace_make(Path(made) / "work", model)
+        with serving(Path(made) / "data", model) as environment:
+            for name in names:
+                began = time.monotonic()
+                why = recipe_run(name, folder, environment)
+                failed += [name] if why else []
+                print(f"{name}: {why or 'passed'}, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{len(names) - len(failed)} of {len(names)} recipes passed{': not ' if failed else ''}{', '.join(failed)}")
+    return int(bool(failed))
+
+
+def recipe_run(name: str, folder: Path, environment: dict[str, str]) -> str:
+    """Why it failed; empty where it passed. What it printed last is shown then."""
+    recipe, log = RECIPES[name], folder / "runs" / name.replace(" ", "-")
+    options = [f"model_name={BASE}", f"log_path={log}", *recipe.options.split()]
+    options += ["behavior_if_log_dir_exists=delete"] if name.split()[0] in ASKS else []
+    try:
+        done = subprocess.run(
+            [str(PYTHON), "-m", f"tinker_cookbook.recipes.{recipe.module}", *options], cwd=folder, env=environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S,
+        )  # fmt: skip
+        why, output = f"FAILED ({done.returncode})" if done.returncode else metrics_check(recipe, log), done.stdout
+    except subprocess.TimeoutExpired as late:
+        why, output = f"FAILED (no end within {DEADLINE_S:.0f} s)", (late.stdout or b"").decode(errors="replace")
+    if why:
+        print("\n".join(output.splitlines()[-TAIL:]), flush=True)
+    return why
+
+
+def metrics_check(recipe: Recipe, log: Path) -> str:
+    """What is wrong with the metrics that a recipe wrote; empty where nothing is."""
+    lines = [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
+    steps = {line["step"] for line in lines if "step" in line}
+    if len(steps) < recipe.steps:
+        return f"FAILED (metrics of {len(steps)} steps instead of {recipe.steps})"
+    for line in lines:
+        for metric, value in line.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                return f"FAILED ({metric} is {value} at step {line.get('step')})"
+    return ""
+
+
+@contextmanager
+def serving(data: Path, model: Path) -> Iterator[dict[str, str]]:
+    """A server of its own whose BASE is ``model``; the environment of a recipe."""
+    environment = os.environ | {
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}", "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(port_free()),
+        "TINKERSCRIPT_MODELS": f"{BASE}={model}", "DJANGO_SETTINGS_MODULE": "console.settings",
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None, "it is a pipe"
+        ready = next(line for line in process.stdout if line.startswith("ready "))
+        command = [sys.executable, "manage.py", "create_api_key", "recipes@example.com"]
+        key = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+        clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+        offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"), "1")
+        cache = {"HF_HOME": str(data / "hf"), "TINKER_TELEMETRY": "0"}
+        yield clean | offline | cache | {"TINKER_BASE_URL": ready.split()[1], "TINKER_API_KEY": key.strip()}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+
+
+def port_free() -> int:
+    """A port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
