@@ -72,7 +72,8 @@ def test_a_bad_page_is_refused(query, client) -> None:
 )
 def test_a_bad_look_at_the_record_is_refused(query, client) -> None:
     name = query.partition("=")[0]
-    assert set(fields_of(client.get(f"/v1/sessions/ses_1/events?{query}"))) == {name}
+    named = {field.partition(".")[0] for field in fields_of(client.get(f"/v1/sessions/ses_1/events?{query}"))}
+    assert named == {name}  # with its place, "kind.0", where a parameter may be repeated
 
 
 @pytest.mark.parametrize(
