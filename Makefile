@@ -28,7 +28,7 @@ test:
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:
-	@$(SETUP) runtime dev launchers engines + browser + cookbook
+	@$(SETUP) runtime dev launchers engines + browser + clients + cookbook
 	@$(RUN) tests/nightly.py
 
 ## make gpu          on a machine with CUDA builds installed (tests/gpu/RESULTS.md says how): correctness, then speed

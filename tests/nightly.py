@@ -36,6 +36,10 @@ JOBS = {
         ["-m", "agents.matrix"], [],
         "agents of other packages, plain and thinking: the table is [Outside agents](agents.md)", 7200,
     ),
+    "further cases": Job(
+        ["-m", "pytest", "-q", "-m", "nightly"], [],
+        "more frameworks, families of models and options of tests that the suite has one case of", 3600,
+    ),
     "kills of a trainer": Job(
         ["tests/e2e/random_kills.py", "--points", "200"], ["--points", "40"],
         "SIGKILLs at random moments of training: weights bit-identical to a run that was not killed", 3600,

@@ -211,8 +211,13 @@ def _named_by_connection(values: list[str]) -> set[str]:
     return {name.strip().lower() for value in values for name in value.split(",")}
 
 
-async def body_read(receive: Receive, holding: Holding) -> bytes:
-    """The request's body, kept whole because it may have to be sent again. Raises RelayError, ClientGone."""
+async def body_read(receive: Receive, holding: Holding | None, *, limit_bytes: int | None = None) -> bytes:
+    """The request's body, kept whole because it may have to be sent again. Raises RelayError, ClientGone.
+
+    ``holding`` counts the bytes of what is passed on; None for a body that ends here. ``limit_bytes`` is MAX_BODY_BYTES
+    if it is None.
+    """
+    most = MAX_BODY_BYTES if limit_bytes is None else limit_bytes
     body = bytearray()
     while True:
         message = await receive()
@@ -220,11 +225,13 @@ async def body_read(receive: Receive, holding: Holding) -> bytes:
             raise ClientGone
         piece = message.get("body", b"")
         body += piece
-        holding.add(len(piece))
-        if len(body) > MAX_BODY_BYTES:
-            raise RelayError(413, "request_too_large", f"The request's body is larger than {MAX_BODY_BYTES} bytes.")
+        if holding is not None:
+            holding.add(len(piece))
+        if len(body) > most:
+            raise RelayError(413, "request_too_large", f"The request's body is larger than {most} bytes.")
         if not message.get("more_body", False):
-            RELAY_BYTES.labels("up").inc(len(body))
+            if holding is not None:
+                RELAY_BYTES.labels("up").inc(len(body))
             return bytes(body)
 
 

@@ -16,13 +16,14 @@ from pydantic import BaseModel, ValidationError
 
 from api.relay.errors import RelayError
 from api.relay.limits import limits
+from api.relay.proxy import ClientGone, body_read
 from api.tinker import account, bookkeeping, records, search
 from api.tinker.callers import TinkerCaller, caller_get
 from api.tinker.relaying import RELAYED, Answer, relay
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
 
 PREFIX = "/api/v1/"
-MAX_BODY_BYTES, MAX_SMALL_BODY_BYTES = 16 << 20, 1 << 20
+MAX_SMALL_BODY_BYTES = 1 << 20
 RUN = r"training_runs/(?P<model_id>[^/]+)"
 CHECKPOINT = RUN + r"/checkpoints/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]+)"
 ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
@@ -71,10 +72,6 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class ClientGone(Exception):
-    """The client has closed its connection."""
-
-
 async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Serve one request."""
     try:
@@ -104,11 +101,11 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
         return Answer.of({"detail": "Compressed bodies are not read here; /client/config tells clients so."}, 415)
     if path in RELAYED and method == "POST":
         with limits.hold(caller.key.id) as holding:
-            body = await _read(receive, MAX_BODY_BYTES, holding.add)
+            body = await body_read(receive, holding)
             if path == "load_weights" and b'"session_id"' in body:
                 return await _handle(bookkeeping.model_load, caller, body, {}, "")
             return await relay(caller, path, body, scope["headers"])
-    body = await _read(receive, MAX_SMALL_BODY_BYTES)
+    body = await body_read(receive, None, limit_bytes=MAX_SMALL_BODY_BYTES)
     found = None
     for wanted, pattern, handler in ROUTES:
         if matched := re.fullmatch(pattern, path):
@@ -157,18 +154,3 @@ def _refusal(error: DomainError) -> Answer:
         status = 400
     detail = f"{error.message} {error.hint}".strip()
     return Answer.of({"detail": detail, "code": error.code, "details": json.loads(json.dumps(error.details))}, status)
-
-
-async def _read(receive: Receive, limit_bytes: int, add: Callable[[int], None] = lambda size: None) -> bytes:
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        piece = message.get("body", b"")
-        body += piece
-        add(len(piece))
-        if len(body) > limit_bytes:
-            raise RelayError(413, "request_too_large", f"The request's body is larger than {limit_bytes} bytes.")
-        if not message.get("more_body", False):
-            return bytes(body)

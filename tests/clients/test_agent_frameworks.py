@@ -9,6 +9,8 @@ from clients.outside_agents import call_text, need, run_program
 
 from support.gateway_harness import Gateway
 
+pytestmark = pytest.mark.nightly  # the suite has tests/agents, six of the matrix
+
 ASKS_PARIS, ASKS_ROME = call_text("get_weather", city="Paris"), call_text("get_weather", city="Rome")
 PARIS, ROME = "It is sunny in Paris.", "It is as sunny in Rome, and as warm."
 

@@ -1,6 +1,6 @@
 """SIGKILL at random moments of a session with the real trainer: the weights end bit-identical to an unkilled run's.
 
-    python tests/e2e/random_kills.py --points 8               as in the suite, half a minute
+    python tests/e2e/random_kills.py --points 4               as in the suite
     python tests/e2e/random_kills.py --points 500 --seed 7    a longer run; the same seed draws the same moments
 
 Real: DeepSpeed's rank as a process, the learner, the journal, checkpoints over HTTP. Doubles: the control plane with

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-POINTS = 8
+POINTS = 4
 
 
 @pytest.mark.engine

@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
 GRPO_N, TASKS_PER_BATCH, TASKS = 4, 2, ["ab", "cd", "ef", "gh", "ij", "kl"]
 PROMPTS = [f"Say {word}." for word in TASKS]
+CAUSES = {"engine": "engine_dead", "trainer-rank-0": "trainer_failed"}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,16 @@ def base_url_and_key(tmp_path_factory) -> Iterator[tuple[str, str, Path]]:
         assert processes_naming(str(data)) == []
 
 
-def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_session_did(base_url_and_key, tmp_path):
+@pytest.mark.parametrize(
+    "parts",
+    [
+        pytest.param([], id="the runtime"),
+        pytest.param(["engine", "trainer-rank-0"], id="the runtime, then its parts", marks=pytest.mark.nightly),
+    ],
+)
+def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_session_did(
+    base_url_and_key, tmp_path, parts
+):
     base_url, key, data = base_url_and_key
     remote = TinkerScript(
         base_model="tiny", base_url=base_url, api_key=key, grpo_n=GRPO_N, tasks_per_batch=TASKS_PER_BATCH,
@@ -65,10 +75,8 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
             if number == 3 and len(acknowledged) % GRPO_N == GRPO_N - 1:
                 kill_runtime(data, remote.id)  # the batch is full with this episode, whose end finds no runtime
             acknowledged.append(remote.end_episode(WorkflowOutput(reward=reward), episode=episode).episode_id)
-            if (number, len(acknowledged) % GRPO_N) == (4, 1):
-                kill_part(data, remote, "engine")
-            elif (number, len(acknowledged) % GRPO_N) == (4, 2):
-                kill_part(data, remote, "trainer-rank-0")
+            if number == 4 and 0 < len(acknowledged) % GRPO_N <= len(parts):
+                kill_part(data, remote, parts[len(acknowledged) % GRPO_N - 1])
     tuned = remote.download_tuned_model(tmp_path / "tuned", progress=False)
     accounting = remote.accounting()
     assert accounting.balances
@@ -78,9 +86,9 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
     assert [m["step"] for m in metrics] == [1, 2, 3]
     assert max(abs(m["kl_engine"]) for m in metrics) < 1e-4  # the engine's log-probabilities are the trainer's
     moves = [(event.data["from"], event.data["to"]) for event in remote.events(kinds=["state"])]
-    assert moves.count(("ready", "queued")) == 3  # it was killed, lost its engine and then its trainer
+    assert moves.count(("ready", "queued")) == 1 + len(parts)
     causes = [event.data["code"] for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
-    assert causes == ["engine_dead", "trainer_failed"]
+    assert causes == [CAUSES[part] for part in parts]
     own_answers = []
     for prompt in PROMPTS:
         with remote.begin_episode(eval=True) as episode:

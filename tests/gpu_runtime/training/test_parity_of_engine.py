@@ -12,7 +12,10 @@ pytestmark = pytest.mark.engine
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("options", [{}, {"lora_rank": 4}], ids=["all weights", "LoRA"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, id="all weights"), pytest.param({"lora_rank": 4}, id="LoRA", marks=pytest.mark.nightly)],
+)
 def test_no_log_probability_is_off_before_or_after_any_hand_over(tmp_path, options):
     done = subprocess.run(
         [sys.executable, ROOT / "tests" / "support" / "parity_probe.py", str(tmp_path), json.dumps(options)],

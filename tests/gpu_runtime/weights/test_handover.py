@@ -13,7 +13,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 # Llama's shape is held by training/test_parity_of_engine.py, before and after three hand-overs.
-@pytest.mark.parametrize(("kind", "way"), [("qwen2", "repacked"), ("qwen3", "repacked"), ("mistral", "reloaded")])
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        pytest.param("qwen2", "repacked", marks=pytest.mark.nightly),
+        ("qwen3", "repacked"),
+        ("mistral", "reloaded"),
+    ],
+)
 def test_every_hand_over_changes_every_weight_and_no_log_probability_is_off(tmp_path, kind, way):
     done = subprocess.run(
         [sys.executable, ROOT / "tests" / "support" / "handover_probe.py", kind, str(tmp_path)],
