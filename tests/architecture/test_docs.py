@@ -94,6 +94,7 @@ def test_comments_and_docstrings_name_only_modules_that_exist():
     absent = {
         (name, path)
         for name, text in sources(*PACKAGES, "tests/", "docs/").items()
+        if ".py" in text
         for said in comments_and_docstrings(text)
         for path in re.findall(r"(?<![\w./-])[a-z_]+(?:/[a-z_]+)*\.py\b", said)
         if not resolves(path, name)

@@ -74,21 +74,25 @@ def lines_read_by_libraries(texts):
     return {(name, line) for name, node in heirs for line in range(node.lineno, node.end_lineno + 1)}
 
 
-def unused(texts, *, names_in_text=""):
-    """Definitions of ``texts`` (path -> source) whose name occurs nowhere else in them, nor as a word of the text."""
+def unused(texts, *, names_in_text="", only=lambda item: True):
+    """Definitions of ``texts`` (path -> source) whose name occurs nowhere else in them, nor as a word of the text.
+
+    ``only`` chooses among them, before their classes are looked at: that costs most.
+    """
     found = Vulture(ignore_names=[], ignore_decorators=DECORATORS)
     for name, text in texts.items():
         found.scan(text, filename=name)
     words = set(re.findall(r"\w+", names_in_text))
-    theirs = lines_read_by_libraries(texts)
-    return [
+    items = [
         item
         for item in found.get_unused_code(min_confidence=60)
         if item.name not in words
-        and (str(item.filename), item.first_lineno) not in theirs
         and item.typ != "import"  # imports and arguments are ruff's
         and item.confidence < 100
+        and only(item)
     ]
+    theirs = lines_read_by_libraries(texts) if items else set()
+    return [item for item in items if (str(item.filename), item.first_lineno) not in theirs]
 
 
 def quoted_names(texts):
@@ -120,12 +124,16 @@ def private_lines(text):
 
 
 def private_dead(texts):
-    return [
-        f"{name}:{item.first_lineno} {item.typ} {item.name}"
-        for name, text in texts.items()
-        for item in unused({name: text})
-        if item.name not in EXPECTED and (item.name.startswith("_") or item.first_lineno in set(private_lines(text)))
-    ]
+    dead = []
+    for name, text in texts.items():
+        lines = set(private_lines(text)) if "class _" in text else set()
+
+        def is_private(item, lines=lines):
+            return item.name not in EXPECTED and (item.name.startswith("_") or item.first_lineno in lines)
+
+        found = unused({name: text}, only=is_private)
+        dead += [f"{name}:{item.first_lineno} {item.typ} {item.name}" for item in found]
+    return dead
 
 
 def test_what_is_private_is_used_in_its_own_file():
