@@ -134,8 +134,8 @@ async def running_gateway(
         if not (folder / "model" / "tokenizer.json").exists():
             build_tokenizer(folder / "model", family)
         tokenizer = LightTokenizer(folder / "model")
-        # It could take more than any session of the tests: what bounds a call is the option.
-        engine = FakeEngine(tokenizer, context_length=8192)
+        # It could take more than the session allows: what bounds a call is the option.
+        engine = FakeEngine(tokenizer, context_length=2 * assignment.config.max_context_length)
     renderer = Renderer(tokenizer)
     clock = {"now": now} if now else {}
     journal = Journal(folder / "journal.sqlite3", **clock)

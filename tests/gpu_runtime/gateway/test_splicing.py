@@ -272,6 +272,7 @@ async def test_very_long_conversation_is_served_in_seconds(tmp_path: Path) -> No
         started = time.monotonic()
         for _ in range(2):
             answer = await gateway.raw_chat(begun["api_key"], messages=messages)
+            assert answer.status_code == 200, answer.text
             messages += [answer.json()["choices"][0]["message"], {"role": "user", "content": "again"}]
         assert calls(gateway, begun)[1].parent
         assert time.monotonic() - started < 20
