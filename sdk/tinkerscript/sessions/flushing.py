@@ -53,9 +53,10 @@ def warn_about_waiting(session: SessionApi) -> None:
         )  # fmt: skip
     if stands.stale:
         log.warning(
-            "%d of the %d episodes of session %s were dropped and not trained: most often they were sampled before a "
-            "step that their group was not complete for. Finish the attempts at one task before others begin, or set "
-            "max_staleness=1; `tinkerscript events %s` has the reasons.",
+            "%d of the %d episodes of session %s were dropped and not trained. Those of groups with equal rewards were "
+            "set aside, which is no loss; others were sampled before a step that their group was not complete for: "
+            "finish the attempts at one task before others begin, or set max_staleness=1. `tinkerscript events %s` has "
+            "the reasons.",
             stands.stale, stands.begun, session.id, session.id,
         )  # fmt: skip
 
