@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend browser engines clients swift tinker benchmarks)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend browser engines clients swift tinker cookbook benchmarks)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
