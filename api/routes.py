@@ -35,6 +35,7 @@ from api.views.projects import (
 )
 from api.views.runtime import (
     named_checkpoint_open,
+    named_state_find,
     runtime_episodes,
     runtime_fail,
     runtime_heartbeat,
@@ -85,7 +86,7 @@ from tinkerscript.wire.sessions import (
     SessionPlan,
     SessionView,
 )
-from tinkerscript.wire.tinker.messages import NamedCheckpoint
+from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedState
 from tinkerscript.wire.webhooks import DeliveryList, WebhookCreated, WebhookList
 
 any_caller = RequireScope(None)
@@ -177,5 +178,6 @@ route("POST", "/runtime/report", runtime_report, lease, None, status=204, large=
 route("POST", "/runtime/episodes", runtime_episodes, lease, None, status=204, large=True)
 route("POST", "/runtime/fail", runtime_fail, lease, None, status=204)
 route("POST", "/runtime/named-checkpoints", named_checkpoint_open, lease, NamedCheckpoint)
+route("POST", "/runtime/named-states", named_state_find, lease, NamedState)
 route("POST", "/runtime/uploads", upload_open, lease, UploadTargets, large=True)
 route("POST", "/runtime/uploads/{upload_id}/commit", upload_commit, lease, UploadCommitted, large=True)

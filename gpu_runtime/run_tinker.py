@@ -11,7 +11,13 @@ from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, ResumePoint, RuntimeStage, StopReason
-from tinkerscript.wire.tinker.messages import ModelSource, NamedCheckpoint, NamedCheckpointOpen
+from tinkerscript.wire.tinker.messages import (
+    ModelSource,
+    NamedCheckpoint,
+    NamedCheckpointOpen,
+    NamedState,
+    NamedStateFind,
+)
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 from .config import RuntimeConfig
@@ -61,6 +67,17 @@ class NamedStore:
             await self._store.checkpoint_upload(folder, kind, seq_id, opened.checkpoint_id)
         files = await asyncio.to_thread(lambda: [path for path in folder.rglob("*") if path.is_file()])
         return sum(path.stat().st_size for path in files)
+
+    async def find(self, model_id: str, path: str, *, optimizer: bool) -> ModelSource:
+        """A saved state by its path. Raises UserMistake."""
+        wanted = NamedStateFind(model_id=model_id, path=path)
+        try:
+            found = await self._agent.call("/v1/runtime/named-states", wanted, NamedState, deadline_s=OPEN_S)
+        except ControlPlaneRefused as refused:
+            raise UserMistake(f"{path} was refused: {refused}") from refused
+        if found.checkpoint_id is None:
+            raise UserMistake(found.refusal)
+        return ModelSource(path=path, checkpoint_id=found.checkpoint_id, files=found.files, optimizer=optimizer)
 
     async def fetch(self, source: ModelSource) -> Path:
         """The folder of a stored checkpoint. Raises UserMistake when its bytes cannot be had."""

@@ -3,6 +3,7 @@
 from api.rest.requests import LeaseRequest
 from console.sessions.runtime import episode_reports, leases, uploads
 from console.tinker.checkpoints import named_checkpoint_open as open_named
+from console.tinker.checkpoints import named_state_find as find_state
 from tinkerscript.wire.reading.trajectories import EpisodeRows
 from tinkerscript.wire.runtime import (
     Assignment,
@@ -15,7 +16,7 @@ from tinkerscript.wire.runtime import (
     UploadOpen,
     UploadTargets,
 )
-from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen
+from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen, NamedState, NamedStateFind
 
 
 def runtime_register(request: LeaseRequest) -> Assignment:
@@ -56,3 +57,8 @@ def upload_commit(request: LeaseRequest, upload_id: str, body: UploadCommit) -> 
 def named_checkpoint_open(request: LeaseRequest, body: NamedCheckpointOpen) -> NamedCheckpoint:
     """Store what a Tinker client gave a name."""
     return open_named(session=request.auth, body=body)
+
+
+def named_state_find(request: LeaseRequest, body: NamedStateFind) -> NamedState:
+    """Read a saved state of a Tinker client by its path."""
+    return find_state(session=request.auth, body=body)

@@ -20,7 +20,7 @@ from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.runtime import StoredFile
 from tinkerscript.wire.tinker.ids import TINKER_PATH
-from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen
+from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen, NamedState, NamedStateFind
 
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
@@ -52,6 +52,19 @@ def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> Nam
             lora=body.lora.model_dump(), user_metadata=body.user_metadata, expires_at=_expiry(body.ttl_seconds),
         )  # fmt: skip
     return NamedCheckpoint(checkpoint_id=checkpoint.id)
+
+
+def named_state_find(*, session: Session, body: NamedStateFind) -> NamedState:
+    """A saved state for a model of the session, by what its client may read. Raises NotFound for a model of another."""
+    if not TinkerModel.objects.filter(session=session, id=body.model_id).exists():
+        raise NotFound("There is no such model in this session.")
+    try:
+        found = checkpoint_find(project=session.project, path=body.path)
+    except (InvalidRequest, NotFound) as refused:
+        return NamedState(refusal=refused.message)
+    if found.segment != "weights":
+        return NamedState(refusal=f"{body.path} is no training state: use a path that save_state returned.")
+    return NamedState(checkpoint_id=found.checkpoint_id, files=checkpoint_files(found))
 
 
 def checkpoints_of(*, project: Project, model_id: str | None = None) -> QuerySet[TinkerCheckpoint]:

@@ -75,6 +75,7 @@ NOT_ONCE = {
     "/runtime/episodes": BY_NATURE,
     "/runtime/fail": BY_NATURE,
     "/runtime/named-checkpoints": "the name is unique, and one number of an operation stores it once",
+    "/runtime/named-states": "it changes nothing",
     "/runtime/uploads": "each opens an upload of its own; the latest journal and a checkpoint's commit win once",
     "/runtime/uploads/{upload_id}/commit": BY_NATURE,
 }

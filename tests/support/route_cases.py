@@ -82,6 +82,7 @@ LEASE_BODIES: dict[tuple[str, str], Any] = {
         "name": "kept",
         "lora": {"rank": 8},
     },
+    ("POST", "/runtime/named-states"): {"model_id": "ses_1:train:0", "path": "tinker://ses_1:train:0/weights/kept"},
     ("POST", "/runtime/fail"): {"code": "broken", "cause": "a test"},
     ("POST", "/runtime/uploads"): {
         "kind": "journal",

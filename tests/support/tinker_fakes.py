@@ -69,7 +69,8 @@ class FakeModelTrainer:
     ) -> None:
         await self._at(f"load_state {model_id}")
         state = json.loads((folder / "model.json").read_text())
-        self.models[model_id].update(weights=state["weights"], step=state["step"] if with_optimizer else 0)
+        step = state["step"] if with_optimizer else 0
+        self.models[model_id].update(weights=state["weights"], step=step, gradient=[])
         if with_gradient:
             self.models[model_id]["gradient"] = state["gradient"]
 
@@ -180,6 +181,12 @@ class FolderStore:
         for file in folder.iterdir():
             (target / file.name).write_bytes(file.read_bytes())
         return sum(file.stat().st_size for file in folder.iterdir())
+
+    async def find(self, model_id: str, path: str, *, optimizer: bool) -> ModelSource:
+        stored = path.removeprefix("tinker://").replace("/", "-")
+        if not (self.folder / stored).exists():
+            raise UserMistake(f"There is no checkpoint {path}.")
+        return ModelSource(path=path, checkpoint_id=stored, files=[], optimizer=optimizer)
 
     async def fetch(self, source: ModelSource) -> Path:
         return self.folder / source.checkpoint_id

@@ -39,6 +39,16 @@ class OptimStep(_Body):
     optimizer_params: dict[str, Any] | None = None
 
 
+class LoadWeights(_Body):
+    """``/load_weights`` into a model that is there; the control plane makes those that begin from a state."""
+
+    model_id: str
+    seq_id: int
+    path: str = Field(max_length=400)
+    optimizer: bool
+    weights_access_token: str | None = None
+
+
 class SaveWeights(_Body):
     """``/save_weights`` and ``/save_weights_external``."""
 

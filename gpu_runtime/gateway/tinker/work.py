@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.ledger import Result
-from gpu_runtime.gateway.tinker.requests import OptimStep, SaveForSampler, SaveWeights, body_read
+from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_read
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
 from gpu_runtime.object_store.staging import folder_publish
@@ -33,6 +33,10 @@ class CheckpointStore(Protocol):
 
     async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:
         """Publish ``folder`` under its name; its bytes. Raises UserMistake where the name is taken."""
+        ...
+
+    async def find(self, model_id: str, path: str, *, optimizer: bool) -> ModelSource:
+        """A saved state by its path. Raises UserMistake where the model's client may read none there."""
         ...
 
     async def fetch(self, source: ModelSource) -> Path:
@@ -57,6 +61,7 @@ class ModelWork:
         self._loras: dict[str, LoraOptions] = {}
         self._since: dict[str, tuple[int, int, float]] = {}  # operations, bytes, and when the first of them was
         self._saving_s: dict[str, float] = {}  # how long the last state took
+        self._save_next: set[str] = set()  # models whose state is due, whatever was done since the last
         self._mistaken: dict[str, str] = {}  # models that could not be made, and why
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
@@ -79,9 +84,7 @@ class ModelWork:
             case "optim_step":
                 return await self._optim_step(operation)
             case "load_weights":
-                raise UserMistake(
-                    "load_weights into a model that was made already is not there: make it from the state"
-                )
+                return await self._load(operation)
             case "save_weights" | "save_weights_for_sampler" | "save_weights_external" if again:
                 return Result.of({})
             case "save_weights":
@@ -103,7 +106,7 @@ class ModelWork:
             or (passed_s >= SAVE_AFTER_S and number > 1)
         )
         self._since[model_id] = (number, total_bytes, since)
-        return is_due and await self.save(model_id, seq_id)
+        return (is_due or model_id in self._save_next) and await self.save(model_id, seq_id)
 
     async def save(self, model_id: str, seq_id: int) -> bool:
         """The model's state, a gradient that waits included, on this volume; the state before it goes."""
@@ -116,6 +119,7 @@ class ModelWork:
             if old != target:
                 await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
         self._since.pop(model_id, None)
+        self._save_next.discard(model_id)
         return True
 
     async def _create(self, operation: Operation) -> Result:
@@ -140,6 +144,20 @@ class ModelWork:
         except (UserMistake, InvalidTrainingInput):
             await self._trainer.unload(model_id)
             raise
+
+    async def _load(self, operation: Operation) -> Result:
+        """Another state's weights in the place of the model's, and its optimizer or a fresh one; a gradient goes."""
+        wanted = body_read(LoadWeights, operation.body)
+        if wanted.weights_access_token is not None:
+            raise UserMistake(
+                "weights_access_token is not taken by load_state, as no credential is kept in a runtime: make a model"
+                " from the state (create_training_client_from_state)"
+            )
+        source = await self._store.find(operation.model_id, wanted.path, optimizer=wanted.optimizer)
+        folder = await self._store.fetch(source)
+        await self._trainer.load_state(operation.model_id, folder, with_optimizer=wanted.optimizer)
+        self._save_next.add(operation.model_id)  # so that no restart looks for it again: it may be gone by then
+        return Result.of({"path": wanted.path, "model_id": operation.model_id, "type": "load_weights"})
 
     async def _forward_backward(self, operation: Operation, *, again: bool) -> Result:
         request = await asyncio.to_thread(request_parse, operation.body)

@@ -12,6 +12,8 @@ from asgiref.sync import sync_to_async
 
 from console.asgi import application
 from console.tinker import tokens
+from console.tinker.checkpoints import named_state_find
+from console.tinker.models import TinkerModel
 from console.users.keys import key_create, key_revoke
 from console.users.models import ApiKey, Project, User
 from support.asgi_calls import Call
@@ -19,9 +21,17 @@ from support.factories import BASE_MODEL, key_make
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 from tinkerscript.wire.account import Scope
+from tinkerscript.wire.tinker.messages import NamedState, NamedStateFind
 
 pytestmark = pytest.mark.django_db(transaction=True)
 stored = sync_to_async(checkpoint_store)
+
+
+@sync_to_async
+def state_found(model_id: str, path: str) -> NamedState:
+    """What the runtime of a model is told of a saved state."""
+    session = TinkerModel.objects.select_related("session__project").get(id=model_id).session
+    return named_state_find(session=session, body=NamedStateFind(model_id=model_id, path=path))
 
 
 def claims_of(token: str) -> dict[str, Any]:
@@ -162,5 +172,11 @@ async def test_a_key_that_was_given_away_reads_its_owners_paths(alices: Client, 
     }  # fmt: skip
     assert (await eves.send("POST", "load_weights", load))[0] == 404
     assert (await eves.send("POST", "load_weights", load | {"weights_access_token": "tml-ts_wrong"}))[0] == 401
+    of_model = await eves.model(load["session_id"], number=1)
+    found = await state_found(of_model["model_id"], load["path"])
+    assert found.checkpoint_id is None and found.refusal == f"There is no checkpoint {load['path']}."
+    found = await state_found(made["model_id"], load["path"].replace("/weights/", "/sampler_weights/"))
+    assert "There is no checkpoint" in found.refusal
+    assert (await state_found(made["model_id"], load["path"])).checkpoint_id
     loaded = await eves.post("load_weights", load | {"weights_access_token": alices.secret})
     assert loaded["model_id"] == f"{load['session_id']}:train:0"

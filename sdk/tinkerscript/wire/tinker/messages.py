@@ -63,6 +63,21 @@ class NamedCheckpointOpen(Request):
     lora: LoraOptions
 
 
+class NamedStateFind(Request):
+    """``POST /v1/runtime/named-states``: a runtime is about to load a saved state into a model that is there."""
+
+    model_id: str
+    path: str = Field(max_length=400)
+
+
+class NamedState(Response):
+    """The state's files, or why there are none: ``refusal`` is for the client that asked."""
+
+    checkpoint_id: str | None = None
+    files: list[StoredFile] = []
+    refusal: str = ""
+
+
 class NamedCheckpoint(Response):
     """Where to store it, or why not: ``refusal`` is for the client that asked."""
 

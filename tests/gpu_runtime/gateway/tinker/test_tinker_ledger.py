@@ -1,6 +1,7 @@
 """Operations of models are taken once, done in order, and done again to the same bits after a kill."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from gpu_runtime.gateway.tinker import work
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
 SAVE = {"model_id": MODEL, "seq_id": 1, "path": "a"}
+LOAD = {"model_id": MODEL, "seq_id": 1, "path": f"tinker://{MODEL}/weights/gone", "optimizer": True}
 
 
 async def test_a_model_is_trained_step_by_step(wire_open: Open) -> None:
@@ -77,7 +79,8 @@ async def test_a_number_that_never_comes_is_used_up(wire_open: Open) -> None:
         ("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a", "ttl_seconds": 5}, "ttl_seconds is 5"),
         ("save_weights_external", SAVE | {"age_encryption_recipients": ["age1"]}, "age_encryption_recipients"),
         ("save_weights_for_sampler", {"model_id": MODEL, "seq_id": 1}, "sampling_session_seq_id"),
-        ("load_weights", SAVE | {"optimizer": True}, "load_weights"),
+        ("load_weights", LOAD, "no checkpoint tinker://tnk_ab:train:0/weights/gone"),
+        ("load_weights", LOAD | {"weights_access_token": "tml-ts_secret"}, "no credential is kept"),
     ],
 )  # fmt: skip
 async def test_a_mistake_comes_back_through_the_future_and_uses_its_number_up(
@@ -135,6 +138,34 @@ async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
         await wire.do("forward_backward", training(8, forward_only=True))
         assert wire.trainer.models[MODEL] == before
         assert (f"load_state {MODEL}" in wire.trainer.calls) == (save_after == 3)
+
+
+@pytest.mark.parametrize("optimizer", [True, False])
+async def test_a_state_is_loaded_into_a_model_that_is_there_and_outlives_its_checkpoint(
+    wire_open: Open, tmp_path: Path, optimizer: bool
+) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        await trained(wire, 1, 2)
+        saved = await wire.do("save_weights", SAVE | {"seq_id": 3})
+        wanted = dict(wire.trainer.models[MODEL]) | ({} if optimizer else {"step": 0})
+        await trained(wire, 4, 7)
+        load = LOAD | {"seq_id": 8, "path": saved["path"], "optimizer": optimizer}
+        said = {"path": saved["path"], "model_id": MODEL, "type": "load_weights"}
+        assert await wire.do("load_weights", load) == said
+        assert wire.trainer.models[MODEL] == wanted, "and the gradient that waited is gone"
+        await wire.do("forward_backward", training(9, forward_only=True))  # by now the state is on the volume
+    shutil.rmtree(tmp_path / "store")
+    async with wire_open() as wire:
+        await wire.do("forward_backward", training(10, forward_only=True))
+        assert wire.trainer.models[MODEL] == wanted
+
+
+async def test_a_key_that_reads_anothers_states_is_not_written_to_the_journal(wire_open: Open, tmp_path: Path) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        await wire.do("load_weights", LOAD | {"weights_access_token": "tml-ts_secret"})
+        assert all(b"tml-ts_secret" not in file.read_bytes() for file in tmp_path.glob("journal.sqlite3*"))
 
 
 async def test_what_a_kill_interrupted_resolves_after_it_as_if_there_had_been_none(
