@@ -37,6 +37,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("GET", "healthz", bookkeeping.healthz),
     ("POST", "create_model", bookkeeping.model_create),
     ("POST", "get_info", bookkeeping.model_info),
+    ("POST", "copy_weights", bookkeeping.weights_copy),
     ("POST", "create_sampling_session", bookkeeping.sampler_create),
     ("GET", r"samplers/(?P<sampler_id>[^/]+)", bookkeeping.sampler_get),
     ("GET", "training_runs", records.runs),
@@ -64,7 +65,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
 NOT_THERE = (
-    "copy_weights", "retrieve_futures", "create_custom_loss", "external_weights/.*",
+    "retrieve_futures", "create_custom_loss", "external_weights/.*",
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
         with limits.hold(caller.key.id) as holding:
             body = await body_read(receive, holding)
             if path == "load_weights" and b'"session_id"' in body:
-                return await _handle(bookkeeping.model_load, caller, body, {}, "")
+                return await _handle(bookkeeping.model_load, caller, body, {}, scope)
             return await relay(caller, path, body, scope["headers"])
     body = await body_read(receive, None, limit_bytes=MAX_SMALL_BODY_BYTES)
     found = None
@@ -112,7 +113,7 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
             found = wanted
             if wanted == method:
                 names = {name: unquote(value) for name, value in matched.groupdict().items()}
-                return await _handle(handler, caller, body, names, scope.get("query_string", b"").decode("latin-1"))
+                return await _handle(handler, caller, body, names, scope)
     if any(re.fullmatch(pattern, path) for pattern in NOT_THERE):
         return Answer.of({"detail": f"{method} {scope['path']} is not there on this server."}, 501)
     if found is not None:
@@ -121,7 +122,7 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
 
 
 async def _handle(
-    handler: Callable[..., Answer], caller: TinkerCaller, body: bytes, names: dict[str, str], query: str
+    handler: Callable[..., Answer], caller: TinkerCaller, body: bytes, names: dict[str, Any], scope: dict[str, Any]
 ) -> Answer:
     wanted = inspect.signature(handler).parameters
     arguments: list[Any] = [caller]
@@ -131,7 +132,9 @@ async def _handle(
         except ValidationError as error:
             return Answer.of({"detail": _problems(error)}, 400)
     if "query" in wanted:
-        names = {**names, "query": dict(parse_qsl(query))}  # type: ignore[dict-item]
+        names["query"] = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
+    if "once" in wanted:  # what a client repeats when it sends a request again
+        names["once"] = dict(scope["headers"]).get(b"x-idempotency-key", b"").decode("latin-1")
     return await database_sync_to_async(handler)(*arguments, **names)
 
 

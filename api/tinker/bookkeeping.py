@@ -16,12 +16,14 @@ from api.tinker.requests import (
     SessionFinish,
     SessionNamed,
     Telemetry,
+    WeightsCopy,
 )
 from console.catalogue.base_models import base_model_list
-from console.errors import DomainError, Forbidden, InvalidRequest
+from console.errors import DomainError, Forbidden, InvalidRequest, NotFound
 from console.live.services import event_record
 from console.tinker import services
 from console.tinker.checkpoints import checkpoint_find
+from console.tinker.copies import checkpoint_copy
 from console.tinker.models import TinkerModel, TinkerSampler
 from console.tinker.tokens import credential_key
 from console.users.models import Project
@@ -148,6 +150,31 @@ def model_load(caller: TinkerCaller, body: ModelLoadBody) -> Answer:
         source={"path": body.path, "checkpoint_id": stored.checkpoint_id, "optimizer": body.optimizer},
     )
     return _model_promised(made)
+
+
+def weights_copy(caller: TinkerCaller, body: WeightsCopy, *, once: str) -> Answer:
+    """``POST /copy_weights``: a checkpoint that the caller may read, once more, in the caller's project."""
+    by_session = {body.session_id is not None, body.model_seq_id is not None, body.destination_project_id is None}
+    if len(by_session) != 1:
+        raise InvalidRequest("Give destination_project_id, or else session_id and model_seq_id.")
+    if body.destination_project_id not in (None, caller.project.id):
+        raise NotFound(
+            f"There is no project {body.destination_project_id} for this key, which acts in {caller.project.id} alone."
+        )
+    tinker_session = None
+    if body.session_id is not None:
+        tinker_session = services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
+    copied = checkpoint_copy(
+        reader=_reader(caller, body.weights_access_token),
+        project=caller.project,
+        key=caller.key,
+        path=body.source_path,
+        ttl_seconds=body.ttl_seconds,
+        tinker_session=tinker_session,
+        number=body.model_seq_id or 0,
+        once=once,
+    )
+    return Answer.of({"tinker_path": copied.path})
 
 
 def model_info(caller: TinkerCaller, body: ModelNamed) -> Answer:

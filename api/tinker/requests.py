@@ -159,6 +159,17 @@ class CheckpointSearch(Search):
     base_models: list[str] | None = None
 
 
+class WeightsCopy(Body):
+    """``/copy_weights``: to a project, or to a session under the number of a training run."""
+
+    session_id: str | None = None
+    model_seq_id: int | None = Field(None, ge=0, lt=10**9)
+    destination_project_id: str | None = None
+    source_path: str
+    ttl_seconds: int | None = None
+    weights_access_token: str | None = None
+
+
 class PathNamed(Body):
     """``/weights_info``."""
 

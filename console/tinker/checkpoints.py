@@ -49,7 +49,7 @@ def named_checkpoint_open(*, session: Session, body: NamedCheckpointOpen) -> Nam
         checkpoint = Checkpoint.objects.create(session=session, kind=kind, ordered=True)
         TinkerCheckpoint.objects.create(
             model=model, checkpoint=checkpoint, segment=body.segment, name=body.name, seq_id=body.seq_id,
-            lora=body.lora.model_dump(), user_metadata=body.user_metadata, expires_at=_expiry(body.ttl_seconds),
+            lora=body.lora.model_dump(), user_metadata=body.user_metadata, expires_at=expiry_of(body.ttl_seconds),
         )  # fmt: skip
     return NamedCheckpoint(checkpoint_id=checkpoint.id)
 
@@ -118,9 +118,14 @@ def checkpoint_delete(*, checkpoint: TinkerCheckpoint) -> None:
 
 def checkpoint_ttl_set(*, checkpoint: TinkerCheckpoint, ttl_seconds: int | None) -> None:
     """Let it expire so many seconds from now, or never. Raises InvalidRequest."""
+    ttl_check(ttl_seconds)
+    TinkerCheckpoint.objects.filter(id=checkpoint.id).update(expires_at=expiry_of(ttl_seconds))
+
+
+def ttl_check(ttl_seconds: int | None) -> None:
+    """Raises InvalidRequest."""
     if ttl_seconds is not None and not MIN_TTL_S <= ttl_seconds <= MAX_TTL_S:
         raise InvalidRequest(f"ttl_seconds is {ttl_seconds}; it must be from {MIN_TTL_S} to {MAX_TTL_S}, or null.")
-    TinkerCheckpoint.objects.filter(id=checkpoint.id).update(expires_at=_expiry(ttl_seconds))
 
 
 def checkpoint_publish(*, checkpoint: TinkerCheckpoint, public: bool) -> None:
@@ -165,5 +170,6 @@ def _urls(checkpoint: Checkpoint) -> list[tuple[dict[str, Any], str]]:
     ]
 
 
-def _expiry(ttl_seconds: int | None) -> datetime | None:
+def expiry_of(ttl_seconds: int | None) -> datetime | None:
+    """When what lives so long from now ends."""
     return None if ttl_seconds is None else timezone.now() + timedelta(seconds=ttl_seconds)

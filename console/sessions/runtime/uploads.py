@@ -88,7 +88,7 @@ def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> Up
     if checkpoint.state != CheckpointState.COMMITTED:
         _complete(upload, body)
         object_store.put(
-            checkpoint_key(checkpoint, MANIFEST), _manifest(session, checkpoint).model_dump_json().encode()
+            checkpoint_key(checkpoint, MANIFEST), manifest_of(session, checkpoint).model_dump_json().encode()
         )
         _checkpoint_commit(session, checkpoint)
         _prune(session)
@@ -199,7 +199,8 @@ def _complete(upload: Upload, body: UploadCommit) -> None:
             )
 
 
-def _manifest(session: Session, checkpoint: Checkpoint) -> Manifest:
+def manifest_of(session: Session, checkpoint: Checkpoint) -> Manifest:
+    """What says that a checkpoint is whole: it is written last."""
     assert checkpoint.step is not None, "set when the upload was opened"
     return Manifest(
         checkpoint_id=checkpoint.id,

@@ -30,6 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "save_weights_for_sampler": {"model_id": "MODEL", "seq_id": 1, "path": "x"},
     "save_weights_external": {"model_id": "MODEL", "seq_id": 1, "path": "x"},
     "load_weights": {"session_id": "OWN", "model_seq_id": 3, "path": "STATE_PATH", "optimizer": True},
+    "copy_weights": {"session_id": "OWN", "model_seq_id": 5, "source_path": "STATE_PATH"},
     "asample": {"sampling_session_id": "SAMPLING", "seq_id": 0, "prompt": {"chunks": []}},
     "retrieve_future": {"request_id": "PROMISE"},
     "cancel_future": {"request_id": "PROMISE"},
