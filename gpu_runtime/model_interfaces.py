@@ -81,6 +81,7 @@ class ModelTrainer(Protocol):
     """
 
     on_progress: Callable[[], None]  # called, from any thread, as a command advances
+    dtype: str  # of the base: float32 or bfloat16
 
     @property
     def dead(self) -> bool:

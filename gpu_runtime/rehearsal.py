@@ -6,6 +6,9 @@ one batch: the session fails with ``engine_trainer_mismatch``, and no restart is
 
 The change (``weights/flip.py``) moves each layer's output in another direction, so that a weight which a
 hand-over forgets or names wrongly shows, and a second one restores each bit.
+
+For Tinker clients (``rehearse_models``) the two compare the base, and an adapter on all of its parts that is made for
+this, trained one large step, and gone afterwards. Snapshots of all weights are not rehearsed.
 """
 
 import contextlib
@@ -16,8 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .errors import EngineTrainerMismatch, WeightsRefused
+import numpy as np
+
+from .errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from .interfaces import Engine, Sample, SamplingOptions, Trainer
+from .model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
+from .sampler_interfaces import SampleOrder, SamplerEngine
 from .training.logprob_mismatch import BOUNDS
 
 log = logging.getLogger(__name__)
@@ -33,6 +40,12 @@ DIFFERENT = (
 STALE = (
     "They agreed before: the engine keeps old weights, or takes some under another name. Likely layers that it fuses or"
     " packs: {layers}."
+)
+
+MODEL, RANK = "rehearsal", 8  # of an adapter
+LEARNING_RATE = 0.02  # one step moves every entry of B by this: log-probabilities move by tenths
+ADAPTER_DIFFERS = (
+    "They agree on the base: the engine takes an adapter's layers under other names, or computes otherwise."
 )
 
 
@@ -90,6 +103,56 @@ async def _hand_over(engine: Engine, trainer: Trainer, handover: Path) -> None:
         await engine.load_weights(handover, engine.version)
     except WeightsRefused as refusal:
         raise EngineTrainerMismatch(f"the engine does not take the trainer's weights: {refusal}") from refusal
+
+
+async def rehearse_models(engine: SamplerEngine, trainer: ModelTrainer, model: Path, folder: Path) -> None:
+    """Raises EngineTrainerMismatch, ModelUnsupported. ``folder`` takes the adapter, for as long as the engine lives."""
+    fields = _fields(model)
+    prompts, why = probe_prompts(fields, engine.context_length), DIFFERENT.format(fields=_special(fields))
+    try:
+        await trainer.create_model(MODEL, LoraConfig(rank=RANK))
+        try:
+            data = await _compare_models(engine, trainer, prompts, None, "with the base weights", why)
+            await trainer.forward_backward(MODEL, data, "cross_entropy", {})
+            await trainer.optim_step(MODEL, AdamParams(learning_rate=LEARNING_RATE))
+            await trainer.export_sampler(MODEL, folder)
+            await _compare_models(engine, trainer, prompts, folder, "with an adapter", ADAPTER_DIFFERS)
+        finally:
+            await trainer.unload(MODEL)
+    except InvalidTrainingInput as refused:
+        raise ModelUnsupported(f"an adapter of rank {RANK} cannot be trained on this model: {refused}") from refused
+
+
+async def _compare_models(
+    engine: SamplerEngine, trainer: ModelTrainer, prompts: list[tuple[int, ...]], adapter: Path | None, when: str,
+    why: str,
+) -> list[Datum]:  # fmt: skip
+    """What the engine sampled, as data that train it. Raises EngineTrainerMismatch."""
+    data, wanted = [], []
+    for prompt in prompts:
+        order = SampleOrder(prompt_ids=prompt, max_tokens=ANSWER, seed=1, ignore_end=True, adapter=adapter)
+        answer = (await engine.sample(order)).answers[0]
+        ids = np.array((*prompt, *answer.token_ids_T))
+        weights = np.zeros(len(ids) - 1, np.float32)
+        weights[len(prompt) - 1 :] = 1.0
+        data.append(Datum(ids[:-1], {"target_tokens": ids[1:], "weights": weights}))
+        wanted.append(np.array(answer.logprobs_T))
+    result = await trainer.forward(MODEL, data, "cross_entropy", {})
+    found = [output["logprobs"][-len(scores) :] for output, scores in zip(result.outputs, wanted, strict=True)]
+    kl = _kl(np.concatenate(wanted), np.concatenate(found))
+    log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, kl)
+    bound = BOUNDS[trainer.dtype]
+    if not kl <= bound:  # NaN is a gap too
+        raise EngineTrainerMismatch(
+            f"engine and trainer differ {when}: a KL of {kl:.2g}, and rounding explains {bound:g}. {why}"
+        )
+    return data
+
+
+def _kl(engine_T: np.ndarray[Any, Any], trainer_T: np.ndarray[Any, Any]) -> float:
+    """Mean k3 estimate of KL(engine || trainer): exp(d) - 1 - d, d = trainer - engine."""
+    gap_T = trainer_T.astype(np.float64) - engine_T
+    return float((np.expm1(gap_T) - gap_T).mean())
 
 
 def probe_prompts(fields: dict[str, Any], context_length: int) -> list[tuple[int, ...]]:

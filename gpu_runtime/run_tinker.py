@@ -38,8 +38,9 @@ from .journal.journal import Journal
 from .model_interfaces import ModelTrainer
 from .object_store.uploads import ObjectStore
 from .placement import devices_verify, gpus_visible, placement_choose
+from .rehearsal import rehearse_models
 from .rendering.renderer import Renderer
-from .run import agent_lost, fault_found, open_journal, template_verify, tokenizer_load, until_one_fails
+from .run import agent_lost, fault_found, handover_make, open_journal, template_verify, tokenizer_load, until_one_fails
 from .sampler_interfaces import SamplerEngine
 from .training.models.process import ModelTrainerProcess
 
@@ -154,6 +155,8 @@ async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tupl
         engine = await VllmSampler.start(model, config, placement.device, gpus=placement.engine_gpus)
         try:
             await trainer.ready()
+            with handover_make(f"{assignment.session_id}-rehearsal") as folder:
+                await rehearse_models(engine, trainer, Path(model), folder)
             yield engine, trainer
         finally:
             await engine.close()

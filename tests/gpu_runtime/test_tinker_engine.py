@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import pytest
 import pytest_asyncio
 
 from gpu_runtime.engine.vllm_sampler import VllmSampler
-from gpu_runtime.errors import RequestRefused
+from gpu_runtime.errors import EngineTrainerMismatch, RequestRefused
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.model_interfaces import AdamParams, Datum, LoraConfig
-from gpu_runtime.sampler_interfaces import SampleOrder
+from gpu_runtime.rehearsal import rehearse_models
+from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
 from gpu_runtime.training.models.process import ModelTrainerProcess
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
@@ -61,6 +63,34 @@ async def streamed(engine: VllmSampler, adapter: Path | None) -> list[Delta]:
 async def sampled(engine: VllmSampler, adapter: Path | None, **changes: Any) -> Any:
     order = SampleOrder(prompt_ids=PROMPT, max_tokens=8, prompt_top=0, adapter=adapter, seed=7)
     return await engine.sample(SampleOrder(**(vars(order) | changes)))
+
+
+class BrokenEngine:
+    """A real engine that samples otherwise than it is asked to."""
+
+    def __init__(self, engine: VllmSampler, **changes: Any) -> None:
+        self._engine, self._changes = engine, changes
+        self.context_length = engine.context_length
+
+    async def sample(self, order: SampleOrder) -> SampleOutcome:
+        return await self._engine.sample(replace(order, **self._changes))
+
+
+async def test_a_rehearsal_passes_leaves_no_model_and_names_what_differs(
+    parts: tuple[VllmSampler, ModelTrainerProcess], tmp_path: Path
+) -> None:
+    engine, trainer = parts
+    model = tiny_model_make(tmp_path / "model")
+    await trainer.create_model("a", LoraConfig(rank=8))
+    before = await scores(trainer, "a")
+    await rehearse_models(engine, trainer, model, tmp_path / "one")
+    assert np.array_equal(await scores(trainer, "a"), before)
+    await trainer.unload("a")
+    await trainer.create_model("w", None)  # all weights: no other model is there
+    await trainer.unload("w")
+    for when, changes in {"with the base weights": {"temperature": 1.2}, "with an adapter": {"adapter": None}}.items():
+        with pytest.raises(EngineTrainerMismatch, match=when):
+            await rehearse_models(BrokenEngine(engine, **changes), trainer, model, tmp_path / when)
 
 
 async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(

@@ -21,6 +21,8 @@ VOCABULARY = 512
 class FakeModelTrainer:
     """Weights are digests: each step folds into them exactly what was trained, in which order, with which numbers."""
 
+    dtype = "float32"
+
     def __init__(self, *, reach: Reach = pass_by) -> None:
         self.models: dict[str, dict[str, object]] = {}
         self.on_progress: Callable[[], None] = lambda: None
