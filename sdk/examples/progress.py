@@ -25,6 +25,11 @@ class RewardProgress:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
+    @property
+    def mean(self) -> float:
+        """The mean reward of the latest step's worth of episodes; 0 before there are so many."""
+        return sum(self._rewards) / self._per_step if len(self._rewards) == self._per_step else 0.0
+
     def advance(self, reward: float) -> None:
         """One more episode ended with ``reward``."""
         self._rewards.append(reward)

@@ -26,6 +26,7 @@ from tinkerscript.curve import curve
 BASE_MODEL = "SmolLM2-135M-Instruct"
 NUM_EPOCH, NUM_TASKS, GRPO_N, TASKS_PER_BATCH = 1, 64, 8, 4
 MAX_TOKENS = 8
+LEARNED = 0.95  # mean reward of the latest 32 episodes: by then most groups are level and teach nothing
 SEED = int(os.environ.get("QUICKSTART_SEED", "0"))
 QUESTION = 'Review: "{}" Is the review positive or negative? Answer with one word.'
 
@@ -80,6 +81,9 @@ def train(tinkerjet_remote: TinkerScript, progress: RewardProgress) -> None:
         for task in tasks:
             for _run in range(GRPO_N):
                 progress.advance(rollout(task))
+            if progress.mean >= LEARNED:
+                print(f"Learned: the latest episodes have a mean reward of {progress.mean:.2f}, so the loop ends here.")
+                return
 
 
 def held_out_score(tinkerjet_remote: TinkerScript) -> float:

@@ -11,6 +11,8 @@ import httpx
 import pytest
 from e2e.loop_server import BASE_MODEL, ROOT, LoopServer, until
 
+from support.tinker_exit import ended_well
+
 PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker")
 
@@ -26,7 +28,7 @@ def run(server: LoopServer, *arguments: str, timeout_s: float = 240.0) -> str:
     done = subprocess.run(
         [str(PYTHON), *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s, cwd="/"
     )
-    assert done.returncode == 0, done.stderr[-6000:]
+    assert ended_well(done.returncode, done.stderr), done.stderr[-6000:]
     return done.stdout
 
 

@@ -23,6 +23,7 @@ from transformers import AutoModelForCausalLM
 from gpu_runtime.model_interfaces import Datum
 from support.model_data import RATIO_LOSSES, SETTINGS, drawn_data, gradient_of, plain_logprobs, plain_loss
 from support.tinker_client_server import TINKER_SESSION, client_server_open
+from support.tinker_exit import ended_well
 
 ROOT = Path(__file__).resolve().parents[4]
 PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
@@ -91,7 +92,7 @@ async def _drive(trainer_of: Any, folder: Path) -> dict[str, tuple[dict[str, Any
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         out, err = await asyncio.wait_for(client.communicate(), 240)
-        assert client.returncode == 0, err.decode()[-6000:]
+        assert ended_well(client.returncode, err), err.decode()[-6000:]
         answers = json.loads(out.splitlines()[-1])
     return {name: (answers[url], folder / name / "store") for name, url in urls.items()}
 

@@ -1,0 +1,13 @@
+"""How a program of the ``tinker`` client may end."""
+
+import signal
+
+
+def ended_well(returncode: int, stderr: str | bytes) -> bool:
+    """Whether it did its work: status 0, or the client's own abort at exit, which says nothing.
+
+    The client's HTTP library (pyqwest) has threads that may take the interpreter's lock while the interpreter ends.
+    Before Python 3.14 such a thread is unwound through Rust, and the process aborts after its work and its output
+    (5 of 240 programs that ended with requests under way, none of 160 with httpx alone). No server can prevent that.
+    """
+    return returncode == 0 or (returncode == -signal.SIGABRT and not stderr)
