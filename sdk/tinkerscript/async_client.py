@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
+from .arguments import check_client_options
 from .client import TinkerScript
 from .connection import forks
 from .connection.waiting import Wait
@@ -71,7 +72,6 @@ class AsyncTinkerScript:
         **config: Unpack[SessionOptions],
     ) -> None:
         """Check the options; ``async with`` or ``await`` then starts or attaches. Arguments are TinkerScript's."""
-        starting.session_request(base_model, session_id, config, name=name, priority=priority, budget=budget)
         self._start = partial(
             TinkerScript,
             base_model,
@@ -90,6 +90,8 @@ class AsyncTinkerScript:
             on_progress=on_progress,
             **config,
         )
+        check_client_options(self._start.keywords)
+        starting.session_request(base_model, session_id, config, name=name, priority=priority, budget=budget)
         self._session: TinkerScript | None = None
         self._current = CurrentEpisode()
         self.after_fork()
@@ -153,7 +155,9 @@ class AsyncTinkerScript:
             raise no_open_episode(current)
         return await self._run(lambda: current.end(workflow_output))
 
-    async def abort_episode(self, reason: str = "aborted", *, episode: AsyncEpisode | None = None) -> EpisodeView:
+    async def abort_episode(
+        self, reason: str | BaseException = "aborted", *, episode: AsyncEpisode | None = None
+    ) -> EpisodeView:
         """Abandon ``episode``, or else the current one of this asyncio task. As TinkerScript's."""
         if episode is not None:
             return await episode.abandon(reason)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Unpack
 
+from .arguments import check_client_options, seconds
 from .connection import forks
 from .connection.compatibility import check_server
 from .connection.http_client import HttpOptions
@@ -81,6 +82,19 @@ class TinkerScript(EpisodeLoop):
         Raises UnknownOption, InvalidRequest, AuthenticationError, UnknownBaseModel, SessionFailed, ServerUnreachable,
         IncompatibleServer, WaitTimeout. A session that was made here and did not become ready is stopped again.
         """
+        given = {
+            "base_url": base_url,
+            "api_key": api_key,
+            "session_id": session_id,
+            "wait_timeout_s": wait_timeout_s,
+            "begin_timeout_s": begin_timeout_s,
+            "retry_timeout_s": retry_timeout_s,
+            "timeout_s": timeout_s,
+            "proxy": proxy,
+            "ca_file": ca_file,
+            "on_progress": on_progress,
+        }
+        check_client_options(given)
         wanted = starting.session_request(base_model, session_id, config, name=name, priority=priority, budget=budget)
         options = HttpOptions(proxy=proxy, ca_file=ca_file, timeout_s=timeout_s)
         transport = connect(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
@@ -194,6 +208,7 @@ class TinkerScript(EpisodeLoop):
         Raises ServerUnreachable or WaitTimeout when the session could not be seen to end; all that this process holds
         is released all the same.
         """
+        timeout_s = seconds("timeout_s", timeout_s)
         if stop is None:
             stop = self._process == os.getpid()
         with self._closing:

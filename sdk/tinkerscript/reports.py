@@ -1,11 +1,13 @@
 """What came of many attempts: rewards by task, and a table of what failed. A failure is never a reward of zero."""
 
 import math
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 
 MAX_SHOWN = 10
-MAX_MESSAGE = 100
+MAX_MESSAGE = 200
+OF_ONE_REQUEST = re.compile(r" \(request \w+\)|(?<=\bepi_)\w+")  # what makes two errors of one kind differ
 
 
 @dataclass(frozen=True)
@@ -17,8 +19,8 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """Type and message, on one line."""
-        message = " ".join(str(self.error).split())[:MAX_MESSAGE]
+        """Type and message, on one line, without the ids of one attempt."""
+        message = OF_ONE_REQUEST.sub("", " ".join(str(self.error).split()))[:MAX_MESSAGE]
         return f"{type(self.error).__name__}: {message}" if message else type(self.error).__name__
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .arguments import count, function_or_none, wrong
 from .connection.waiting import Wait
 from .episodes.episode import Episode
 from .errors import (
@@ -63,12 +64,13 @@ class Runner:
 
         Raises InvalidRequest for an agent that cannot be called with a task and an episode, before any begins.
         """
-        if workers < 1:
-            raise InvalidRequest("workers must be 1 or more.")
+        workers = count("workers", workers, least=1)
+        if not isinstance(self.cancelled, threading.Event):
+            raise wrong("cancelled", self.cancelled, "a threading.Event")
         _check_agent(self.agent)
         started = time.monotonic()
-        count = min(workers, len(self.attempts))
-        threads = [threading.Thread(target=self._work, name="tinkerscript-rollout", daemon=True) for _ in range(count)]
+        size = min(workers, len(self.attempts))
+        threads = [threading.Thread(target=self._work, name="tinkerscript-rollout", daemon=True) for _ in range(size)]
         for thread in threads:
             thread.start()
         line = _Line(self.progress)
@@ -92,7 +94,8 @@ class Runner:
     def _said(self) -> str:
         report = self.report
         failed = f"  failed {len(report.failures)}" if report.failures else ""
-        return f"attempts {report.count} / {report.wanted}  reward {report.mean:.3f}{failed}"
+        reward = f"{report.mean:.3f}" if report.count else "none yet"
+        return f"attempts {report.count} / {report.wanted}  reward {reward}{failed}"
 
     def _work(self) -> None:
         while not self._stop.is_set():
@@ -159,13 +162,17 @@ def plan(
     tasks: Iterable[Any], *, attempts: int, epochs: int, retries: int, task_name: Callable[[Any], str] | None
 ) -> "deque[Attempt]":
     """Every attempt, task by task, so that groups are full as early as can be. Raises InvalidRequest."""
+    attempts, epochs = count("attempts", attempts, least=1), count("epochs", epochs, least=1)
+    retries = count("retries", retries, least=0)
+    function_or_none("task_name", task_name)
     if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
         raise InvalidRequest(f"tasks is one {type(tasks).__name__}.", hint="Give a list of tasks: [task, ...].")
     named = [(task, (task_name or name_of)(task)) for task in tasks]
+    for task, name in named:
+        if not isinstance(name, str) or not 0 < len(name) <= 512:
+            raise wrong(f"task_name({task!r:.40})", name, "a text of 1 to 512 characters")
     if not named:
         raise InvalidRequest("There are no tasks.", hint="Give a list of them, or look at the split that was read.")
-    if attempts < 1 or epochs < 1 or retries < 0:
-        raise InvalidRequest("attempts and epochs must be 1 or more, and retries 0 or more.")
     return deque(Attempt(task, name, retries) for _ in range(epochs) for task, name in named for _ in range(attempts))
 
 

@@ -99,3 +99,15 @@ def test_bound_of_one_try_is_a_parameter(server, connect):
         session.status()
     server.hold_shows.set()
     assert time.monotonic() - started < 5
+
+
+def test_the_openai_clients_of_many_episodes_read_the_certificates_once(session, monkeypatch):
+    episode = session.begin_episode()
+    episode.openai().close()
+
+    def read(*_, **__):
+        raise AssertionError("certificates were read again")
+
+    monkeypatch.setattr(ssl, "create_default_context", read)
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", read)
+    episode.openai().close()

@@ -47,7 +47,7 @@ def test_agents_may_be_coroutines_end_themselves_and_use_the_current_episode(ser
         (lambda task, episode: 1.0, "abc", {}, "tasks is one str.*Give a list"),
         (lambda task, episode: 1.0, 5, {}, "tasks is one int.*Give a list"),
         (lambda task, episode: 1.0, [], {}, "no tasks"),
-        (lambda task, episode: 1.0, ["a"], {"workers": 0}, "workers must be 1 or more"),
+        (lambda task, episode: 1.0, ["a"], {"workers": 0}, "workers must be a whole number, 1 or more"),
         (None, ["a"], {}, "agent\\(task, episode\\)"),
     ],
 )

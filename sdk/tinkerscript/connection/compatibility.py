@@ -24,6 +24,8 @@ def check_server(transport: Transport, *, retry_timeout_s: float) -> ServerView:
     except (NotFound, UnexpectedAnswer) as failure:
         if failure.status == 404 and failure.code is None:
             raise
+        if failure.status == 200:  # a page: what serves it is no server of ours, or not at this path
+            raise
         server = ServerView(version=VERSION_WITHOUT_ROUTE, minimum_client=VERSION_WITHOUT_ROUTE, capabilities=[])
     _refuse_incompatible(transport.base_url, server)
     if _parsed(server.version) < _parsed(MINIMUM_SERVER) and transport.base_url not in warned:

@@ -5,6 +5,7 @@ may be sent twice carries one ``Idempotency-Key``, the same on each try, so a lo
 """
 
 import random
+import re
 import threading
 import time
 import uuid
@@ -241,9 +242,10 @@ def _checked_base_url(base_url: str) -> str:
     except httpx.InvalidURL:
         url = httpx.URL("")
     if url.scheme not in {"http", "https"} or not url.host or url.query or url.fragment:
-        raise InvalidRequest(
-            f"{base_url!r} is not the address of a server.", hint="Give an origin such as http://127.0.0.1:8000."
-        )
+        has_host = re.match(r"(localhost|[\w-]+\.[\w.-]+)(:\d+)?(/|$)", base_url)
+        wanted = f"http://{base_url}" if has_host else "an origin such as http://127.0.0.1:8000"
+        hint = f"Give {wanted}, as TINKERSCRIPT_BASE_URL or base_url."
+        raise InvalidRequest(f"{base_url!r} is not the address of a server.", hint=hint)
     address = base_url.rstrip("/")
     if part := next((part for part in PARTS if address.endswith(part)), None):
         raise InvalidRequest(

@@ -4,6 +4,7 @@ import time
 from os import PathLike
 from pathlib import Path
 
+from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.transport import backoff_s
 from tinkerscript.errors import DownloadFailed, ServerUnreachable
@@ -17,7 +18,7 @@ def download(session: SessionApi, batch: int | str, path: str | PathLike[str]) -
 
     Raises NotFound, DownloadFailed, and what ``Session.when_ready`` raises.
     """
-    target = Path(path)
+    target = path_of("path", path)
     partial = target.with_name(target.name + ".partial")
     deadline, attempt = time.monotonic() + MAX_TRIES_S, 0
     while True:

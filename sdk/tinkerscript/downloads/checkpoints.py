@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.session_errors import raise_if_over
 from tinkerscript.errors import CheckpointFailed, PathInUse, WaitTimeout
@@ -59,7 +60,7 @@ def download(
     session: SessionApi, checkpoint_id: str, path: str | PathLike[str], *, deadline: float, progress: bool
 ) -> TunedModel:
     """Download a committed checkpoint into the folder ``path``. Raises as Session.download_tuned_model() does."""
-    target = Path(path).expanduser().absolute()
+    target = path_of("path", path).absolute()
     listing = session.checkpoint_urls(checkpoint_id)
     _refuse_other_model(target, listing.files)
     folder_fill(

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
+from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import PathInUse
 from tinkerscript.wire.episodes import EpisodeFile
@@ -13,7 +14,7 @@ from .folder import folder_fill, is_there
 
 def download(session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool) -> list[Path]:
     """Have every part in the folder ``path``. Raises as Session.download_episodes() does."""
-    target = Path(path).expanduser().absolute()
+    target = path_of("path", path).absolute()
     listing = session.episode_urls()
     _refuse_other_session(target, listing.files)
     folder_fill(

@@ -57,7 +57,7 @@ class AsyncEpisode:
         view: EpisodeView = await self._run(lambda: self._episode.end(output))
         return view
 
-    async def abandon(self, reason: str = "abandoned") -> EpisodeView:
+    async def abandon(self, reason: str | BaseException = "abandoned") -> EpisodeView:
         """As Episode.abandon()."""
         view: EpisodeView = await self._run(lambda: self._episode.abandon(reason))
         return view

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
-from tinkerscript.connection.http_client import is_loopback
+from tinkerscript.connection.http_client import certificates, is_loopback
 from tinkerscript.errors import TinkerScriptError
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeView
 
@@ -68,17 +68,25 @@ class Episode:
         """An ``openai.OpenAI`` client for this episode; ``options`` go to its constructor. Needs the openai package."""
         import openai
 
-        if "http_client" not in options and is_loopback(self.base_url):
-            options["http_client"] = openai.DefaultHttpxClient(trust_env=False)
+        if "http_client" not in options:
+            options["http_client"] = openai.DefaultHttpxClient(**self._http_settings())
         return openai.OpenAI(base_url=self.base_url, api_key=_KeyWithEpisode(self), **options)
 
     def async_openai(self, **options: Any) -> "AsyncOpenAI":
         """An ``openai.AsyncOpenAI`` client for this episode, as openai()."""
         import openai
 
-        if "http_client" not in options and is_loopback(self.base_url):
-            options["http_client"] = openai.DefaultAsyncHttpxClient(trust_env=False)
+        if "http_client" not in options:
+            options["http_client"] = openai.DefaultAsyncHttpxClient(**self._http_settings())
         return openai.AsyncOpenAI(base_url=self.base_url, api_key=_KeyWithEpisode(self), **options)
+
+    def _http_settings(self) -> dict[str, Any]:
+        """As the session's own connection. The certificates are shared: reading them takes 60 ms of each client, which
+        in an asyncio loop of many episodes is time in which nothing else runs.
+        """
+        ours = self._state.api.http_options
+        trust_env = ours.proxy is None and not is_loopback(self.base_url)
+        return {"verify": certificates(ours.ca_file), "proxy": ours.proxy, "trust_env": trust_env}
 
     def end(self, output: Any) -> EpisodeView:
         """Hand in the result and return what the server made of it, once it is on the server's disk.
@@ -89,8 +97,8 @@ class Episode:
         """
         return self._state.end(output)
 
-    def abandon(self, reason: str = "abandoned") -> EpisodeView:
-        """Give it up: it is counted under ``reason`` (1 to 200 characters) and never trained.
+    def abandon(self, reason: str | BaseException = "abandoned") -> EpisodeView:
+        """Give it up: it is counted under ``reason`` (200 characters, or an exception) and never trained.
 
         Raises EpisodeClosed when it has been ended.
         """

@@ -4,6 +4,7 @@ import time
 from contextlib import nullcontext
 from typing import Any
 
+from tinkerscript.arguments import wrong
 from tinkerscript.connection.session_errors import describe
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import Wait, WaitingNotice
@@ -121,19 +122,19 @@ class EpisodeLoop(Session):
         NoOpenEpisode and what Episode.end() raises.
         """
         if episode is not None:
-            return episode.end(workflow_output)
+            return _an_episode(episode).end(workflow_output)
         current = self._current.get()
         if current is None or not current.can_end_with(workflow_output):
             raise no_open_episode(current)
         return current.end(workflow_output)
 
-    def abort_episode(self, reason: str = "aborted", *, episode: Episode | None = None) -> EpisodeView:
+    def abort_episode(self, reason: str | BaseException = "aborted", *, episode: Episode | None = None) -> EpisodeView:
         """Abandon an episode: ``episode``, or else the current one of this thread or asyncio task.
 
         Raises NoOpenEpisode, EpisodeClosed.
         """
         if episode is not None:
-            return episode.abandon(reason)
+            return _an_episode(episode).abandon(reason)
         current = self._current.get()
         if current is None or not current.is_open:
             raise no_open_episode(current)
@@ -153,6 +154,12 @@ class EpisodeLoop(Session):
             except TinkerScriptError as failure:
                 if failure.status is None:
                     return  # the server is away: it expires them all by itself
+
+
+def _an_episode(episode: Episode) -> Episode:
+    if not isinstance(episode, Episode):
+        raise wrong("episode", episode, "what begin_episode() returned")
+    return episode
 
 
 def no_open_episode(last: EpisodeState | None) -> NoOpenEpisode:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from tinkerscript.arguments import reason_of
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import EpisodeClosed, NotFound
 from tinkerscript.outputs import workflow_output
@@ -66,8 +67,9 @@ class EpisodeState:
         self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value, view)
         return view
 
-    def abandon(self, reason: str) -> wire.EpisodeView:
+    def abandon(self, reason: str | BaseException) -> wire.EpisodeView:
         """As Episode.abandon()."""
+        reason = reason_of(reason)
         self._check_open()
         try:
             view = self.api.episode_abandon(self.id, reason)

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
+from tinkerscript.arguments import deadline_after
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.session_errors import describe, raise_if_over
 from tinkerscript.errors import TinkerScriptError, WaitTimeout
@@ -18,7 +19,7 @@ log = logging.getLogger("tinkerscript")
 
 def flush(session: SessionApi, timeout_s: float) -> Accounting:
     """As Session.flush()."""
-    deadline = time.monotonic() + timeout_s
+    deadline = deadline_after(timeout_s)
     while True:
         view = session.status()
         raise_if_over(view)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from os import PathLike
 from pathlib import Path
 
+from tinkerscript.arguments import deadline_after, wrong
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.session_errors import describe, raise_if_over
 from tinkerscript.connection.transport import Transport
@@ -39,6 +40,13 @@ def session_list(transport: Transport) -> Iterator[SessionView]:
         cursor = page.next_cursor
         if not cursor:
             return
+
+
+def _kinds_checked(kinds: Collection[EventKind | str]) -> set[EventKind]:
+    known = [kind.value for kind in EventKind]
+    if isinstance(kinds, str) or not all(kind in known for kind in kinds):
+        raise wrong("kinds", kinds, f"a list of {', '.join(known)}")
+    return {EventKind(kind) for kind in kinds}
 
 
 class Session(SessionApi):
@@ -75,7 +83,7 @@ class Session(SessionApi):
 
         ``kinds`` keeps only those. ``follow`` waits for more until the session has ended or the client is closed.
         """
-        wanted = None if kinds is None else {EventKind(kind) for kind in kinds}
+        wanted = None if kinds is None else _kinds_checked(kinds)
         only = next(iter(wanted)) if wanted is not None and len(wanted) == 1 else None
         over = not follow  # whether the next empty page is the last
         while True:
@@ -97,7 +105,7 @@ class Session(SessionApi):
 
         Raises CheckpointFailed, SessionFailed, WaitTimeout.
         """
-        return checkpoints.make(self, CheckpointKind.STATE, deadline=time.monotonic() + timeout_s)
+        return checkpoints.make(self, CheckpointKind.STATE, deadline=deadline_after(timeout_s))
 
     def download_tuned_model(
         self, path: str | PathLike[str] = "tuned_model", timeout_s: float = 1800.0, progress: bool = True
@@ -108,7 +116,7 @@ class Session(SessionApi):
         stderr when it is a terminal. Raises DiskFull and PathInUse before anything is written, DownloadCorrupt,
         DownloadFailed, CheckpointFailed, SessionFailed, WaitTimeout after ``timeout_s`` seconds.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = deadline_after(timeout_s)
         made = checkpoints.make(self, CheckpointKind.MODEL, deadline=deadline)
         if made.step == 0:
             log.warning(
@@ -121,7 +129,7 @@ class Session(SessionApi):
         self, checkpoint_id: str, path: str | PathLike[str], timeout_s: float = 1800.0, progress: bool = True
     ) -> TunedModel:
         """Download a checkpoint that is committed already; otherwise as download_tuned_model()."""
-        return checkpoints.download(self, checkpoint_id, path, deadline=time.monotonic() + timeout_s, progress=progress)
+        return checkpoints.download(self, checkpoint_id, path, deadline=deadline_after(timeout_s), progress=progress)
 
     def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
         """Write a batch as JSON lines: by its step, or by the name in a step_refused event. Raises NotFound."""
@@ -135,7 +143,7 @@ class Session(SessionApi):
         An episode is archived with the next checkpoint after its fate is known, or when the session is suspended or
         stopped: call it again for the rest. Raises Conflict while there is none; else as download_tuned_model().
         """
-        return episode_files.download(self, path, deadline=time.monotonic() + timeout_s, progress=progress)
+        return episode_files.download(self, path, deadline=deadline_after(timeout_s), progress=progress)
 
     def flush(self, timeout_s: float = 1800.0) -> Accounting:
         """Wait until every batch that is complete has been trained; returns where every episode went.
@@ -164,7 +172,7 @@ class Session(SessionApi):
     def _wait_until(
         self, done: Callable[[SessionView], bool], timeout_s: float, goal: str, on_progress: OnProgress | None
     ) -> SessionView:
-        deadline = time.monotonic() + timeout_s
+        deadline = deadline_after(timeout_s)
         notice = time.monotonic() + NOTICE_AFTER_S
         reported: tuple[str, str, int | None] | None = None
         cursor = 0

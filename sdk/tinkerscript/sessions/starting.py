@@ -41,8 +41,10 @@ def connect(
     )
     if not api_key:
         raise AuthenticationError("There is no API key.", hint=where)
-    if not api_key.isascii() or not api_key.isprintable() or " " in api_key:
-        raise AuthenticationError("The API key has characters that no key has.", hint=where)
+    if not api_key.isascii() or not api_key.isprintable() or any(mark in api_key for mark in " '\""):
+        raise AuthenticationError(
+            "The API key has characters that no key has. Give the key alone, without `Bearer` or quotes.", hint=where
+        )
     return Transport(base_url, api_key, retry_timeout_s=retry_timeout_s, options=options)
 
 
@@ -90,7 +92,8 @@ def session_request(
     try:
         return SessionCreate(base_model=base_model, **given)
     except ValidationError as failure:
-        raise InvalidRequest(f"The session cannot start: {sentences(failure)}", hint=CREATE_HINT) from failure
+        hint = CREATE_HINT if {error["loc"][0] for error in failure.errors()} & {"priority", "budget"} else ""
+        raise InvalidRequest(f"The session cannot start: {sentences(failure)}", hint=hint) from failure
 
 
 def session_create(transport: Transport, wanted: SessionCreate) -> SessionView:
