@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from api.rest.errors import MethodNotAllowed, exception_handler
-from api.rest.parsing import NUL, Query, StrictJsonParser, body_read, query_read
+from api.rest.parsing import NUL, Query, StrictJsonParser, body_validate, query_read
 from api.rest.rate_limit import CallerThrottle, allowance_show
 from api.rest.rendering import HtmlForPeople, JsonRenderer, JsonText, PageRenderer
 from api.rest.requests import ApiRequest
@@ -89,7 +89,7 @@ class Endpoint(APIView):
         if route.query is not None:
             values["query"] = query
         if route.body is not None:
-            values["body"] = body_read(request.data, route.body)
+            values["body"] = body_validate(request.data, route.body)
         return values
 
     def handle(self, request: Request, **ids: str) -> Any:

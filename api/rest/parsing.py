@@ -66,7 +66,7 @@ class _Members:
         return dict(pairs)
 
 
-def body_read(data: Any, model: type[Model]) -> Model:
+def body_validate(data: Any, model: type[Model]) -> Model:
     """Parsed JSON as a wire type. Raises InvalidRequest; it names the fields that do not fit: ``config.grpo_n``."""
     try:
         return model.model_validate(data)
@@ -92,7 +92,7 @@ def query_read(given: QueryDict, model: type[Model]) -> Model:
     ]
     if problems:
         raise fields_error(problems)
-    return body_read(values, model)
+    return body_validate(values, model)
 
 
 def _fields(error: ValidationError) -> list[dict[str, str]]:

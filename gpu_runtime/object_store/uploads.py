@@ -158,14 +158,17 @@ class ObjectStore:
                     refused = error  # expired URLs, or objects that are not what was announced: write them again
             raise StoreUnavailable(f"{MAX_UPLOADS} uploads in a row were refused: {refused}") from refused
         except StoreUnavailable as error:
-            fault = await self._classify(opening, error)
+            fault = await self._cause_ask(opening, error)
             what = _description(opening)
             data = {"name": "storage_unavailable", "what": what, "reason": str(fault), "hint": fault.hint}
             self._agent.report(EventKind.EVENT, data, key=f"storage_unavailable {what} {time.time_ns()}")
             raise fault from None
 
-    async def _classify(self, opening: AnyUpload, fault: StoreUnavailable) -> StoreUnavailable:
-        """StoreFull if that is why; the control plane knows: a store whose disk is full just responds with 500."""
+    async def _cause_ask(self, opening: AnyUpload, fault: StoreUnavailable) -> StoreUnavailable:
+        """StoreFull if that is why; the control plane knows: a store whose disk is full just responds with 500.
+
+        It says so when an upload is opened, so one is; the next try for the same files opens it again and adds nothing.
+        """
         if isinstance(fault, StoreFull):
             return fault
         try:
