@@ -65,7 +65,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
 NOT_THERE = (
-    "retrieve_futures", "create_custom_loss", "external_weights/.*",
+    "create_custom_loss", "external_weights/.*",
 )  # fmt: skip
 
 logger = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ HEADERS_PASSED = (b"content-type", b"x-request-id")
 RELAYED = frozenset(
     {
         "forward_backward", "optim_step", "save_weights", "save_weights_for_sampler", "save_weights_external",
-        "load_weights", "asample", "retrieve_future", "cancel_future",
+        "load_weights", "asample", "retrieve_future", "retrieve_futures", "cancel_future",
     }
 )  # fmt: skip
 
@@ -92,7 +92,7 @@ async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str
         return session_id, await database_sync_to_async(model_of_promise)(request_id) if request_id.endswith(
             ":0"
         ) else None
-    if kind == "asample":
+    if kind in ("asample", "retrieve_futures"):
         sampler_id = _field(body, "sampling_session_id")
         return await places.of_sampler(caller, sampler_id), sampler_id
     if kind == "forward_backward":

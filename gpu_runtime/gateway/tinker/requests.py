@@ -127,6 +127,22 @@ class Retrieve(_Body):
     allow_metadata_only: bool = False
 
 
+class SamplingTarget(_Body):
+    """One sampling client: the original (0), or a copy of it in another process."""
+
+    sampling_session_id: str
+    cloned_sampler_id: int = Field(0, ge=0, lt=2**62)
+
+
+class RetrieveFinished(_Body):
+    """``/retrieve_futures``. ``retrieved_request_ids`` says what may be dropped: results are bounded without it."""
+
+    target: SamplingTarget
+    prev_cursor: int = Field(0, ge=0)
+    timeout: float | None = Field(None, ge=0)
+    retrieved_request_ids: list[str] = []
+
+
 class Named(_Body):
     """``/get_info`` and ``/cancel_future``: one id."""
 

@@ -20,8 +20,8 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.http import check_relay_key, read_body
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Ledger, Result
-from gpu_runtime.gateway.tinker.requests import Named, Retrieve, Sample, body_read
-from gpu_runtime.gateway.tinker.sampling import Busy, Samples
+from gpu_runtime.gateway.tinker.requests import Named, Retrieve, RetrieveFinished, Sample, body_read
+from gpu_runtime.gateway.tinker.sampling import Busy, Gone, Promise, Samples
 from gpu_runtime.gateway.tinker.work import WHOLE_SNAPSHOTS_KEPT, CheckpointStore
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
@@ -53,6 +53,7 @@ class TinkerRoutes:
             Route("/api/v1/forward_backward", self.forward_backward, methods=["POST"]),
             Route("/api/v1/asample", self.asample, methods=["POST"]),
             Route("/api/v1/retrieve_future", self.retrieve_future, methods=["POST"]),
+            Route("/api/v1/retrieve_futures", self.retrieve_futures, methods=["POST"]),
             Route("/api/v1/cancel_future", self.cancel_future, methods=["POST"]),
             Route("/tinker/models", self.model_create, methods=["POST"]),
             Route("/tinker/samplers", self.sampler_create, methods=["POST"]),
@@ -133,6 +134,20 @@ class TinkerRoutes:
         assert operation.result is not None, "only a dropped one has none"
         return _answer(Result(operation.result_kind, operation.result))
 
+    async def retrieve_futures(self, request: Request) -> Response:
+        """``POST /api/v1/retrieve_futures``: which samples of a client are done, held until one more is."""
+        check_relay_key(request, self._relay_key)
+        try:
+            wanted = body_read(RetrieveFinished, await read_body(request))
+        except UserMistake as mistake:
+            raise BadRequest(str(mistake)) from None
+        timeout_s = self._poll_s if wanted.timeout is None else min(wanted.timeout, self._poll_s)
+        try:
+            done, cursor = await self._samples.finished(wanted.target, wanted.prev_cursor, timeout_s)
+        except Gone:
+            return JSONResponse({"detail": "the runtime was started again: these samples are no longer made"}, 410)
+        return JSONResponse({"completions": [_completion(promise) for promise in done], "cursor": cursor})
+
     async def cancel_future(self, request: Request) -> Response:
         """``POST /api/v1/cancel_future``: of samples; an operation of a model cannot be taken back."""
         check_relay_key(request, self._relay_key)
@@ -205,6 +220,14 @@ class Samplers:
 def _answer(result: Result) -> Response:
     kind = "application/x-protobuf" if result.kind == "proto" else "application/json"
     return Response(result.body, media_type=kind)
+
+
+def _completion(promise: Promise) -> dict[str, object]:
+    assert promise.result is not None, "it is finished"
+    if promise.result.kind != "proto":
+        return {"state": "failed", "request_id": promise.request_id}
+    size = len(promise.result.body)
+    return {"state": "finished", "request_id": promise.request_id, "response_payload_uncompressed_size": size}
 
 
 def _not_yet(reason: str) -> Response:

@@ -1,35 +1,37 @@
 """Sampling for Tinker clients: promises held in memory, because a client sends a lost sample again by itself."""
 
 import asyncio
+import contextlib
 import hashlib
 import logging
-import math
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
-from gpu_runtime.gateway.tinker import messages
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Result
-from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample
-from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome, SamplerEngine
+from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample, SamplingTarget
+from gpu_runtime.gateway.tinker.sample_responses import response_write
+from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome, SamplerEngine
 
 RESULTS_KEPT, RESULT_BYTES_KEPT = 20_000, 256 << 20
 MAX_PROMISES = 20_000  # under way at once
+CLONE_NUMBERS = 10**9  # a copy of a sampling client begins to count at its own number times this
 STALL_S = 900.0  # an engine that finishes no sample for so long is dead
-EMPTY_LOGPROB = -99999.0  # of a cell of the top k that holds nothing
 log = logging.getLogger(__name__)
 
 
 class Busy(Exception):
     """There are as many samples under way as are held: the client waits and sends it again."""
+
+
+class Gone(Exception):
+    """The samples that a client waits for were another runtime's."""
 
 
 @dataclass
@@ -41,6 +43,7 @@ class Promise:
     num_samples: int
     done: asyncio.Event = field(default_factory=asyncio.Event)
     result: Result | None = None
+    cursor: int = 0  # its place among the finished ones
     task: asyncio.Task[None] | None = None
 
     @property
@@ -67,6 +70,8 @@ class Samples:
         self._engine, self._sampler_find = engine, sampler_find
         self._session_id, self._on_fault = session_id, on_fault
         self._boot = secrets.token_hex(4)  # promises of an earlier runtime are not those of this one
+        self._first_cursor = self._last_cursor = time.time_ns() // 1000  # beyond those of an earlier runtime
+        self._changed = asyncio.Event()  # replaced each time that it is set
         self._by_number: dict[tuple[str, int], Promise] = {}
         self._by_id: dict[str, Promise] = {}
         self._finished: OrderedDict[str, tuple[tuple[str, int], int]] = OrderedDict()
@@ -107,6 +112,28 @@ class Samples:
         self._keep(promise, ("", self._made))
         promise.done.set()
         return promise
+
+    async def finished(self, client: SamplingTarget, cursor: int, timeout_s: float) -> tuple[list[Promise], int]:
+        """The promises of one copy of a sampling client that were finished after ``cursor``, and the cursor after them:
+        as soon as there are any, or none at the end of ``timeout_s``. Raises Gone where they were another runtime's."""
+        numbers = range(CLONE_NUMBERS * client.cloned_sampler_id, CLONE_NUMBERS * (client.cloned_sampler_id + 1))
+        of_client = [name for name in self._by_number if _is_of(name, client.sampling_session_id, numbers)]
+        if not of_client or 0 < cursor < self._first_cursor:
+            raise Gone
+        deadline = time.monotonic() + timeout_s
+        while True:
+            changed, found = self._changed, list[Promise]()
+            for request_id, (number, _) in reversed(self._finished.items()):
+                promise = self._by_id[request_id]
+                if promise.cursor <= cursor:
+                    break
+                if _is_of(number, client.sampling_session_id, numbers):
+                    found.append(promise)
+            if found or (remaining_s := deadline - time.monotonic()) <= 0:
+                return found[::-1], self._last_cursor
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(remaining_s):
+                    await changed.wait()
 
     def find(self, request_id: str) -> Promise | None:
         """A promise by its name; None for one of an earlier runtime, and one whose result was dropped."""
@@ -169,11 +196,20 @@ class Samples:
         size = len(promise.result.body) if promise.result else 0
         self._finished[promise.request_id] = (number, size)
         self._finished_bytes += size
+        self._last_cursor += 1
+        promise.cursor = self._last_cursor
+        self._changed.set()
+        self._changed = asyncio.Event()
         while len(self._finished) > RESULTS_KEPT or self._finished_bytes > RESULT_BYTES_KEPT:
             request_id, (old, old_size) = self._finished.popitem(last=False)
             self._finished_bytes -= old_size
             self._by_id.pop(request_id, None)
             self._by_number.pop(old, None)
+
+
+def _is_of(number: tuple[str, int], sampling_session_id: str, numbers: range) -> bool:
+    """Whether a promise may be of this client: of one that was refused, the number is not known."""
+    return not number[0] or (number[0] == sampling_session_id and number[1] in numbers)
 
 
 def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> SampleOrder:
@@ -230,45 +266,6 @@ def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:
     """
     digest = hashlib.sha256(f"{sampling_session_id}|{seq_id}|{seed}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 2  # room to count up in 63 bits
-
-
-def response_write(sample: Sample, outcome: SampleOutcome) -> bytes:
-    """A SampleResponse."""
-    response = messages.SampleResponse()
-    for answer in outcome.answers:
-        _sequence_add(response, answer, sample.topk_sample_logprobs)
-    first = len(outcome.prompt_logprobs_P or ()) - (
-        sample.prompt_logprobs_last_n or len(outcome.prompt_logprobs_P or ())
-    )
-    if sample.prompt_logprobs and outcome.prompt_logprobs_P is not None:
-        scores = [
-            math.nan if score is None or place < first else score
-            for place, score in enumerate(outcome.prompt_logprobs_P)
-        ]
-        response.prompt_logprobs = np.array(scores, "<f4").tobytes()
-    if sample.topk_prompt_logprobs:
-        rows = [row if place >= first else () for place, row in enumerate(outcome.prompt_top_P)]
-        _top_write(response.topk_prompt_logprobs, rows, sample.topk_prompt_logprobs)
-    return response.SerializeToString()
-
-
-def _sequence_add(response: Any, answer: SampledAnswer, top: int) -> None:
-    sequence = response.sequences.add(
-        stop_reason=messages.STOP if answer.is_stopped else messages.LENGTH,
-        tokens=np.array(answer.token_ids_T, "<i4").tobytes(),
-        logprobs=np.array(answer.logprobs_T, "<f4").tobytes(),
-    )
-    if top:
-        _top_write(sequence.topk_sampled_logprobs, answer.top_T, top)
-
-
-def _top_write(message: Any, rows: Sequence[Sequence[tuple[int, float]]], k: int) -> None:
-    ids, scores = np.zeros((len(rows), k), "<i4"), np.full((len(rows), k), EMPTY_LOGPROB, "<f4")
-    for place, row in enumerate(rows):
-        for column, (token_id, score) in enumerate(row[:k]):
-            ids[place, column], scores[place, column] = token_id, score
-    message.token_ids, message.logprobs = ids.tobytes(), scores.tobytes()
-    message.k, message.length = k, len(rows)
 
 
 def _prompt_ids(prompt: Prompt, vocabulary_size: int) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "load_weights": {"session_id": "OWN", "model_seq_id": 3, "path": "STATE_PATH", "optimizer": True},
     "copy_weights": {"session_id": "OWN", "model_seq_id": 5, "source_path": "STATE_PATH"},
     "asample": {"sampling_session_id": "SAMPLING", "seq_id": 0, "prompt": {"chunks": []}},
+    "retrieve_futures": {"target": {"type": "sampling_session", "sampling_session_id": "SAMPLING"}, "prev_cursor": 0},
     "retrieve_future": {"request_id": "PROMISE"},
     "cancel_future": {"request_id": "PROMISE"},
     "checkpoints/weights/a/ttl": {"ttl_seconds": 7200},

@@ -25,7 +25,7 @@ from tinkerscript.wire.account import Scope
 
 pytestmark = pytest.mark.django_db(transaction=True)
 REFUSED_ROUTES = [
-    ("POST", "retrieve_futures"), ("POST", "create_custom_loss"),
+    ("POST", "create_custom_loss"),
     ("POST", "external_weights/start"), ("POST", "external_weights/finish"),
 ]  # fmt: skip
 

@@ -175,6 +175,36 @@ async def test_a_cancelled_sample_ends_and_one_of_an_earlier_runtime_is_gone(wir
         assert (await wire.result(request_id)).status_code == 410
 
 
+def finished(cursor: int, clone: int = 0, **changes: Any) -> dict[str, Any]:
+    target = {"type": "sampling_session", "sampling_session_id": BASE, "cloned_sampler_id": clone}
+    return {"target": target, "prev_cursor": cursor, "retrieved_request_ids": []} | changes
+
+
+async def test_one_question_tells_which_samples_of_a_client_are_done(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        ids = [await wire.promise("asample", sample(number)) for number in (0, 1, 2 * 10**9)]
+        sizes = [len((await wire.result(request_id)).content) for request_id in ids]
+        refused = await wire.promise("asample", sample(3, prompt=()))
+        await wire.result(refused)
+        answer = (await wire.post("/api/v1/retrieve_futures", finished(0))).json()
+        done = {each["request_id"]: each.get("response_payload_uncompressed_size") for each in answer["completions"]}
+        assert done == {ids[0]: sizes[0], ids[1]: sizes[1], refused: None}
+        assert [each["state"] for each in answer["completions"]] == ["finished", "finished", "failed"]
+        of_copy = (await wire.post("/api/v1/retrieve_futures", finished(0, 2))).json()["completions"]
+        assert [each["request_id"] for each in of_copy] == [ids[2]]
+        later = asyncio.create_task(wire.post("/api/v1/retrieve_futures", finished(answer["cursor"])))
+        at_once = await wire.post("/api/v1/retrieve_futures", finished(answer["cursor"], timeout=0))
+        assert at_once.json() == {"completions": [], "cursor": answer["cursor"]}
+        one_more = await wire.promise("asample", sample(4))
+        assert [each["request_id"] for each in (await later).json()["completions"]] == [one_more]
+        # Not a wait without end for what no other runtime makes.
+        assert (await wire.post("/api/v1/retrieve_futures", finished(0, 1))).status_code == 410
+    async with wire_open() as wire:
+        await wire.promise("asample", sample(5))
+        assert (await wire.post("/api/v1/retrieve_futures", finished(answer["cursor"]))).status_code == 410
+
+
 async def test_a_second_request_under_a_number_is_a_mistake(wire_open: Open) -> None:
     async with wire_open() as wire:
         await base_sampler(wire)

@@ -1,0 +1,52 @@
+"""What an engine sampled, as the message that a client reads."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu_runtime.gateway.tinker import messages
+from gpu_runtime.gateway.tinker.requests import Sample
+from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOutcome
+
+EMPTY_LOGPROB = -99999.0  # of a cell of the top k that holds nothing
+
+
+def response_write(sample: Sample, outcome: SampleOutcome) -> bytes:
+    """A SampleResponse."""
+    response = messages.SampleResponse()
+    for answer in outcome.answers:
+        _sequence_add(response, answer, sample.topk_sample_logprobs)
+    first = len(outcome.prompt_logprobs_P or ()) - (
+        sample.prompt_logprobs_last_n or len(outcome.prompt_logprobs_P or ())
+    )
+    if sample.prompt_logprobs and outcome.prompt_logprobs_P is not None:
+        scores = [
+            math.nan if score is None or place < first else score
+            for place, score in enumerate(outcome.prompt_logprobs_P)
+        ]
+        response.prompt_logprobs = np.array(scores, "<f4").tobytes()
+    if sample.topk_prompt_logprobs:
+        rows = [row if place >= first else () for place, row in enumerate(outcome.prompt_top_P)]
+        _top_write(response.topk_prompt_logprobs, rows, sample.topk_prompt_logprobs)
+    return response.SerializeToString()
+
+
+def _sequence_add(response: Any, answer: SampledAnswer, top: int) -> None:
+    sequence = response.sequences.add(
+        stop_reason=messages.STOP if answer.is_stopped else messages.LENGTH,
+        tokens=np.array(answer.token_ids_T, "<i4").tobytes(),
+        logprobs=np.array(answer.logprobs_T, "<f4").tobytes(),
+    )
+    if top:
+        _top_write(sequence.topk_sampled_logprobs, answer.top_T, top)
+
+
+def _top_write(message: Any, rows: Sequence[Sequence[tuple[int, float]]], k: int) -> None:
+    ids, scores = np.zeros((len(rows), k), "<i4"), np.full((len(rows), k), EMPTY_LOGPROB, "<f4")
+    for place, row in enumerate(rows):
+        for column, (token_id, score) in enumerate(row[:k]):
+            ids[place, column], scores[place, column] = token_id, score
+    message.token_ids, message.logprobs = ids.tobytes(), scores.tobytes()
+    message.k, message.length = k, len(rows)
