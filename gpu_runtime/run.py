@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
@@ -25,6 +26,7 @@ from .engine.vllm_engine import VllmEngine
 from .engine.watched import WatchedEngine
 from .episodes.batches import Batches
 from .episodes.ledger import Episodes
+from .episodes.progress import dropped_report
 from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .health.deadlines import Phase
@@ -71,6 +73,7 @@ async def serve_session(
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
+    batches.on_dropped = partial(dropped_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
@@ -88,7 +91,7 @@ async def serve_session(
         agent.status.begin(Phase.WAITING, PHASE_WAITING)
         agent.status.update(state=RuntimeStage.READY, address=address, policy_version=version)
         background = [
-            keep_status(agent, episodes),
+            keep_status(agent, episodes, batches),
             archive.replica.keep_fresh(assignment.config.journal_interval_s),
             reporter.keep_rows(),
             reporter.keep_documents(),
@@ -262,12 +265,12 @@ async def until_one_fails(background: list[Coroutine[None, None, None]]) -> Asyn
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def keep_status(agent: Agent, episodes: Episodes) -> None:
+async def keep_status(agent: Agent, episodes: Episodes, batches: Batches) -> None:
     """What the heartbeats say of the episodes; waiting for them is progress as long as this loop turns."""
     while True:
         agent.status.update(accounting=await episodes.accounting(), last_activity_at=episodes.open.last_activity_at)
-        if agent.status.phase == PHASE_WAITING:
-            agent.status.advance()
+        if agent.status.phase.startswith(PHASE_WAITING):
+            agent.status.begin(Phase.WAITING, batches.phase())
         await asyncio.sleep(1.0)
 
 

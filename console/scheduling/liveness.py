@@ -40,7 +40,7 @@ def is_idle(session: Session, *, now: datetime) -> bool:
     """Whether a ready session has been without work for as long as its configuration allows."""
     if session.state != SessionState.READY or session.desired != Desired.RUN:
         return False
-    if session.phase not in {"", PHASE_WAITING} or session.accounting.get("open", 0):
+    if (session.phase and not session.phase.startswith(PHASE_WAITING)) or session.accounting.get("open", 0):
         return False
     idle_s = session.config.get("idle_suspend_s", IDLE_SUSPEND_S)
     since = max(session.last_activity_at or session.state_since, session.state_since)

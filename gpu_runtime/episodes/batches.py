@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from gpu_runtime.episodes.batch_export import KeptBatch
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.episodes.progress import waiting_phase
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
 from gpu_runtime.notifier import ChangeNotifier
@@ -19,6 +21,7 @@ from tinkerscript.wire.config import SessionConfig
 GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 LEVEL = "nothing to learn: every reward of its group is the same"
 STALE = "stale: its tokens are older than max_staleness allows"
+STALE_HINT = "Finish the attempts at one task before others begin, or set max_staleness=1."
 
 
 class Batches:
@@ -43,6 +46,8 @@ class Batches:
         self._under_way: int | None = undone[0].step if undone else None
         self.waiting = {record.id: record for record in journal.episodes.waiting()}
         self._with_signal: set[str] = set()  # first episodes of full groups that are known to have a gradient
+        # Each time that ended episodes are dropped: they, why, and what to do.
+        self.on_dropped: Callable[[Sequence[EpisodeRecord], str, str], None] = lambda records, why, hint: None
         self.on_set_aside: Callable[[int, int, Sequence[Group]], None] = lambda step, total, groups: None
 
     @property
@@ -63,6 +68,11 @@ class Batches:
             if left_s <= 0:
                 raise NotAdmitted("a training step takes longer than a call may wait")
             await self._changes.wait(left_s)
+
+    def phase(self) -> str:
+        """What a runtime that waits for episodes says: how far the coming batch is, and which group lacks what."""
+        groups = Counter(record.group_key or "" for record in sorted(self.waiting.values(), key=lambda each: each.seq))
+        return waiting_phase(groups, grpo_n=self._config.grpo_n, tasks_per_batch=self._config.tasks_per_batch)
 
     def pending(self) -> int:
         """Batches that are under way or could be made at once."""
@@ -129,8 +139,11 @@ class Batches:
 
     async def step_refused(self, step: int, reason: str) -> None:
         """The step cannot be done: its episodes become stale with this reason, and its number is free again."""
+        batch = await self.batch(step)
         await self._executor.run(self._journal.batches.discard, step, reason)
         self._forget(step)
+        if batch is not None:
+            self.on_dropped([episode.record for episode in batch.episodes], reason, "")
         self._changes.notify()
 
     async def step_metrics(self, step: int) -> dict[str, Any] | None:
@@ -145,6 +158,7 @@ class Batches:
             self.waiting.pop(episode_id, None)
         self._forget(step)
         self.on_set_aside(step, total, groups)
+        self.on_dropped([episode.record for group in groups for episode in group.episodes], LEVEL, "")
         self._changes.notify()
 
     async def record_gaps(self, step: int, gaps: Mapping[str, float]) -> Batch | None:
@@ -231,7 +245,7 @@ class Batches:
             policy_version=self.policy_version,
             max_staleness=self._config.max_staleness,
         )
-        for episode_id in ids:
-            self.waiting.pop(episode_id, None)
+        dropped = [record for episode_id in ids if (record := self.waiting.pop(episode_id, None))]
         if ids:
             await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)
+            self.on_dropped(dropped, STALE, STALE_HINT)

@@ -10,7 +10,7 @@ from console.sessions.runtime import leases
 from support import factories
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.events import EventKind
-from tinkerscript.wire.runtime import FailureReport, Report, ReportEntry, RuntimeStage, RuntimeState
+from tinkerscript.wire.runtime import PHASE_WAITING, FailureReport, Report, ReportEntry, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import Accounting, SessionState
 
 BEAT = RuntimeState(state=RuntimeStage.READY, progress=1, address="127.0.0.1:4100", policy_version=3, reward_mean=0.5)
@@ -271,3 +271,16 @@ def test_a_runtime_learns_whether_the_session_fails_with_it(project, settings):
         assert heartbeat(token).last_try is last
     further = BEAT.model_copy(update={"policy_version": 4})
     assert heartbeat(token, further).last_try is False, "a step that was never done before gives it new tries"
+
+
+def test_how_far_the_next_batch_is_changes_the_session_and_is_no_entry_of_its_record(project):
+    session, token = factories.runtime_make(project, SessionState.READY)
+    entries = EventRecord.objects.filter(session_id=session.id, kind="state")
+    heartbeat(token, BEAT.model_copy(update={"phase": PHASE_WAITING}))
+    before = entries.count()
+    phase = f"{PHASE_WAITING}: 0 of 4 groups complete; 1 group waits with 6 of 8; task 17 lacks 2"
+    heartbeat(token, BEAT.model_copy(update={"phase": phase}))
+    session.refresh_from_db()
+    assert (session.phase, entries.count()) == (phase, before)
+    heartbeat(token, BEAT.model_copy(update={"phase": "training step 1"}))
+    assert entries.count() == before + 1

@@ -263,7 +263,8 @@ def test_an_idle_session_is_suspended_and_woken_by_a_request(world, project):
     world.tick(99, beat=READY)
     session.refresh_from_db()
     assert session.desired == "run"
-    world.tick(3, beat=READY)
+    waits = "waiting for episodes: 0 of 4 groups complete; 1 group waits with 6 of 8; task 17 lacks 2"
+    world.tick(3, beat=READY.model_copy(update={"phase": waits}))
     session.refresh_from_db()
     assert (session.state, session.desired) == (SessionState.READY, "suspend")
     world.launcher.die(0)

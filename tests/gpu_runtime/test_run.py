@@ -60,6 +60,10 @@ async def test_a_model_holds_every_full_group_and_no_more(plane, runtime) -> Non
         assert "ckp_model/tokenizer.json" in plane.objects
         await eventually(lambda: it.status["accounting"]["trained"] == 2)
         assert it.status["accounting"]["stale"] == 1, "its tokens are of version 0, the next step trains version 1"
+        [dropped] = events(plane, "episodes_stale")
+        assert (dropped["n"], dropped["tasks"]) == (1, ["b"]) and "max_staleness" in dropped["why"]
+        await it.play("c", 1.0)
+        await eventually(lambda: it.status["phase"].endswith("task c lacks 1"))
         await it.end()
     assert not (it.volume / "export").exists()
 

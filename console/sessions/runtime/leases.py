@@ -31,6 +31,7 @@ from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
 from tinkerscript.wire.runtime import (
+    PHASE_WAITING,
     Assignment,
     CheckpointOrder,
     FailureReport,
@@ -149,7 +150,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 lease_sha256=row.lease_sha256,
                 last_activity_at=timezone.now(),
             )
-        elif body.phase != row.phase:
+        elif body.phase != row.phase and not _waits_on(row.phase, body.phase):
             event_record(
                 session_id=row.id,
                 kind=EventKind.STATE,
@@ -188,6 +189,11 @@ def runtime_fail(*, session: Session, body: FailureReport) -> None:
             lease_sha256=row.lease_sha256,
             failure=body.model_dump(),
         )
+
+
+def _waits_on(before: str, now: str) -> bool:
+    """Whether only the count of the episodes that are waited for changed, which is no entry of the record."""
+    return before.startswith(PHASE_WAITING) and now.startswith(PHASE_WAITING)
 
 
 def _port(address: str) -> int | None:

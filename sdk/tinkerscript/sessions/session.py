@@ -117,11 +117,12 @@ class Session(SessionApi):
         DownloadFailed, CheckpointFailed, SessionFailed, WaitTimeout after ``timeout_s`` seconds.
         """
         deadline = deadline_after(timeout_s)
+        before = describe(self.status())  # the phase of an export says nothing of the episodes
         made = checkpoints.make(self, CheckpointKind.MODEL, deadline=deadline)
         if made.step == 0:
             log.warning(
-                "Session %s has trained no step: this is the base model as it was. Its record gives the reason: %s.",
-                self.id, describe(self.status()),
+                "Session %s has trained no step: this is the base model as it was. Before the export it was in %s.",
+                self.id, before,
             )  # fmt: skip
         return checkpoints.download(self, made.id, path, deadline=deadline, progress=progress)
 

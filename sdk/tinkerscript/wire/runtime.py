@@ -61,7 +61,8 @@ class Assignment(Response):
     )
 
 
-# The phase of a ready runtime that has nothing to do: only then may a session be suspended for being idle.
+# What the phase of a ready runtime that has nothing to do begins with; how far the next batch is may follow. Only then
+# may a session be suspended for being idle.
 PHASE_WAITING = "waiting for episodes"
 
 
