@@ -59,22 +59,25 @@ class Places:
 
 
 class Told:
-    """Which models and samplers a runtime was told of by this process: each is told before its first request."""
+    """Which models and samplers a runtime was told of by this process: each is told before its first request.
+
+    It is told again at another address: a runtime that was started anew may have lost its volume.
+    """
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._told: set[tuple[str, str]] = set()  # names, and addresses of runtimes
 
-    async def wanted(self, name: str) -> tuple[str, Any] | None:
+    async def wanted(self, name: str, address: str) -> tuple[str, Any] | None:
         """The path and body with which to tell the runtime of ``name``; None where it knows."""
-        if name in self._told:
+        if (name, address) in self._told:
             return None
         return await database_sync_to_async(_telling)(name)
 
-    def done(self, name: str) -> None:
+    def done(self, name: str, address: str) -> None:
         """The runtime knows."""
         if len(self._told) >= MAX_KNOWN:
             self._told.clear()
-        self._told.add(name)
+        self._told.add((name, address))
 
 
 def model_of_promise(request_id: str) -> str | None:

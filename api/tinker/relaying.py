@@ -76,12 +76,12 @@ async def runtime_tell(session_id: str, name: str, address: str) -> None:
 
     Raises CONNECTION_ERRORS.
     """
-    if (telling := await told.wanted(name)) is None:
+    if (telling := await told.wanted(name, address)) is None:
         return
     path, message = telling
     answer = await _send(session_id, address, path, message.model_dump_json().encode(), [])
     if answer.status == 200:
-        told.done(name)
+        told.done(name, address)
 
 
 async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str | None]:

@@ -64,7 +64,7 @@ def named_state_find(*, session: Session, body: NamedStateFind) -> NamedState:
         return NamedState(refusal=refused.message)
     if found.segment != "weights":
         return NamedState(refusal=f"{body.path} is no training state: use a path that save_state returned.")
-    return NamedState(checkpoint_id=found.checkpoint_id, files=checkpoint_files(found))
+    return NamedState(checkpoint_id=found.checkpoint_id, files=checkpoint_files(found.checkpoint))
 
 
 def checkpoints_of(*, project: Project, model_id: str | None = None) -> QuerySet[TinkerCheckpoint]:
@@ -133,11 +133,11 @@ def checkpoint_publish(*, checkpoint: TinkerCheckpoint, public: bool) -> None:
     TinkerCheckpoint.objects.filter(id=checkpoint.id).update(public=public)
 
 
-def checkpoint_files(checkpoint: TinkerCheckpoint) -> list[StoredFile]:
+def checkpoint_files(checkpoint: Checkpoint) -> list[StoredFile]:
     """Its files with presigned URLs."""
     return [
         StoredFile(url=url, **{name: file[name] for name in ("path", "size_bytes", "sha256")})
-        for file, url in _urls(checkpoint.checkpoint)
+        for file, url in _urls(checkpoint)
     ]
 
 

@@ -1,10 +1,12 @@
 """Models by the names that clients of OpenAI's and Anthropic's dialects give them, and the runtimes that sample them.
 
-A name is a base model, a ``tinker://`` path of a sampler, both as ``base;path``, or the id of a checkpoint that a
-Tinker client saved. What is sampled goes to a runtime of that base model which serves a Tinker client of the project
-already; where there is none, to one that is started for these endpoints and ends VANISHED_S after the last request.
+A name is a base model, a ``tinker://`` path of a sampler or a training state, both as ``base;path``, or the id of a
+checkpoint: one that a Tinker client saved, or a ``model`` of a session that trained on episodes. What is sampled goes
+to a runtime of that base model which serves a Tinker client of the project already; where there is none, to one that is
+started for these endpoints and ends VANISHED_S after the last request.
 """
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
@@ -12,13 +14,15 @@ from django.db.models import Case, IntegerField, Max, When
 from django.utils import timezone
 
 from console.errors import InvalidRequest, NotFound
+from console.sessions.models import Checkpoint
 from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find, checkpoints_of
 from console.tinker.models import TinkerCheckpoint, TinkerRuntime, TinkerSampler, TinkerSession
 from console.tinker.services import session_for_base_model
 from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project
-from tinkerscript.wire.sessions import SessionState
+from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
+from tinkerscript.wire.sessions import SessionKind, SessionState
 
 FIRST_NUMBER = 10**9  # of samplers that no Tinker client made: clients count from 0, to less than this
 BEAT_EVERY_S = 30.0
@@ -33,7 +37,7 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
     """
     stored, base_model = _named(project, name)
     key_model_check(key=key, base_model=base_model)
-    rank = stored.lora["rank"] if stored else 0
+    rank = stored.rank if stored else 0
     tinker_session = _session_serving(project, key, base_model, rank)
     if tinker_session is not None and (known := _sampler(tinker_session, base_model, stored)) is not None:
         return known
@@ -57,7 +61,16 @@ def sampler_paths_of(*, project: Project, limit: int) -> list[TinkerCheckpoint]:
     return list(checkpoints_of(project=project).filter(segment="sampler_weights")[:limit])
 
 
-def _named(project: Project, name: str) -> tuple[TinkerCheckpoint | None, str]:
+@dataclass(frozen=True)
+class _Stored:
+    """A checkpoint, by the name that leads to it; ``rank`` of its adapter, 0 for all weights."""
+
+    checkpoint: Checkpoint
+    path: str
+    rank: int
+
+
+def _named(project: Project, name: str) -> tuple[_Stored | None, str]:
     """The checkpoint, if the name is of one, and its base model."""
     base_model, separator, path = name.rpartition(";")
     if path.startswith("tinker://"):
@@ -67,16 +80,31 @@ def _named(project: Project, name: str) -> tuple[TinkerCheckpoint | None, str]:
     elif name.startswith("ckp_"):
         found = checkpoints_of(project=project).filter(checkpoint_id=name).first()
         if found is None:
-            raise NotFound(f"There is no model {name}.")
+            return _of_episodes(project, name)
         stored = found
     else:
         return None, name
-    if stored.segment != "sampler_weights":
+    if stored.segment == "external_weights":
         raise InvalidRequest(
-            f"{stored.path} is not for sampling.",
+            f"{stored.path} is files for other programs, which this server does not sample from.",
             hint="Save it with save_weights_for_sampler, and name the path that this returns.",
         )
-    return stored, stored.model.base_model
+    return _Stored(stored.checkpoint, stored.path, stored.lora["rank"]), stored.model.base_model
+
+
+def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
+    """A model that a session trained on episodes. Raises InvalidRequest, NotFound."""
+    committed = Checkpoint.objects.filter(
+        session__project=project, session__kind=SessionKind.EPISODES, state=CheckpointState.COMMITTED
+    )
+    found = committed.filter(id=checkpoint_id).select_related("session").first()
+    if found is None:
+        raise NotFound(f"There is no model {checkpoint_id}.")
+    if found.kind != CheckpointKind.MODEL:
+        raise InvalidRequest(
+            f"{checkpoint_id} is a state to resume from.", hint="Order a checkpoint of kind model, and name that."
+        )
+    return _Stored(found, found.id, rank=0), found.session.base_model
 
 
 def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) -> TinkerSession | None:
@@ -97,7 +125,7 @@ def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) 
     return found.tinker_session
 
 
-def _sampler(tinker_session: TinkerSession, base_model: str, stored: TinkerCheckpoint | None) -> TinkerSampler | None:
+def _sampler(tinker_session: TinkerSession, base_model: str, stored: _Stored | None) -> TinkerSampler | None:
     """The sampler that an earlier request for this model made there; a path that was saved anew is another model."""
     made = TinkerSampler.objects.filter(tinker_session=tinker_session, number__gte=FIRST_NUMBER, base_model=base_model)
     if stored is None:

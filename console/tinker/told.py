@@ -1,8 +1,9 @@
 """What a runtime is told of the models and samplers that its client makes."""
 
 from console.errors import NotFound
+from console.sessions.models import Checkpoint
 from console.tinker.checkpoints import checkpoint_files
-from console.tinker.models import TinkerCheckpoint, TinkerModel, TinkerSampler
+from console.tinker.models import TinkerModel, TinkerSampler
 from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSource, SamplerCreate
 
 
@@ -13,7 +14,7 @@ def model_told(model: TinkerModel) -> ModelCreate:
         stored = _stored(model.source["checkpoint_id"], model.source["path"])
         source = ModelSource(
             path=model.source["path"],
-            checkpoint_id=stored.checkpoint_id,
+            checkpoint_id=stored.id,
             files=checkpoint_files(stored),
             optimizer=model.source["optimizer"],
         )
@@ -31,14 +32,14 @@ def sampler_told(sampler: TinkerSampler) -> SamplerCreate:
     return told.model_copy(
         update={
             "model_path": sampler.model_path,
-            "checkpoint_id": stored.checkpoint_id,
+            "checkpoint_id": stored.id,
             "files": checkpoint_files(stored),
         }
     )
 
 
-def _stored(checkpoint_id: str | None, path: str) -> TinkerCheckpoint:
-    found = TinkerCheckpoint.objects.filter(checkpoint_id=checkpoint_id).select_related("checkpoint").first()
+def _stored(checkpoint_id: str | None, path: str) -> Checkpoint:
+    found = Checkpoint.objects.filter(id=checkpoint_id).first()
     if found is None:
         raise NotFound(f"The checkpoint {path} is gone.")
     return found

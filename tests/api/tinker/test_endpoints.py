@@ -8,8 +8,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.utils import timezone
 
+from api.relay.routes import routes
 from console.asgi import application
-from console.sessions.models import Session
+from console.sessions.models import Checkpoint, Session
 from console.tinker.models import TinkerSampler, TinkerSession
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.users.keys import key_create
@@ -134,10 +135,40 @@ async def test_a_name_that_is_of_no_model_is_refused_in_the_clients_dialect(
         assert (answer.get("type") == "error") == (path == MESSAGES)
 
 
-async def test_a_training_state_another_base_and_another_path_are_refused(alices: Client, gateway: FakeGateway) -> None:
+async def test_a_training_state_and_a_model_of_episodes_are_sampled_too(
+    alices: Client, eves: Client, gateway: FakeGateway, project: Project
+) -> None:
     path, _ = await trained(alices, gateway)
-    await stored(path.split("/")[2], "state", "weights", 2)
-    status, answer = await ask(alices, path.replace("sampler_weights/final", "weights/state"))
+    state = await stored(path.split("/")[2], "state", "weights", 2)
+    of_episodes = await Session.objects.acreate(project=project, base_model=BASE_MODEL, state="stopped")
+    model, resumable = [
+        await Checkpoint.objects.acreate(
+            session=of_episodes, kind=kind, state="committed", step=3, files=[], committed_at=timezone.now()
+        )
+        for kind in ("model", "state")
+    ]
+    for name in (path.replace("sampler_weights/final", "weights/state"), state.checkpoint_id, model.id):
+        assert (await ask(alices, name))[0] == 200
+        told = json.loads([body for request, body in gateway.requests if request.path == "/tinker/samplers"][-1])
+        assert told["checkpoint_id"] == (model.id if name == model.id else state.checkpoint_id)
+    status, answer = await ask(alices, resumable.id)
+    assert status == 400 and "kind model" in answer["error"]["message"]
+    assert (await ask(eves, model.id))[0] == 404
+
+
+async def test_a_runtime_that_was_started_anew_is_told_again(alices: Client, gateway: FakeGateway) -> None:
+    path, _ = await trained(alices, gateway)
+    for address in (gateway.address, gateway.address, gateway.address.replace("127.0.0.1", "localhost")):
+        await Session.objects.aupdate(address=address)
+        routes.drop((await Session.objects.aget()).id)
+        assert (await ask(alices, path))[0] == 200
+    assert [request.path for request, _ in gateway.requests].count("/tinker/samplers") == 2
+
+
+async def test_files_for_others_another_base_and_another_path_are_refused(alices: Client, gateway: FakeGateway) -> None:
+    path, _ = await trained(alices, gateway)
+    await stored(path.split("/")[2], "files", "external_weights", 2)
+    status, answer = await ask(alices, path.replace("sampler_weights/final", "external_weights/files"))
     assert status == 400 and "save_weights_for_sampler" in answer["error"]["message"]
     status, answer = await ask(alices, f"another;{path}")
     assert status == 400 and "another" in answer["error"]["message"]
