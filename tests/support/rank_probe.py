@@ -50,12 +50,16 @@ def trainer_make(model: str, config: SessionConfig):
 def gradients(model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]]) -> list[tuple[dict, dict, dict]]:
     """For each run: metrics, the gradient as AdamW is handed it, the trained parameters before the step; by name.
 
+    With a KL term it is the second step's: at the first the policy is the reference, and the term has no gradient.
     Needs ZeRO 1 or 2, and a clip that is far away.
     """
     return [_gradient(trainer_make(model, config), samples) for config, samples in runs]
 
 
 def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
+    if trainer.config.has_kl_loss:
+        trainer.forward_backward(samples)
+        trainer.optim_step(1)
     trained = {
         name: parameter.detach().float().clone()
         for name, parameter in trainer.engine.module.model.named_parameters()

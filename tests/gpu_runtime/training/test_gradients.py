@@ -18,10 +18,11 @@ from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
 NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
+KL = {"kl_coef": 0.3, "learning_rate": 3e-3}  # a first step moves the policy off its reference by this rate
 CONFIGS = {
     "grpo": {},
-    "grpo with KL": {"kl_coef": 0.3},
-    "tempered": {"kl_coef": 0.3},
+    "grpo with KL": KL,
+    "tempered": KL,
     "dr_grpo": {"loss": "dr_grpo", "max_tokens": 32},
     "dapo": {"loss": "dapo", "clip_high": 0.28},
     "gspo": {"loss": "gspo", "clip_low": 0.05, "clip_high": 0.06},
@@ -31,12 +32,13 @@ CONFIGS = {
     "truncated sequences": {"tis_cap": 1.1, "tis_level": "sequence"},
     "masked": {"tis_cap": 1.1, "tis_mode": "mask"},
     "later update": {"epochs": 2, "clip_low": 0.05, "clip_high": 0.05},
-    "k2": {"kl_coef": 0.3, "kl_estimator": "k2"},
+    "k2": {**KL, "kl_estimator": "k2"},
     "entropy": {"entropy_coef": 0.2},
     "tempered entropy": {"entropy_coef": 0.2},
     "dro": {"loss": "dro", "dro_beta": 0.5},
     "cross_entropy": {"loss": "cross_entropy"},
     "LoRA": {"lora_rank": 4, "lora_alpha": 8},
+    "LoRA with KL": {**KL, "lora_rank": 4},
     "small rows": {"micro_batch_tokens": 64},
     "checkpointing": {"gradient_checkpointing": True},
     "bfloat16, ZeRO 1": {"dtype": "bfloat16", "zero_stage": 1, "micro_batch_tokens": 64},
@@ -150,9 +152,11 @@ def token_loss(config: SessionConfig, now, all_now, engine: float, all_engine, a
     return -kept
 
 
-def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES):
-    """(loss, model with its gradient)."""
+def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES, weights: dict | None = None):
+    """(loss, model with its gradient), at ``weights`` or at those of the base."""
     model, base = plain_model(path), plain_model(path)
+    if weights is not None:
+        model.load_state_dict(weights, strict=False)  # a head that is tied has no name of its own
     episodes = sum(sample.weight for sample in samples)
     tokens = sum(sum(sample.mask_T) for sample in samples)
     total = torch.tensor(0.0)
@@ -190,8 +194,8 @@ def gradient_of(model) -> dict:
 
 @pytest.mark.parametrize("name", [name for name in CONFIGS if not name.startswith(("LoRA", "bfloat16"))])
 def test_loss_and_gradient_equal_the_plain_computation(trained, model, name):
-    metrics, gradient, _ = trained[name]
-    loss, plain = plain_loss(SessionConfig(**CONFIGS[name]), model, samples_of(name))
+    metrics, gradient, weights = trained[name]
+    loss, plain = plain_loss(SessionConfig(**CONFIGS[name]), model, samples_of(name), weights)
     assert metrics["loss"] == pytest.approx(loss, rel=1e-5, abs=1e-7)
     assert relative_error(gradient, gradient_of(plain)) < 1e-5
     norm = sum(tensor.square().sum() for tensor in gradient.values()).sqrt().item()
@@ -209,6 +213,20 @@ def test_small_rows_and_checkpointing_change_the_cost_and_not_the_gradient(train
     for name in ("small rows", "checkpointing"):
         assert relative_error(trained[name][1], gradient) < 1e-6, name
     assert trained["small rows"][0]["tokens_computed"] > metrics["tokens_computed"]
+
+
+def test_the_reference_of_adapters_is_the_model_under_them(trained, model):
+    metrics, _, adapters = trained["LoRA with KL"]
+    merged = plain_model(model).state_dict()
+    for name, b_OR in adapters.items():
+        if ".lora_B." in name:
+            a_RI = adapters[name.replace("lora_B", "lora_A")]
+            merged[f"{name.removesuffix('.lora_B.default.weight')}.weight"] += 32 / 4 * b_OR @ a_RI
+    with_term, without = (
+        plain_loss(SessionConfig(**options), model, weights=merged)[0] for options in (CONFIGS["LoRA with KL"], {})
+    )
+    assert metrics["loss"] == pytest.approx(with_term, rel=1e-4)
+    assert with_term != pytest.approx(without, rel=1e-2)
 
 
 def test_an_adapter_begins_with_the_gradient_that_the_chain_rule_gives_it(trained, model):
