@@ -45,6 +45,7 @@ def test_every_epoch_takes_every_group_whole_and_once_in_an_order_of_its_own():
     parts = update_parts(SAMPLES, config, 1)
     assert parts == update_parts(SAMPLES, config, 1), "a replay must do the same"
     assert parts != update_parts(SAMPLES, config, 2)
+    assert parts != update_parts(SAMPLES, config.model_copy(update={"seed": 1}), 1)
     assert [len({sample.group for sample in part}) for part in parts] == [2] * 6
     for epoch in range(3):
         seen = [sample for part in parts[2 * epoch : 2 * epoch + 2] for sample in part]

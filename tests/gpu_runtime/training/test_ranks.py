@@ -163,4 +163,4 @@ async def test_ranks_listen_on_this_machine_alone(model) -> None:
     finally:
         await trainer.close()
     listening = [found.laddr.ip for found in open_there if found.status == psutil.CONN_LISTEN]
-    assert len(listening) > 1 and set(listening) == {"127.0.0.1"}
+    assert len(trainer.processes) == 2 and len(listening) > 1 and set(listening) == {"127.0.0.1"}
