@@ -86,7 +86,7 @@ async def gap(engine: VllmEngine, trainer: TrainerRanks) -> float:
 
 
 def main(names: list[str]) -> int:
-    """Print a row for each family, one engine at a time, and write them into the table."""
+    """Print a row for each family, one engine at a time, and write it into the table."""
     rows, held, today = [], True, datetime.datetime.now(datetime.UTC).date()
     for name in names or [*TRAINED, *REFUSED]:
         with tempfile.TemporaryDirectory() as folder:
@@ -97,7 +97,7 @@ def main(names: list[str]) -> int:
         rows.append(f"| {name} | {found.row} | {today}, {machine()} |")
         print(rows[-1], flush=True)
         held = held and found.held
-    PAGE.write_text(BLOCK.sub(lambda block: block[1] + table(block[0], rows) + block[2], PAGE.read_text()))
+        PAGE.write_text(BLOCK.sub(lambda block: block[1] + table(block[0], rows) + block[2], PAGE.read_text()))
     print(f"{len(rows)} families, {'each as promised' if held else 'NOT each as promised'}", flush=True)
     return 0 if held else 1
 
