@@ -182,7 +182,7 @@ install_tinker() { own_venv tinker "the tinker client for the tests, in .venv-ti
 
 install_cookbook() {
   [ -x .venv-cookbook/bin/python ] || rm -f "$stamps/cookbook"
-  step cookbook "tinker-cookbook for tests/recipes, in .venv-cookbook (1.3 GB)" \
+  step cookbook "tinker-cookbook for tests/recipes, in .venv-cookbook (1.7 GB)" \
     "$(hash_of "$stamps/venv" requirements/cookbook.txt requirements/cookbook.lock)" make_cookbook
 }
 make_cookbook() {

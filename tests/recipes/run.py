@@ -20,10 +20,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
-from recipes.workspace import BASE, workspace_make  # noqa: E402
+from recipes.workspace import BASE, INSTRUCT, workspace_make  # noqa: E402
 
 from support.tiny_model import tiny_model_make  # noqa: E402
 
@@ -34,32 +36,52 @@ TAIL = 30  # lines of a failed recipe's output
 
 @dataclass(frozen=True)
 class Recipe:
-    """A module of ``tinker_cookbook.recipes``, its options, and how many steps it then makes."""
+    """A module of ``tinker_cookbook.recipes``, its options, and how many steps its metrics then have.
+
+    ``resumes`` is the recipe in whose log folder it goes on: it loads the last state there, and finds that all is done.
+    """
 
     module: str
     options: str
     steps: int
+    model: str = BASE
+    resumes: str = ""
 
 
 LOOP = "batch_size=8 group_size=4 max_tokens=16 max_steps=2 save_every=0 loss_fn="
 ARITHMETIC = "env=arithmetic groups_per_batch=8 group_size=4 max_tokens=5 eval_every=0 max_steps="
+CHAT = (
+    "dataset=conversations.jsonl batch_size=8 max_length=256 save_every=2 eval_every=2 rolling_save_every=1"
+    " rolling_ttl_seconds=3600 max_steps="
+)
+GAME = "renderer_name=qwen3_instruct max_tokens=16 max_steps=2 eval_every=0 batch_size="
 RECIPES = {
     "sl_loop": Recipe("sl_loop", "batch_size=16 max_length=256 save_every=2 max_steps=4 learning_rate=1e-3", 4),
     "rl_loop": Recipe("rl_loop", LOOP + "importance_sampling", 2),
     "rl_loop cispo": Recipe("rl_loop", LOOP + "cispo", 2),
     "rl_loop gspo": Recipe("rl_loop", LOOP + "gspo", 2),
     "dpo": Recipe("preference.dpo.train", "dataset=hhh batch_size=16 max_length=256 max_steps=2", 2),
-    "chat_sl": Recipe(
-        "chat_sl.train",
-        "dataset=conversations.jsonl batch_size=8 max_length=256 max_steps=4 save_every=2 eval_every=2"
-        " rolling_save_every=1 rolling_ttl_seconds=3600",
-        4,
-    ),
+    "chat_sl": Recipe("chat_sl.train", CHAT + "4", 4),
+    "chat_sl resume": Recipe("chat_sl.train", CHAT + "6", 4, resumes="chat_sl"),
+    "sl_basic": Recipe("sl_basic", "", 1),
     "math_rl": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling", 3),
     "math_rl ppo": Recipe("math_rl.train", ARITHMETIC + "2 loss_fn=ppo compute_post_kl=True num_substeps=2", 2),
     "math_rl async": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling max_steps_off_policy=2", 3),
-}
-ASKS = ("dpo", "chat_sl", "math_rl")  # recipes that ask what to do with a log folder
+    "guess_number": Recipe("multiplayer_rl.guess_number.train", GAME + "8 group_size=2", 2, INSTRUCT),
+    "twenty_questions": Recipe(
+        "multiplayer_rl.twenty_questions.train", GAME + "8 group_size=2 num_epochs=1", 2, INSTRUCT
+    ),
+    "text_arena": Recipe("multiplayer_rl.text_arena.train", GAME + "8 num_train_datapoints=32", 2, INSTRUCT),
+    "shorter": Recipe("preference.shorter.train", GAME + "4 group_size=2", 2, INSTRUCT),
+    "prompt_distillation": Recipe(
+        "prompt_distillation.train", "file_path=conversations.jsonl batch_size=16 max_length=256 max_steps=2", 2
+    ),
+    "on_policy_distillation": Recipe(
+        "distillation.on_policy_distillation",
+        f"teacher_model={BASE} dataset=deepmath groups_per_batch=8 group_size=2 max_tokens=16 max_steps=2", 2,
+    ),
+}  # fmt: skip
+NEVER_ASK = ("sl_loop", "rl_loop", "sl_basic")  # what to do with a log folder that is there; they have no such option
 
 
 def main() -> int:
@@ -82,15 +104,18 @@ def main() -> int:
                 why = recipe_run(name, folder, environment)
                 failed += [name] if why else []
                 print(f"{name}: {why or 'passed'}, {time.monotonic() - began:.0f} s", flush=True)
+                sessions_finish(environment)
     print(f"{len(names) - len(failed)} of {len(names)} recipes passed{': not ' if failed else ''}{', '.join(failed)}")
     return int(bool(failed))
 
 
 def recipe_run(name: str, folder: Path, environment: dict[str, str]) -> str:
     """Why it failed; empty where it passed. What it printed last is shown then."""
-    recipe, log = RECIPES[name], folder / "runs" / name.replace(" ", "-")
-    options = [f"model_name={BASE}", f"log_path={log}", *recipe.options.split()]
-    options += ["behavior_if_log_dir_exists=delete"] if name.split()[0] in ASKS else []
+    recipe = RECIPES[name]
+    log = folder / "runs" / (recipe.resumes or name).replace(" ", "-")
+    options = [f"model_name={recipe.model}", f"log_path={log}", *recipe.options.split()]
+    if name.split()[0] not in NEVER_ASK:
+        options.append(f"behavior_if_log_dir_exists={'resume' if recipe.resumes else 'delete'}")
     try:
         done = subprocess.run(
             [str(PYTHON), "-m", f"tinker_cookbook.recipes.{recipe.module}", *options], cwd=folder, env=environment,
@@ -102,6 +127,15 @@ def recipe_run(name: str, folder: Path, environment: dict[str, str]) -> str:
     if why:
         print("\n".join(output.splitlines()[-TAIL:]), flush=True)
     return why
+
+
+def sessions_finish(environment: dict[str, str]) -> None:
+    """End what a recipe left: most never close their client, and a session that no client closed keeps its runtime,
+    which the next recipe waits for, until the server misses its heartbeats for ten minutes."""
+    headers = {"X-API-Key": environment["TINKER_API_KEY"]}
+    with httpx.Client(base_url=f"{environment['TINKER_BASE_URL']}/api/v1", headers=headers, timeout=60) as server:
+        for session_id in server.get("sessions").raise_for_status().json()["sessions"]:
+            server.post(f"sessions/{session_id}/finish", json={"reason": {"type": "success"}}).raise_for_status()
 
 
 def metrics_check(recipe: Recipe, log: Path) -> str:
@@ -122,7 +156,7 @@ def serving(data: Path, model: Path) -> Iterator[dict[str, str]]:
     """A server of its own whose BASE is ``model``; the environment of a recipe."""
     environment = os.environ | {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}", "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(port_free()),
-        "TINKERSCRIPT_MODELS": f"{BASE}={model}", "DJANGO_SETTINGS_MODULE": "console.settings",
+        "TINKERSCRIPT_MODELS": f"{BASE}={model},{INSTRUCT}={model}", "DJANGO_SETTINGS_MODULE": "console.settings",
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,

@@ -11,22 +11,27 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-BASE = "Qwen/Qwen3-8B-Base"  # a name that the cookbook knows a renderer for; its weights are a tiny model's
+# Names that the cookbook knows renderers for; their weights are a tiny model's.
+BASE, INSTRUCT = "Qwen/Qwen3-8B-Base", "Qwen/Qwen3-4B-Instruct-2507"
+CONTEXT_LENGTH = 8192  # of the tiny model, whose tokens are characters: the games explain themselves at length
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json")
 
 
 def workspace_make(folder: Path, model: Path) -> Path:
-    """The folder, with the tokenizer of ``model`` under BASE."""
-    tokenizer = folder / BASE
-    tokenizer.mkdir(parents=True)
-    for name in TOKENIZER_FILES:
-        if (model / name).exists():
-            shutil.copy(model / name, tokenizer / name)
+    """The folder, with the tokenizer of ``model`` under its names. ``model`` gets a longer context."""
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": CONTEXT_LENGTH}))
+    for tokenizer in (folder / BASE, folder / INSTRUCT):
+        tokenizer.mkdir(parents=True)
+        for name in TOKENIZER_FILES:
+            if (model / name).exists():
+                shutil.copy(model / name, tokenizer / name)
     rng = random.Random(0)
     chats = [{"messages": _chat(rng)} for _ in range(160)]
     dataset_make(folder / "HuggingFaceH4" / "no_robots", {"train": chats, "test": chats[:16]})
     sums = [_sum(rng) for _ in range(96)]
     dataset_make(folder / "openai" / "gsm8k", {"train": sums, "test": sums[:16]}, config="main")
+    dataset_make(folder / "zwhe99" / "DeepMath-103K", {"train": sums})
     pairs = [_pair(rng) for _ in range(96)]
     dataset_make(folder / "Anthropic" / "hh-rlhf", {"train": pairs, "test": pairs[:32]})
     lines = "".join(json.dumps(chat) + "\n" for chat in chats)
