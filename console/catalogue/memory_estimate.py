@@ -4,7 +4,7 @@ Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.
   engine         the dtype: 4 (float32) or 2 (bfloat16)
   trainer        the dtype for weights and gradients; AdamW's moments in float32, 8; under bfloat16 a float32 copy, 4
   reference      the dtype again, when kl_coef is above 0 and all weights are trained; 4 more under bfloat16 where it
-                 moves (reference_decay)
+                 moves (reference_decay); the dtype once more for the base beside it (kl_base_coef)
   hand-over      the dtype, where a copy passes from the trainer to the engine: under ZeRO 3 and with LoRA
 With LoRA gradients and moments exist for the adapters alone, which are small beside P and counted as nothing.
 ZeRO shares parts of it among the ranks of a session; their sum, which is the result here, stays the same but for
@@ -49,7 +49,9 @@ def memory_predict(shape: ModelShape, config: SessionConfig, *, on_gpu: bool) ->
         "engine_bytes": weights + ENGINE_CACHE_BYTES,
         "trainer_bytes": weights * copies + (weights if trains_all else 0),
         "optimizer_bytes": shape.parameters * (12 if is_half else 8) if trains_all else 0,
-        "reference_bytes": weights + mean if config.kl_coef > 0 and trains_all else 0,
+        "reference_bytes": weights * (2 if config.kl_base_coef > 0 else 1) + mean
+        if config.kl_coef > 0 and trains_all
+        else 0,
         "handover_bytes": weights if config.zero_stage == 3 or not trains_all else 0,
         "activation_bytes": activations * config.trainer_ranks,
         "process_bytes": PROCESS_BYTES,

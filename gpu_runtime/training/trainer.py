@@ -30,7 +30,7 @@ from .deepspeed_config import deepspeed_config
 from .lora import PlainWeight, adapters_add, adapters_off, plain_weights
 from .losses import token_scales
 from .model_check import policy_verify
-from .objective.reference import EmaReference
+from .objective.reference import References
 from .objective.row_loss import STATISTICS, RowExtras, row_loss
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, entry_before, pack, pack_row
@@ -67,18 +67,17 @@ class RankTrainer:
         optimizer.most_norm = self.config.grad_norm_limit
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] | None = None  # called after each row of a batch
-        self.reference: Policy | None = None
         self.shared_weights = SharedMemoryExport()  # rank 0's
         self.handover: WeightFile | None = None  # rank 0's
         self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
-        if self.config.kl_coef > 0 and not self.config.lora_rank:  # LoRA: the policy without its adapters
-            reference = Policy.load(spec.base_model_path, self.dtype, device=spec.device)
-            self.reference = reference.to(self.device).eval().requires_grad_(False)
-            if spec.device == "cpu":
-                linear_layers_use_onednn(self.reference)
-        self.average: EmaReference | None = None
-        if self.reference is not None and self.config.reference_decay is not None:
-            self.average = EmaReference(self.reference, self.config.reference_decay)
+        self.references = References(self.config, self._base_load)
+
+    def _base_load(self) -> Policy:
+        base = Policy.load(self.spec.base_model_path, self.dtype, device=self.spec.device)
+        base = base.to(self.device).eval().requires_grad_(False)
+        if self.spec.device == "cpu":
+            linear_layers_use_onednn(base)
+        return base
 
     def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
         """Accumulate the gradient of the session's loss; metrics are sums over the whole batch, equal on all ranks."""
@@ -122,7 +121,8 @@ class RankTrainer:
         advantages_K = torch.tensor(entry_advantages(tree, samples), device=self.device)
         before = entry_before(tree, samples)
         before_K = None if before is None else torch.tensor(before, device=self.device)
-        extras = RowExtras(before_K, reference_K, entropy_coef)
+        base_K = None if self.references.base is None else self.references.base(row)
+        extras = RowExtras(before_K, reference_K, base_K, entropy_coef)
         loss, stats = row_loss(self.config, row, scores, advantages_K, scale_K, extras)
         # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
         self.engine.backward(loss * self.spec.world_size)
@@ -148,9 +148,9 @@ class RankTrainer:
 
     @torch.no_grad()
     def _reference_logprobs(self, row: RowTensors) -> Tensor:
-        """``logprobs_K`` under the base model."""
-        if self.reference is not None:
-            return self.reference(row)
+        """``logprobs_K`` under the reference: without one of its own, the model under the adapters."""
+        if self.references.main is not None:
+            return self.references.main(row)
         with adapters_off(self.engine.module.model):
             return self.engine(row)
 
@@ -166,8 +166,7 @@ class RankTrainer:
         # ZeRO 1 and 2 look at the gradient before the optimizer does; ZeRO 3 leaves it to the optimizer.
         if self.optimizer.refused or not self.engine.was_step_applied():
             raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
-        if self.average is not None:
-            self.average.follow(self.engine.module)
+        self.references.follow(self.engine.module)
         return {"grad_norm": norm, "learning_rate": rate}
 
     def drop_gradient(self) -> None:
@@ -265,9 +264,8 @@ class RankTrainer:
         """Weights, optimizer moments and step of every rank."""
         # A frozen base is no state: every runtime of the session loads it from its own folder.
         self.engine.save_checkpoint(str(folder), tag="state", exclude_frozen_parameters=bool(self.config.lora_rank))
-        if self.spec.rank == 0 and self.average is not None:
-            self.average.save(folder)
         if self.spec.rank == 0:
+            self.references.save(folder)
             (folder / "trainer.json").write_text(json.dumps({"world_size": self.spec.world_size}))
         self._barrier()
 
@@ -277,8 +275,7 @@ class RankTrainer:
         if saved != self.spec.world_size:
             raise ValueError(f"this state was saved by {saved} ranks; start the session with trainer_ranks={saved}")
         self.engine.load_checkpoint(str(folder), tag="state", load_module_strict=not self.config.lora_rank)
-        if self.average is not None:
-            self.average.load(folder)
+        self.references.load(folder)
 
     def _full_weights(self) -> dict[str, Tensor]:
         """All weights on rank 0 (empty elsewhere), adapters merged; gathered one by one where ZeRO 3 scatters them."""

@@ -30,6 +30,7 @@ def test_a_reference_is_counted_only_with_kl() -> None:
     moving = {"kl_coef": 0.1, "reference_decay": 0.9}
     assert total(**moving) == total(kl_coef=0.1), "in float32 the mean is the reference itself"
     assert total(dtype="bfloat16", **moving) - total(dtype="bfloat16", kl_coef=0.1) == 4 * P
+    assert total(**moving, kl_base_coef=0.1) - total(**moving) == 4 * P
 
 
 def test_every_rank_has_its_own_weights_below_stage_3() -> None:

@@ -66,6 +66,7 @@ EFFECTS = {
     "kl_in": (LEVEL, "test_a_kl_term_in_the_reward_is_taken_from_it_once_and_exported"),
     "kl_estimator": GRADIENTS,
     "reference_decay": (INSIDE, "test_a_moving_reference_follows_the_policy_and_is_saved_with_it"),
+    "kl_base_coef": GRADIENTS,
     "entropy_coef": GRADIENTS,
     "entropy_target": (LEVEL, "test_an_adaptive_weight_of_entropy_goes_on_where_it_was_after_a_restart"),
     "mask_truncated": (f"{TRAINING}/test_batching.py", "test_answers_that_were_cut_off_are_context_alone"),

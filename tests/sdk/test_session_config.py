@@ -52,6 +52,8 @@ def test_a_schedule_needs_an_end_that_lies_after_the_warm_up(schedule):
         ("kl_estimator", {"kl_estimator": "k2", "kl_coef": 0.1, "kl_in": "reward"}),
         ("kl_in", {"kl_in": "reward"}),
         ("reference_decay", {"reference_decay": 0.9}),
+        ("kl_base_coef", {"kl_coef": 0.1, "kl_base_coef": 0.1}),
+        ("kl_base_coef", {"kl_coef": 0.1, "kl_in": "reward", "reference_decay": 0.9, "kl_base_coef": 0.1}),
         ("lora_alpha", {"lora_alpha": 16}),
         ("lora_targets", {"lora_targets": "mlp"}),
     ],
@@ -78,7 +80,7 @@ def test_options_that_contradict_each_other_are_refused_with_the_other_named(fie
 
 def test_options_that_belong_together_are_taken():
     SessionConfig(tis_cap=2.0, clip_low=0.1, epochs=2, minibatches=4, max_staleness=2, kl_stop=0.02)
-    SessionConfig(kl_coef=0.1, kl_estimator="k2", reference_decay=0.99)
+    SessionConfig(kl_coef=0.1, kl_estimator="k2", reference_decay=0.99, kl_base_coef=0.01)
     SessionConfig(loss="importance_sampling", tis_cap=2.0)
     SessionConfig(loss="dapo", clip_high=0.28)
     SessionConfig(loss="dro", dro_beta=0.1)

@@ -165,16 +165,18 @@ def moving_reference(model: str, config: SessionConfig, samples: Sequence[Sample
     """One step, its state, and a trainer that loads it: weights of policy and reference, and log-probabilities before
     the step."""
     trainer = trainer_make(model, config)
-    found: dict[str, Any] = {"base": _weights_of(trainer.reference), "before": trainer.logprobs(samples)}
+    found: dict[str, Any] = {"base": _weights_of(trainer.references.main), "before": trainer.logprobs(samples)}
     found["reference_before"] = trainer.logprobs(samples, reference=True)
+    if trainer.references.base is not None:
+        found["second"] = _weights_of(trainer.references.base)
     trainer.forward_backward(samples)
     trainer.optim_step(1)
-    found |= {"policy": _weights_of(trainer.engine.module), "reference": _weights_of(trainer.reference)}
+    found |= {"policy": _weights_of(trainer.engine.module), "reference": _weights_of(trainer.references.main)}
     with tempfile.TemporaryDirectory() as folder:
         trainer.save_state(Path(folder) / "state")
         other = trainer_make(model, config)
         other.load_state(Path(folder) / "state")
-    return found | {"loaded": _weights_of(other.reference)}
+    return found | {"loaded": _weights_of(other.references.main)}
 
 
 def _weights_of(module) -> list:

@@ -2227,7 +2227,7 @@ export interface components {
             episode_idle_timeout_s?: number;
             /**
              * Episode Timeout S
-             * @description An episode expires after this, whatever it does.
+             * @description An episode expires after this in any case.
              * @default 3600
              */
             episode_timeout_s?: number;
@@ -2274,13 +2274,19 @@ export interface components {
             idle_suspend_s?: number;
             /**
              * Journal Interval S
-             * @description Seconds between copies of the journal to the store.
+             * @description Seconds between two copies of the journal.
              * @default 60
              */
             journal_interval_s?: number;
             /**
+             * Kl Base Coef
+             * @description Weight of a second KL term, to the base model beside a moving reference.
+             * @default 0
+             */
+            kl_base_coef?: number;
+            /**
              * Kl Coef
-             * @description Weight of the k3 KL to the base model; 0 loads no reference.
+             * @description Weight of the KL term to the reference; 0 loads no reference.
              * @default 0
              */
             kl_coef?: number;
@@ -2541,6 +2547,7 @@ export interface components {
              *       "grpo_n": 8,
              *       "idle_suspend_s": 3600,
              *       "journal_interval_s": 60,
+             *       "kl_base_coef": 0,
              *       "kl_coef": 0,
              *       "kl_estimator": "k3",
              *       "kl_in": "loss",

@@ -1,12 +1,44 @@
-"""A reference that follows the policy, instead of the base model."""
+"""What the KL term compares the policy with: the base model, or a mean that follows the policy, or both."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import deepspeed
 import torch
 from torch import Tensor, nn
 
+from tinkerscript.wire.config import SessionConfig
+
 FILE = "reference.pt"
+
+
+class References:
+    """``main`` is the reference of ``kl_coef``, ``base`` that of ``kl_base_coef`` beside a moving one.
+
+    Without a KL term there is none, and under LoRA the policy without its adapters is one that needs no memory.
+    """
+
+    def __init__(self, config: SessionConfig, load: Callable[[], nn.Module]) -> None:
+        self.main = load() if config.kl_coef > 0 and not config.lora_rank else None
+        self.base = load() if self.main is not None and config.kl_base_coef > 0 else None
+        self._moving = None
+        if self.main is not None and config.reference_decay is not None:
+            self._moving = EmaReference(self.main, config.reference_decay)
+
+    def follow(self, policy: nn.Module) -> None:
+        """After an update. A collective where the policy's weights are sharded: every rank must call it."""
+        if self._moving is not None:
+            self._moving.follow(policy)
+
+    def save(self, folder: Path) -> None:
+        """Write what moves beside a state."""
+        if self._moving is not None:
+            self._moving.save(folder)
+
+    def load(self, folder: Path) -> None:
+        """Become what ``save`` wrote."""
+        if self._moving is not None:
+            self._moving.load(folder)
 
 
 class EmaReference:

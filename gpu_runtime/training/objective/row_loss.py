@@ -17,17 +17,19 @@ STATISTICS = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained",
 
 @dataclass(frozen=True)
 class RowExtras:
-    """What not every step has: the policy before a step of several updates, the reference, the weight of entropy."""
+    """What not every step has: the policy before a step of several updates, the references, the weight of entropy."""
 
     before_K: Tensor | None = None
     reference_K: Tensor | None = None
+    base_K: Tensor | None = None
     entropy_coef: float = 0.0
 
 
 def row_loss(
     config: SessionConfig, row: RowTensors, scores: Tensor, advantages_K: Tensor, scale_K: Tensor, extras: RowExtras
 ) -> tuple[Tensor, Tensor]:
-    """(loss, stats): the row's part of sum over tokens of scale * (policy loss + kl_coef KL - entropy_coef H).
+    """(loss, stats): the row's part of sum over tokens of scale * (policy loss + kl_coef KL + kl_base_coef KL_base -
+    entropy_coef H).
 
     ``scores`` is what ``Policy.forward`` returned: logprobs_K, or [2, K] with the entropies.
     """
@@ -36,6 +38,8 @@ def row_loss(
     loss_K = policy_loss(config, *drawn)
     if extras.reference_K is not None:
         loss_K = loss_K + config.kl_coef * kl_estimate(config.kl_estimator, logprobs_K, extras.reference_K)
+    if extras.base_K is not None:
+        loss_K = loss_K + config.kl_base_coef * kl_estimate(config.kl_estimator, logprobs_K, extras.base_K)
     if scores.dim() > 1:
         loss_K = loss_K - extras.entropy_coef * scores[1]
     kept_K = None if row.narrowed_K is None else free_tokens(logprobs_K, row.old_K, row.narrowed_K)

@@ -121,7 +121,7 @@ class SessionConfig(Request):
         description="The most that a ratio may weigh where the advantage is negative; 3 is usual. None: no bound.",
     )
     dro_beta: float = Field(0.05, gt=0, le=10, description="DRO: weight of the squared log-ratio (Tinker: 0.05).")
-    kl_coef: float = Field(0.0, ge=0, le=1, description="Weight of the k3 KL to the base model; 0 loads no reference.")
+    kl_coef: float = Field(0.0, ge=0, le=1, description="Weight of the KL term to the reference; 0 loads no reference.")
     # The loss: as GRPO and TRL. The reward: as PPO for language models began (arXiv:2203.02155), before the baseline.
     kl_in: Literal["loss", "reward"] = Field(
         "loss", description="The KL term is added to the loss of each token, or taken from the reward of the episode."
@@ -135,6 +135,10 @@ class SessionConfig(Request):
         lt=1,
         description="The reference of the KL term follows the policy: this part of it stays after each update (EMA). "
         "None: the base model.",
+    )
+    # 0: a moving reference is there to let the policy leave its base.
+    kl_base_coef: float = Field(
+        0.0, ge=0, le=1, description="Weight of a second KL term, to the base model beside a moving reference."
     )
     normalize_advantage: bool = Field(True, description="Divide group advantages by their standard deviation.")
     # The group: GRPO (arXiv:2402.03300). leave_one_out: RLOO (arXiv:2402.14740). batch: REINFORCE++ (arXiv:2501.03262).
@@ -210,15 +214,11 @@ class SessionConfig(Request):
     gradient_checkpointing: bool = Field(False, description="Recompute activations in the backward pass.")
 
     checkpoint_every_steps: int = Field(10, ge=1, description="Steps between `state` checkpoints.")
-    journal_interval_s: float = Field(
-        60.0, ge=1, le=3600, description="Seconds between copies of the journal to the store."
-    )
+    journal_interval_s: float = Field(60.0, ge=1, le=3600, description="Seconds between two copies of the journal.")
     episode_idle_timeout_s: float = Field(
         600.0, ge=1, le=86_400, description="An episode with no call or heartbeat expires."
     )
-    episode_timeout_s: float = Field(
-        3600.0, ge=1, le=604_800, description="An episode expires after this, whatever it does."
-    )
+    episode_timeout_s: float = Field(3600.0, ge=1, le=604_800, description="An episode expires after this in any case.")
     idle_suspend_s: float = Field(
         3600.0, ge=10, le=604_800, description="A session with no episode suspends after this."
     )

@@ -32,6 +32,7 @@ CONFIGS = {
     "truncated sequences": {"tis_cap": 1.1, "tis_level": "sequence"},
     "masked": {"tis_cap": 1.1, "tis_mode": "mask"},
     "later update": {"epochs": 2, "clip_low": 0.05, "clip_high": 0.05},
+    "two references": {**KL, "reference_decay": 0.6, "kl_base_coef": 0.2},
     "k2": {**KL, "kl_estimator": "k2"},
     "entropy": {"entropy_coef": 0.2},
     "tempered entropy": {"entropy_coef": 0.2},
@@ -154,9 +155,12 @@ def token_loss(config: SessionConfig, now, all_now, engine: float, all_engine, a
 
 def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES, weights: dict | None = None):
     """(loss, model with its gradient), at ``weights`` or at those of the base."""
-    model, base = plain_model(path), plain_model(path)
+    model, base, mean = plain_model(path), plain_model(path), plain_model(path)
     if weights is not None:
         model.load_state_dict(weights, strict=False)  # a head that is tied has no name of its own
+    if config.reference_decay is not None:
+        for of_mean, of_policy in zip(mean.parameters(), model.parameters(), strict=True):
+            of_mean.data.lerp_(of_policy.data, 1 - config.reference_decay)
     episodes = sum(sample.weight for sample in samples)
     tokens = sum(sum(sample.mask_T) for sample in samples)
     total = torch.tensor(0.0)
@@ -166,7 +170,7 @@ def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES
         old_T = sample.before_T or sample.logprobs_T
         engine = [value for value, trained in zip(old_T, sample.mask_T, strict=True) if trained]
         with torch.no_grad():
-            reference = token_logprobs(base, sample)
+            reference, at_base = token_logprobs(mean, sample), token_logprobs(base, sample)
         if config.loss in ("dapo", "cispo", "cross_entropy"):
             scale = 1 / tokens
         else:
@@ -175,9 +179,9 @@ def plain_loss(config: SessionConfig, path: str, samples: list[Sample] = SAMPLES
             )
         for k in range(len(now)):
             loss = token_loss(config, now[k], now, engine[k], engine, sample.advantage)
-            gap = reference[k] - now[k]
-            kl = 0.5 * gap**2 if config.kl_estimator == "k2" else torch.exp(gap) - gap - 1
-            total = total + scale * (loss + config.kl_coef * kl - config.entropy_coef * entropies[k])
+            for coef, gap in ((config.kl_coef, reference[k] - now[k]), (config.kl_base_coef, at_base[k] - now[k])):
+                loss = loss + coef * (0.5 * gap**2 if config.kl_estimator == "k2" else torch.exp(gap) - gap - 1)
+            total = total + scale * (loss - config.entropy_coef * entropies[k])
     total.backward()
     return total.item(), model
 

@@ -48,6 +48,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
         (lambda given: given.get("kl_in") != "reward", "only with kl_in loss: in a reward it is k1, without bias"),
     ),
     "reference_decay": (_HAS_KL,),
+    "kl_base_coef": (
+        (
+            lambda given: given.get("reference_decay", 0.5) is not None,
+            "only with reference_decay: without it the reference of kl_coef is the base model",
+        ),
+        (lambda given: given.get("kl_in") != "reward", "only with kl_in loss"),
+    ),
     "lora_alpha": (_HAS_ADAPTERS,),
     "lora_targets": (_HAS_ADAPTERS,),
 }
