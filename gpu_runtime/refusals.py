@@ -45,6 +45,12 @@ class GatewayError(Exception):
         self.openai_code = openai_code or self.code.value
         self.details = details or {}
 
+    @property
+    def sentences(self) -> str:
+        """What is wrong and what to do, for dialects that have one text for both."""
+        said = str(self)
+        return f"{said}{'' if said.endswith(('.', '?', '!')) else '.'} {self.hint}" if self.hint else said
+
 
 class BadRequest(GatewayError):
     status = 400
@@ -94,7 +100,10 @@ class EmptyEpisode(GatewayError):
     status = 422
     code = ErrorCode.EMPTY_EPISODE
     openai_type = "invalid_request_error"
-    hint = "Call the model with the episode's base_url and api_key before you end it, or abandon the episode."
+    hint = (
+        "Call the model with the base_url and the api_key that begin_episode() gave, not with a key of your own, before"
+        " you end it, or abandon the episode."
+    )
 
 
 class NotAdmitted(GatewayError):

@@ -38,6 +38,7 @@ from .object_store.uploads import ObjectStore
 from .placement import devices_verify, gpus_visible, placement_choose
 from .rehearsal import rehearse
 from .rendering.renderer import Renderer
+from .rendering.template_check import template_verify
 from .training.ranks import TrainerRanks
 from .trajectories.reporter import EpisodeReporter
 
@@ -175,15 +176,6 @@ def tokenizer_load(folder: str) -> Tokenizer:
     from .rendering.transformers_tokenizer import TransformersTokenizer  # imports torch
 
     return TransformersTokenizer(folder)
-
-
-def template_verify(renderer: Renderer, model: str) -> None:
-    """Raises ModelUnsupported for a chat template that does not end an assistant's turn with a special token."""
-    if renderer.has_template and not any(map(renderer.is_special, renderer.encode(renderer.end_of_turn))):
-        raise ModelUnsupported(
-            f"the chat template of {Path(model).name} writes {renderer.end_of_turn!r} after an answer, which holds no"
-            " special token: a model cannot learn where its turn ends; add one to the template and to the tokenizer"
-        )
 
 
 @asynccontextmanager

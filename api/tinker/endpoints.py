@@ -42,6 +42,10 @@ PATHS[PREFIX] = PATHS[OPENAI] + PATHS[ANTHROPIC]
 CODES = {401: "invalid_api_key", 404: "model_not_found"}  # as OpenAI's clients know them
 CREDENTIALS = ("authorization", "x-api-key")
 MAX_MODELS, MAX_NAME_LENGTH = 1000, 1000
+OF_NO_EPISODE = (
+    "The key is an API key, so the call belongs to no episode: a training loop gives its agent the api_key of"
+    " begin_episode()."
+)
 EPOCH = "1970-01-01T00:00:00+00:00"  # of base models, whose day of birth is not known
 
 
@@ -59,6 +63,10 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         except DomainError as error:
             code = CODES.get(error.status, error.code)
             raise RelayError(error.status, code, f"{error.message} {error.hint}".strip()) from None
+        except RelayError as error:
+            if prefix == PREFIX and error.status == 503:
+                raise RelayError(503, error.code, f"{error.message} {OF_NO_EPISODE}", retry_after_s=1) from None
+            raise
 
     await relay_by(serve, scope, receive, send, path="/v1/messages" if prefix == ANTHROPIC else url_path)
 

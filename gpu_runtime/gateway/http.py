@@ -77,7 +77,7 @@ def parse_page(request: Request, *, limit: int, maximum: int) -> dict[str, Any]:
 def openai_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of the OpenAI dialect."""
     body = {
-        "message": f"{error} {error.hint}".strip() if error.hint else str(error),
+        "message": error.sentences,
         "type": error.openai_type,
         "param": error.param,
         "code": error.openai_code,
@@ -87,7 +87,7 @@ def openai_error(request: Request, error: GatewayError) -> JSONResponse:
 
 def anthropic_error(request: Request, error: GatewayError) -> JSONResponse:
     """The error body of Anthropic's dialect."""
-    body = anthropic_error_body(error.status, f"{error} {error.hint}".strip(), request_id(request))
+    body = anthropic_error_body(error.status, error.sentences, request_id(request))
     if error.details:
         body["error"]["details"] = error.details
     return JSONResponse(body, status_code=error.status, headers=_headers(request, error))

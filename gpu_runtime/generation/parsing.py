@@ -24,7 +24,7 @@ def parse_request(body: bytes, kind: type[R], neutral_values: Mapping[str, tuple
         raise BadRequest("the body must be a JSON object")
     for name, neutral in neutral_values.items():
         if name in value and value.pop(name) not in (None, *neutral):
-            raise BadRequest(f"the option {name} is not supported", param=name, openai_code="unsupported_parameter")
+            raise _unsupported(name)
     return checked(value, kind)
 
 
@@ -58,11 +58,20 @@ def _bad_request(error: ValidationError, body: dict[str, Any]) -> BadRequest:
     best = max(errors, key=lambda entry: (not entry["type"].endswith("_type"), len(entry["loc"])))
     field = _path(best["loc"], body)
     if best["type"] == "extra_forbidden":
-        return BadRequest(f"the option {field} is not supported", param=field, openai_code="unsupported_parameter")
+        return _unsupported(field)
     if missing := _missing_sense(field, body):
         return BadRequest(f"{field}: this model has no {missing}", hint="Send text parts alone.", param=field)
     message = best["msg"].removeprefix("Value error, ")
     return BadRequest(f"{field}: {message}" if field else message, param=field or None)
+
+
+def _unsupported(name: str) -> BadRequest:
+    return BadRequest(
+        f"the option {name} is not supported",
+        hint="Leave it out, so that nothing is ignored; the server's manual lists every option of requests.",
+        param=name,
+        openai_code="unsupported_parameter",
+    )
 
 
 def _missing_sense(field: str, value: Any) -> str | None:

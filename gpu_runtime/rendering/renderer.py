@@ -122,6 +122,17 @@ class Renderer:
         rendered = self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}]) or ""
         return rendered.rpartition(PROBE * 2)[2]
 
+    def special_marks(self) -> list[str]:
+        """Special tokens that the template wants inside of an answer, before its text or around its thoughts.
+
+        They are no part of an answer's text, so that thoughts and channels behind them would be read as one text.
+        """
+        prompt, written = self._prompt_of(_user()), self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}])
+        marks = "" if written is None or not written.startswith(prompt) else written.removeprefix(prompt)
+        marks = marks.partition(PROBE)[0]
+        marks += self.thoughts.opening + self.thoughts.closing if self.thoughts else ""
+        return [self.entry(token) for token in self.encode(marks) if self.is_special(token)]
+
     def _probe_thoughts(self) -> ThoughtFormat | None:
         """Where thoughts stand in an answer: as the template writes those of a message, or opens a turn with them."""
         opened = self._prompt_of(_user())

@@ -11,7 +11,8 @@ from gpu_runtime import run as run_module
 from gpu_runtime.errors import EngineDead, LeaseLost, ModelUnsupported, StepRefused, TrainerFailed
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.run import handover_folder, template_verify
+from gpu_runtime.rendering.template_check import template_verify
+from gpu_runtime.run import handover_folder
 from gpu_runtime.start import start
 from support.archive_checks import check_archive
 from support.fake_control_plane import FakeControlPlane, error_body

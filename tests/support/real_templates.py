@@ -15,10 +15,36 @@ REAL_TEMPLATES = {
     "gptoss": "<|return|>",
 }
 
+# Mistral's own package writes the templates of its tokenizers' versions; the last two are those of Magistral.
+MISTRAL_VERSIONS: dict[str, tuple[str, dict[str, bool]]] = {
+    "mistral_v3": ("v3", {"spm": True}),
+    "mistral_v7": ("v7", {}),
+    "mistral_v11": ("v11", {}),
+    "magistral_v11": ("v11", {"plain_thinking_support": True}),
+    "magistral_v13": ("v13", {"thinking_support": True}),
+}
+
 
 def real_template(family: str) -> tuple[str, str]:
-    """The template and the end of turn of one of ``REAL_TEMPLATES``."""
+    """The template and the end of turn of one of ``REAL_TEMPLATES`` or ``MISTRAL_VERSIONS``."""
+    if family in MISTRAL_VERSIONS:
+        return _mistral_template(family), "</s>"
     package = find_spec("trl")
     assert package is not None and package.submodule_search_locations, "requirements/templates.txt is not installed"
     folder = Path(next(iter(package.submodule_search_locations))) / "chat_templates"
     return (folder / f"{family}.jinja").read_text(), REAL_TEMPLATES[family]
+
+
+def _mistral_template(family: str) -> str:
+    from mistral_common.integrations.chat_templates.chat_templates import generate_chat_template
+    from mistral_common.tokens.tokenizers.base import TokenizerVersion
+
+    version, has = MISTRAL_VERSIONS[family]
+    parts = ("spm", "image_support", "audio_support", "thinking_support", "plain_thinking_support")
+    absent = ("default_system_prompt", "model_settings_fields", "reasoning_effort_values", "reasoning_effort_default")
+    return generate_chat_template(
+        tokenizer_version=TokenizerVersion(version),
+        use_special_token_variables=True,
+        **{part: has.get(part, False) for part in parts},
+        **dict.fromkeys(absent),
+    )

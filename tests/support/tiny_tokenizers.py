@@ -1,6 +1,7 @@
 """Tokenizers with the chat templates of the families that the gateway must serve, built on the spot and small."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -86,20 +87,23 @@ SPECIAL = [
 ]
 
 
-def build_tokenizer(folder: Path, family: str = "chatml") -> Path:
-    """A small byte-level BPE tokenizer with the chat template of ``family``, saved as transformers saves one."""
+def build_tokenizer(folder: Path, family: str = "chatml", *, special: Sequence[str] = ()) -> Path:
+    """A small byte-level BPE tokenizer with the chat template of ``family``, saved as transformers saves one.
+
+    ``special`` are further special tokens.
+    """
     template, end_of_turn = TEMPLATES[family] if family in TEMPLATES else real_template(family)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=600,
-        special_tokens=SPECIAL,
+        special_tokens=[*SPECIAL, *special],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
-    extra = [token for token in SPECIAL if token not in (end_of_turn, "<|endoftext|>")]
+    extra = [token for token in [*SPECIAL, *special] if token not in (end_of_turn, "<|endoftext|>")]
     config = {
         "eos_token": end_of_turn,
         "pad_token": "<|endoftext|>",

@@ -115,6 +115,15 @@ async def test_without_a_client_a_runtime_is_started_and_ends_after_the_last_req
     assert await Session.objects.acount() == 2, "the next request starts another"
 
 
+async def test_a_loop_that_took_its_api_key_for_an_episodes_is_told_so_when_it_waits(
+    alices: Client,
+) -> None:
+    status, answer = await ask(alices, BASE_MODEL, "/openai/v1/chat/completions")
+    assert status == 503 and "belongs to no episode" in answer["error"]["message"]
+    assert "begin_episode()" in answer["error"]["message"]
+    assert "episode" not in (await ask(alices, BASE_MODEL))[1]["error"]["message"], "who asks there means the model"
+
+
 @pytest.mark.parametrize(
     ("model", "status", "said"),
     [

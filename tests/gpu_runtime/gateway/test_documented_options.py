@@ -11,6 +11,7 @@ from gpu_runtime.gateway.anthropic.requests import MessagesRequest
 from gpu_runtime.gateway.openai.responses_requests import NEUTRAL as RESPONSES_NEUTRAL
 from gpu_runtime.gateway.openai.responses_requests import ResponsesRequest
 from gpu_runtime.generation.requests import NEUTRAL, ChatRequest, TextRequest
+from support.gateway_harness import Gateway
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "requests.md"
 TEXT_ALONE, CHAT_ALONE = {"best_of", "suffix"}, {"modalities"}
@@ -36,3 +37,10 @@ def test_every_option_is_on_the_page(dialect: str) -> None:
     assert taken - documented == set(), "accepted and not documented"
     not_options = {"item_reference", "input"}
     assert named(dialect) - taken - not_options == set(), "documented and not accepted"
+
+
+async def test_an_option_that_is_not_there_is_refused_in_sentences_that_say_what_to_do(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    refused = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": "x"}], foo=1)
+    said = refused.json()["error"]["message"]
+    assert said.startswith("the option foo is not supported. Leave it out"), said

@@ -4,9 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.journal.timelines import agents_of, merge
+from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.rendering.template_check import template_verify
 from support.gateway_harness import Gateway, running_gateway
-from support.real_templates import REAL_TEMPLATES
+from support.light_tokenizer import LightTokenizer
+from support.real_templates import MISTRAL_VERSIONS, REAL_TEMPLATES
+from support.tiny_tokenizers import build_tokenizer
 
 BOUNDS = {"max_tokens": 300, "max_context_length": 4096}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {}}}}
@@ -73,3 +78,41 @@ async def test_a_last_word_without_tools_goes_on_in_the_timeline_of_the_loop(tmp
         messages.append({"role": "tool", "tool_call_id": call_id, "content": "sunny"})
         await gateway.chat(begun, messages=messages, tools=[TOOL], tool_choice="none")
         assert timelines(gateway, begun) == 1
+
+
+@pytest.mark.parametrize("family", MISTRAL_VERSIONS)
+async def test_mistrals_own_templates(tmp_path: Path, family: str) -> None:
+    """Plain turns, thoughts as text, and the calls of the versions whose form is known, each in one timeline."""
+    pytest.importorskip("mistral_common", reason="it comes with the engine")
+    async with running_gateway(tmp_path, family=family, **BOUNDS) as gateway:
+        begun, messages = await gateway.begin(), [{"role": "user", "content": "weather?"}]
+        has_calls, thinks = family in ("mistral_v3", "mistral_v7"), family == "magistral_v11"
+        asked = await gateway.raw_chat(begun["api_key"], messages=messages, tools=[TOOL])
+        assert (asked.status_code == 200) == has_calls, asked.text
+        begun = await gateway.begin()
+        for number in range(3):
+            thoughts = "<think>I look.</think>" if thinks else ""
+            gateway.engine.say(odd(gateway, f"{thoughts}answer {number}"))
+            message = (await gateway.chat(begun, messages=messages)).choices[0].message
+            assert (message.content, getattr(message, "reasoning_content", "")) == (
+                f"answer {number}", "I look." if thinks else "",
+            )  # fmt: skip
+            messages += [message.model_dump(exclude_none=True), {"role": "user", "content": "and then?"}]
+        assert timelines(gateway, begun) == 1
+
+
+@pytest.mark.parametrize(("family", "mark"), [("gptoss", "<|channel|>"), ("magistral_v13", "[THINK]")])
+def test_a_template_whose_thoughts_stand_between_special_tokens_is_refused(
+    tmp_path: Path, family: str, mark: str
+) -> None:
+    if family in MISTRAL_VERSIONS:
+        pytest.importorskip("mistral_common", reason="it comes with the engine")
+    folder = build_tokenizer(tmp_path, family, special=[mark])
+    with pytest.raises(ModelUnsupported, match="special tokens.*does not read"):
+        template_verify(Renderer(LightTokenizer(folder)), str(folder))
+
+
+@pytest.mark.parametrize("family", [name for name in REAL_TEMPLATES if name != "gptoss"])
+def test_every_other_template_is_taken(tmp_path: Path, family: str) -> None:
+    folder = build_tokenizer(tmp_path, family, special=["<|channel|>", "[THINK]"])
+    template_verify(Renderer(LightTokenizer(folder)), str(folder))
