@@ -94,6 +94,7 @@ def main() -> int:
     if not PYTHON.exists():
         print("the cookbook is not installed: requirements/install.sh cookbook")
         return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server below ends too
     failed = []
     with tempfile.TemporaryDirectory() as made:
         model = tiny_model_make(Path(made) / "model")
