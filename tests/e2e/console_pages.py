@@ -120,7 +120,7 @@ def browser(server: Server) -> Iterator[Browser]:
 def page(browser: Browser, server: Server) -> Iterator[Page]:
     """A browser of its own for each test; an error in the page's script fails the test."""
     context = browser.new_context(base_url=server.url, viewport={"width": 1280, "height": 860})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(30_000)
     page = context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

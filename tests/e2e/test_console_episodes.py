@@ -37,7 +37,7 @@ def run(loop_server: LoopServer) -> Iterator[Run]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(chromium_need()), args=SWITCHES)
         context = browser.new_context(base_url=loop_server.url, viewport={"width": 1440, "height": 900})
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(30_000)
         page = context.new_page()
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))

@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
+import playwright.async_api
+import playwright.sync_api
 import pytest
+
+EXPECTED_WITHIN_MS = 30_000  # of the 5 s that are the default, parts of the suite beside it may take all
+playwright.async_api.expect.set_options(timeout=EXPECTED_WITHIN_MS)
+playwright.sync_api.expect.set_options(timeout=EXPECTED_WITHIN_MS)
 
 CHROMIUM = Path("/usr/bin/chromium")
 SWITCHES = [

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 
-from django.db.models import Q, QuerySet
+from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
 
 from console.errors import InvalidRequest, NotFound
 from console.live.models import EventRecord
@@ -28,6 +28,7 @@ ORDERS = {
 GROUPED = (EpisodeFate.TRAINED, EpisodeFate.WAITING)
 MAX_OF_STEP = 4096  # episodes of one step that are shown
 WALKED_AT_ONCE = 500  # episodes that are read to find a page of groups
+FEW = 3000  # episodes that are sorted rather than looked for along a sorted index
 
 GroupKey = tuple[int | None, str]  # step (None: it waits) and key
 
@@ -61,11 +62,13 @@ def episode_list(
     column, grows = ORDERS[sort]
     episodes = _filtered(session, only)
     if column != "seq":
-        episodes = episodes.filter(**{f"{column}__isnull": False})
+        value = ExpressionWrapper(F(column) + 0, FloatField()) if _is_few(session, only) else F(column)
+        episodes = episodes.alias(sorted_by=value).filter(sorted_by__isnull=False)
+    by = column if column == "seq" else "sorted_by"
     if cursor is not None:
-        episodes = _after(episodes, column, grows, cursor)
+        episodes = _after(episodes, by, grows, cursor)
     sign = "" if grows else "-"
-    page = list(episodes.order_by(*dict.fromkeys((sign + column, sign + "seq")))[: limit + 1])
+    page = list(episodes.order_by(*dict.fromkeys((sign + by, sign + "seq")))[: limit + 1])
     more = _cursor(page[limit - 1], column) if len(page) > limit else None
     return page[:limit], more
 
@@ -192,6 +195,17 @@ def _filtered(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
     return episodes
 
 
+def _is_few(session: Session, only: EpisodeFilter) -> bool:
+    """Whether task, step or fates leave so few episodes that these are to be read and sorted.
+
+    SQLite has no statistics and walks the index that has the order of the list, past nearly all episodes of the session
+    where few pass the filter. No index has the order of an expression.
+    """
+    given = {"task": only.task, "trained_step": only.step, "fate__in": only.fates or None}
+    given = {name: value for name, value in given.items() if value is not None}
+    return bool(given) and EpisodeRecord.objects.filter(session=session, **given)[:FEW].count() < FEW
+
+
 def _after(episodes: QuerySet[EpisodeRecord], column: str, grows: bool, cursor: str) -> QuerySet[EpisodeRecord]:
     value, _, seq = cursor.rpartition("~")
     try:
@@ -218,8 +232,11 @@ def _no_cursor() -> InvalidRequest:
 def _groups(session: Session, keys: list[GroupKey]) -> list[Group]:
     if not keys:
         return []
-    wanted = reduce(or_, (_of_group(step, key) for step, key in keys))
-    episodes = EpisodeRecord.objects.filter(wanted, session=session, fate__in=GROUPED).order_by("seq")
+    rows = EpisodeRecord.objects.filter(session=session, group_key__in={key for _, key in keys})
+    # Sorted here: asked for their order, SQLite walks all episodes of the session.
+    trained = rows.filter(fate__in=GROUPED, trained_step__in={step for step, _ in keys if step is not None})
+    waiting = rows.filter(fate=EpisodeFate.WAITING, trained_step__isnull=True)
+    episodes = sorted([*trained, *waiting], key=attrgetter("seq"))
     found = {(group.step, group.key): group for group in _by_key(episodes)}
     return [found[step_key] for step_key in keys if step_key in found]
 
