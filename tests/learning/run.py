@@ -2,14 +2,15 @@
 
 Engine and trainer of the product on the bundled model; the share of right held-out answers (temperature 0) before the
 first step and after every few. The curve is written as JSON to ``tests/learning/curves/``. Minutes on a CPU: for a
-night, not for ``make test``. ``--all`` runs each task with seeds 0, 1 and 2, one after the other. ``--smoke`` is one
-step of two groups on each task, and leaves no curve: status 0 where all of it ran.
+night, not for ``make test``. ``--all`` runs each task with seeds 0, 1 and 2, one after the other. ``--trl`` also runs
+TRL's GRPOTrainer on the same questions (``peer.py``; not on the task with tools), and the curve has both. ``--smoke``
+is one step of two groups on each task, and leaves no curve: status 0 where all of it ran.
 """
 
 import argparse
 import asyncio
 import json
-import random
+import subprocess
 import sys
 import time
 import uuid
@@ -20,7 +21,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
-from learning.tasks import TASKS, Question, Task  # noqa: E402
+from learning.plot import curve_plot  # noqa: E402
+from learning.tasks import TASKS, Question, Task, questions_of_steps  # noqa: E402
 
 from gpu_runtime.interfaces import Sample, SamplingOptions  # noqa: E402
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer  # noqa: E402
@@ -30,6 +32,8 @@ from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 CURVES = Path(__file__).with_name("curves")
+PLOTS = ROOT / "docs" / "learning"
+PEER, PEER_S = ROOT / ".venv-trl" / "bin" / "python", 7200.0
 SEEDS = (0, 1, 2)
 
 
@@ -41,18 +45,25 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--steps", type=int, default=12)
     options.add_argument("--every", type=int, default=4, help="steps between two scores")
+    options.add_argument("--trl", action="store_true")
     options.add_argument("--smoke", action="store_true")
     options.add_argument("--model", default=str(MODEL))
     chosen = options.parse_args()
+    if chosen.trl and not PEER.exists():
+        options.error(f"{PEER.relative_to(ROOT)} is missing: requirements/install.sh benchmarks makes it")
     if chosen.smoke:
         return asyncio.run(smoke(chosen.model))
     runs = [(name, seed) for name in TASKS for seed in SEEDS] if chosen.all else [(chosen.task, chosen.seed)]
     rose = True
     for name, seed in runs:
-        curve = asyncio.run(learn(TASKS[name](), chosen.model, seed=seed, steps=chosen.steps, every=chosen.every))
-        CURVES.mkdir(exist_ok=True)
+        curve = {"task": name, "seed": seed}
+        curve |= asyncio.run(learn(TASKS[name](), chosen.model, seed=seed, steps=chosen.steps, every=chosen.every))
+        if chosen.trl and not TASKS[name]().tools:
+            curve["trl"] = beside(name, chosen.model, seed, chosen.steps, chosen.every, curve["config"])
         path = CURVES / f"{name}-seed{seed}.json"
-        path.write_text(json.dumps({"task": name, "seed": seed} | curve, indent=1) + "\n")
+        for file, text in ((path, json.dumps(curve, indent=1) + "\n"), (PLOTS / f"{path.stem}.svg", curve_plot(curve))):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
         first, last = curve["scores"][0]["score"], curve["scores"][-1]["score"]
         print(f"{path.name}: {first:.2f} -> {last:.2f}", flush=True)
         rose = rose and last > first
@@ -62,7 +73,7 @@ def main() -> int:
 async def learn(task: Task, model: str, *, seed: int, steps: int, every: int) -> dict:
     """The configuration, the mean reward of each step, and the held-out scores."""
     config = SessionConfig(seed=seed, max_context_length=512, max_tokens=task.max_tokens, learning_rate=3e-5)
-    tokenizer, rng = TransformersTokenizer(model), random.Random(seed)
+    tokenizer, asked = TransformersTokenizer(model), questions_of_steps(task, seed, steps, config.tasks_per_batch)
     began, rewards, scores = time.monotonic(), [], []
     async with loop_open(model, config, "cpu") as loop:
         for step in range(steps + 1):
@@ -71,10 +82,20 @@ async def learn(task: Task, model: str, *, seed: int, steps: int, every: int) ->
                 scores.append({"step": step, "score": share, "at_s": round(time.monotonic() - began, 1)})
                 print(f"step {step}: {share:.2f} of {len(task.held_out)} held-out answers are right", flush=True)
             if step < steps:
-                asked = rng.sample(task.train, config.tasks_per_batch)
-                rewards.append(await train(loop, tokenizer, task, asked, step + 1))
+                rewards.append(await train(loop, tokenizer, task, asked[step], step + 1))
     used = config.model_dump(include={"seed", "grpo_n", "tasks_per_batch", "learning_rate", "loss", "max_tokens"})
     return {"config": used, "held_out": len(task.held_out), "rewards": rewards, "scores": scores}
+
+
+def beside(name: str, model: str, seed: int, steps: int, every: int, config: dict) -> dict:
+    """The curve of TRL's GRPOTrainer with the same options."""
+    given = {"model": model, "seed": seed, "steps": steps, "every": every, "rate": config["learning_rate"]}
+    given |= {"group": config["grpo_n"], "prompts": config["tasks_per_batch"]}
+    command = [PEER, Path(__file__).with_name("peer.py"), name]
+    for option, value in given.items():
+        command += [f"--{option}", str(value)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=PEER_S, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 async def smoke(model: str) -> int:

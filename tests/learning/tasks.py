@@ -39,6 +39,12 @@ class Task:
     reply: Callable[[str, str], str | None] = lambda answers, right: None
 
 
+def questions_of_steps(task: Task, seed: int, steps: int, many: int) -> list[list[Question]]:
+    """What is asked in each step: ``many`` different questions."""
+    rng = random.Random(seed)
+    return [rng.sample(task.train, many) for _ in range(steps)]
+
+
 def classification() -> Task:
     """Is a short review positive or negative? The first label counts."""
     ask = 'Review: "{}" Is the review positive or negative? Answer with one word.'
