@@ -7,11 +7,16 @@ nodes, position = depth, and a node attends to itself and its ancestors alone. A
     samples  a b c x | a b d x | a e x      row  a b c d e      depth  0 1 2 2 1      parents of c, d: b;  of b, e: a
 
 Because a node sees exactly the tokens that its samples saw, at the same positions, loss and gradients equal the
-unpacked computation up to rounding. No torch in here: plain lists, so that it can be read and tested alone.
+unpacked computation up to rounding.
+
+No torch in here, and no object for each token: a run of tokens without a fork is one edge of the tree, compared and
+numbered by numpy. On a GPU a step waits for its rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from gpu_runtime.interfaces import Sample
 
@@ -36,22 +41,25 @@ class TreeRow:
 
 
 @dataclass
-class _Node:
-    """A trie node: its children by token, and the trained tokens predicted from it as (token, logprob, sample,
-    temperature, narrowed)."""
+class _Edge:
+    """Nodes of the trie without a fork between them, and the edges that follow, by their first token, in the order in
+    which they came. ``first`` is the number of its first node once they are numbered."""
 
-    depth: int
-    children: dict[int, "_Node"] = field(default_factory=dict)
-    trained: list[tuple[int, float, int, float, bool]] = field(default_factory=list)
+    tokens: np.ndarray
+    children: dict[int, "_Edge"] = field(default_factory=dict)
+    first: int = 0
 
 
 def pack_row(samples: Sequence[Sample], indices: Sequence[int]) -> TreeRow:
     """The tree of ``samples[i] for i in indices``. A sample's first token is never trained: nothing predicts it."""
-    root = _Node(depth=-1)
-    for index in indices:
-        _insert(root, samples[index], index)
+    root = _root()
+    nodes = [_nodes(samples[index]) for index in indices]
+    for tokens in nodes:
+        _insert(root, tokens)
     row = TreeRow()
-    _flatten(root, row)
+    _number(root, row)
+    paths = [_path(root, tokens) for tokens in nodes]
+    _entries([samples[index] for index in indices], indices, paths, row)
     return row
 
 
@@ -79,60 +87,110 @@ def pack(samples: Sequence[Sample], token_budget: int) -> list[list[int]]:
     Samples of a group stay together as long as they fit, in their given order: the split is the same on every run.
     """
     rows: list[list[int]] = []
-    root, size = _Node(depth=-1), 0
+    root, size = _root(), 0
     for index, sample in sorted(enumerate(samples), key=lambda pair: (pair[1].group, pair[0])):
-        added = _new_nodes(root, sample)
+        tokens = _nodes(sample)
+        added = len(tokens) - _descend(root, tokens)[2]
         if rows and size + added <= token_budget:
             rows[-1].append(index)
         else:
             rows.append([index])
-            root, size, added = _Node(depth=-1), 0, len(sample.token_ids_T) - 1
-        _insert(root, sample, index)
+            root, size, added = _root(), 0, len(tokens)
+        _insert(root, tokens)
         size += added
     return rows
 
 
-def _insert(root: _Node, sample: Sample, index: int) -> None:
-    node = root
-    last = len(sample.token_ids_T) - 1
-    for position, token in enumerate(sample.token_ids_T):
-        if sample.mask_T[position] and node is not root:
-            sampled = sample.temperature_at(position), sample.narrowed_at(position)
-            node.trained.append((token, sample.logprobs_T[position], index, *sampled))
-        if position < last:  # nothing is predicted from the last token: it needs no node
-            node = node.children.setdefault(token, _Node(depth=node.depth + 1))
+def _nodes(sample: Sample) -> np.ndarray:
+    """The tokens that are nodes: nothing is predicted from the last one."""
+    return np.array(sample.token_ids_T[:-1], dtype=np.int64)
 
 
-def _new_nodes(root: _Node, sample: Sample) -> int:
-    node = root
-    for position, token in enumerate(sample.token_ids_T[:-1]):
-        if token not in node.children:
-            return len(sample.token_ids_T) - 1 - position
-        node = node.children[token]
-    return 0
+def _root() -> _Edge:
+    return _Edge(np.zeros(0, dtype=np.int64))
 
 
-def _flatten(root: _Node, row: TreeRow) -> None:
-    # An explicit stack: a trie is as deep as a sample is long. A None closes the subtree that was opened last.
-    stack: list[tuple[int, _Node] | None] = list(reversed(root.children.items()))
-    opened: list[int] = []
+def _descend(root: _Edge, tokens: np.ndarray) -> tuple[_Edge, int, int]:
+    """(edge, shared, depth): the tree has the first ``depth`` tokens, the last ``shared`` of them on ``edge``."""
+    edge, shared, depth = root, 0, 0
+    while depth < len(tokens) and shared == len(edge.tokens):
+        child = edge.children.get(int(tokens[depth]))
+        if child is None:
+            break
+        edge, shared = child, _common_prefix(child.tokens, tokens[depth:])
+        depth += shared
+    return edge, shared, depth
+
+
+def _insert(root: _Edge, tokens: np.ndarray) -> None:
+    edge, shared, depth = _descend(root, tokens)
+    if depth == len(tokens):
+        return
+    if shared < len(edge.tokens):  # a fork where none was
+        rest = edge.tokens[shared:]
+        edge.children = {int(rest[0]): _Edge(rest, edge.children)}
+        edge.tokens = edge.tokens[:shared]
+    edge.children[int(tokens[depth])] = _Edge(tokens[depth:])
+
+
+def _common_prefix(one: np.ndarray, other: np.ndarray) -> int:
+    length = min(len(one), len(other))
+    different = one[:length] != other[:length]
+    return int(different.argmax()) if different.any() else length
+
+
+def _number(root: _Edge, row: TreeRow) -> None:
+    """Number the nodes in depth-first order and write them to ``row``."""
+    # An explicit stack: a trie is as deep as a sample is long. A number closes that edge: its subtree is over.
+    stack: list[tuple[_Edge, int] | int] = [(edge, 0) for edge in reversed(root.children.values())]
+    edges: list[tuple[_Edge, int]] = []
+    ends: list[int] = []
+    count = 0
     while stack:
         item = stack.pop()
-        if item is None:
-            row.end_N[opened.pop()] = len(row.tokens_N)
+        if isinstance(item, int):
+            ends[item] = count
             continue
-        token, node = item
-        here = len(row.tokens_N)
-        row.tokens_N.append(token)
-        row.depth_N.append(node.depth)
-        row.end_N.append(0)
-        opened.append(here)
-        for target, logprob, index, temperature, narrowed in node.trained:
-            row.source_K.append(here)
-            row.target_K.append(target)
-            row.old_K.append(logprob)
-            row.sample_K.append(index)
-            row.temperature_K.append(temperature)
-            row.narrowed_K.append(narrowed)
-        stack.append(None)
-        stack.extend(reversed(node.children.items()))
+        edge, depth = item
+        edge.first = count
+        count += len(edge.tokens)
+        stack.append(len(edges))
+        edges.append(item)
+        ends.append(0)
+        stack.extend((child, depth + len(edge.tokens)) for child in reversed(edge.children.values()))
+    for (edge, depth), end in zip(edges, ends, strict=True):
+        length = len(edge.tokens)
+        row.tokens_N += edge.tokens.tolist()
+        row.depth_N += range(depth, depth + length)
+        row.end_N += [end] * length
+
+
+def _path(root: _Edge, tokens: np.ndarray) -> np.ndarray:
+    """The numbers of the nodes of ``tokens``, which the tree has."""
+    parts, edge, depth = [], root, 0
+    while depth < len(tokens):
+        edge = edge.children[int(tokens[depth])]
+        length = min(len(edge.tokens), len(tokens) - depth)
+        parts.append(np.arange(edge.first, edge.first + length))
+        depth += length
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _entries(samples: Sequence[Sample], indices: Sequence[int], paths: Sequence[np.ndarray], row: TreeRow) -> None:
+    """Write the trained tokens to ``row``: by the node that predicts them, of one node in the order of the samples."""
+    columns = [list(_sample_entries(*each)) for each in zip(samples, indices, paths, strict=True)]
+    joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
+    order = np.argsort(joined[0], kind="stable")
+    sorted_lists = [column[order].tolist() for column in joined]
+    row.source_K, row.target_K, row.old_K, row.sample_K, row.temperature_K, row.narrowed_K = sorted_lists
+
+
+def _sample_entries(sample: Sample, index: int, path: np.ndarray) -> Iterator[np.ndarray]:
+    trained = np.flatnonzero(np.array(sample.mask_T[1:])) + 1
+    yield path[trained - 1]
+    yield np.array(sample.token_ids_T, dtype=np.int64)[trained]
+    yield np.array(sample.logprobs_T, dtype=np.float64)[trained]
+    yield np.full(len(trained), index)
+    yield np.ones(len(trained)) if sample.temperatures_T is None else np.array(sample.temperatures_T)[trained]
+    narrowed_T = sample.narrowed_T
+    yield np.zeros(len(trained), bool) if narrowed_T is None else np.array(narrowed_T, dtype=bool)[trained]
