@@ -1,9 +1,12 @@
 """A packed tree computes what its samples compute alone: same loss, same gradients, each trained token once."""
 
+import random
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch.nn.attention.flex_attention import create_block_mask
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.losses import clipped_ratio
@@ -69,6 +72,33 @@ def test_the_gpus_mask_shows_what_the_cpus_mask_shows():
     index_N = torch.arange(len(end_N))
     assert torch.equal(sees(None, None, index_N[:, None], index_N[None, :]), dense_NN)
     assert 0 < dense_NN.sum() < dense_NN.numel()
+
+
+@pytest.mark.parametrize("window", [None, 5, 128, 300])
+def test_the_gpus_blocks_leave_out_no_visible_pair_and_are_whole_where_all_are_visible(window):
+    """As torch's own comparison of every pair finds them; only where a window ends may there be one too many."""
+    rng = random.Random(3)
+    prompts = [[rng.randrange(2, 90) for _ in range(length)] for length in (300, 40)]
+    answers = [p + [rng.randrange(2, 90) for _ in range(n)] for p in prompts for n in (200, 5, 130)]
+    samples = [Sample(tuple(ids), (0,) * len(ids), (0.0,) * len(ids), 0.0) for ids in answers]
+    end_N = torch.tensor(pack_row(samples, range(len(samples))).end_N)
+    ours = block_mask(end_N, window)
+    own = create_block_mask(ours.mask_mod, None, None, len(end_N), len(end_N), device="cpu")
+    whole, some = block_table(ours.full_kv_num_blocks, ours.full_kv_indices), ours.to_dense()[0, 0].bool()
+    own_whole, own_some = block_table(own.full_kv_num_blocks, own.full_kv_indices), own.to_dense()[0, 0].bool()
+    assert own_some.numel() > own_some.sum() > own_whole.sum()
+    assert (own_whole.sum() > 0) == (window in (None, 300)), "no block fits into a window of its own length"
+    assert (own_some <= some).all() and (whole <= own_whole).all()
+    if window is None:
+        assert torch.equal(some, own_some) and torch.equal(whole, own_whole)
+
+
+def block_table(counts, indices):
+    """``[Q, K]``, true for the blocks that a block of queries has."""
+    table = torch.zeros(indices.shape[-2:], dtype=torch.bool)
+    for block, count in enumerate(counts[0, 0]):
+        table[block, indices[0, 0, block, :count].long()] = True
+    return table
 
 
 @given(sample_lists())
