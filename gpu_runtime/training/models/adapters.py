@@ -31,13 +31,15 @@ def lora_check(lora: LoraConfig) -> None:
 def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[str, nn.Parameter]:
     """Put the adapter ``name`` on the model's layers; returns its parameters by the base's names of their layers.
 
-    A is drawn from the seed alone, B is zero: the model begins as the base. Raises InvalidTrainingInput.
+    A is drawn from the seed alone, B is zero: the model begins as the base. Both are float32 whatever the base is in:
+    a step of 1e-4 is lost in a weight of 8 bits. Raises InvalidTrainingInput.
     """
     lora_check(lora)
     targets = _targets(model, lora)
     if not targets:
         raise InvalidTrainingInput("this base has no linear layers in the parts that train_attn, train_mlp name")
     from peft import inject_adapter_in_model  # takes seconds, which a model of all weights saves
+    from peft.tuners.tuners_utils import cast_adapter_dtype
 
     frozen = [parameter for parameter in model.parameters() if not parameter.requires_grad]
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -45,6 +47,7 @@ def adapter_add(model: Any, name: str, lora: LoraConfig, model_id: str) -> dict[
         warnings.filterwarnings("ignore", message="Already found a `peft_config`|.*tie_word_embeddings")
         torch.manual_seed(_seed(lora, model_id))
         inject_adapter_in_model(_peft_config(lora, targets), model, adapter_name=name)
+        cast_adapter_dtype(model, adapter_name=name)
     for parameter in frozen:
         parameter.requires_grad_(False)  # those of the other adapters too
     return {

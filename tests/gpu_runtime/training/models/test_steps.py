@@ -71,6 +71,20 @@ def test_steps_are_those_of_plain_adamw_on_the_accumulated_gradient(model, state
             torch.testing.assert_close(tensor, plain[name].detach(), rtol=1e-5, atol=1e-7, msg=name)
 
 
+def test_adapters_on_a_base_in_bfloat16_are_float32_and_a_small_step_moves_them(trainer_of, state_of):
+    """As on every GPU: in eight bits a step of 1e-6 would leave most of A as it was."""
+    rounded = trainer_of(dtype="bfloat16")
+    rounded.create_model("m", KINDS["adapters"])
+    for learning_rate in (1e-2, 1e-6):  # the first moves B away from zero: before it, A has no gradient
+        before = weights(state_of(rounded, "m"))
+        rounded.forward_backward("m", drawn_data("cross_entropy"), "cross_entropy", {})
+        rounded.optim_step("m", AdamParams(learning_rate=learning_rate))
+    after = weights(state_of(rounded, "m"))
+    assert {tensor.dtype for tensor in after.values()} == {torch.float32}
+    moved = torch.cat([(after[name] != before[name]).flatten() for name in after if "lora_A" in name])
+    assert moved.float().mean() > 0.9
+
+
 def test_a_step_without_a_gradient_succeeds(model):
     assert model.optim_step("m", AdamParams()) == {"grad_norm": 0.0}
 
