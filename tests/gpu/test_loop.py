@@ -1,5 +1,7 @@
 """Engine and trainer on one CUDA device: they agree on log-probabilities after every hand-over, and rewards rise."""
 
+from importlib.util import find_spec
+
 import pytest
 from transformers import AutoTokenizer
 
@@ -9,7 +11,12 @@ from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 # vLLM is imported into this process, and its imports warn.
-pytestmark = [pytest.mark.gpu, pytest.mark.timeout(1200), pytest.mark.filterwarnings("default")]
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.timeout(1200),
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed: there is no engine to test"),
+]
 TASKS = ("ab", "cd", "ef", "gh")
 MAX_TOKENS = 8
 

@@ -29,7 +29,7 @@ def group_samples(*, groups: int, grpo_n: int, prompt: int, completion: int, voc
                 Sample(
                     tuple(shared + answer),
                     (0,) * prompt + (1,) * completion,
-                    (0.0,) * prompt + (-12.0,) * completion,
+                    (0.0,) * prompt + (-4.5,) * completion,
                     advantage=(-1.0) ** member,
                     group=group,
                 )  # fmt: skip

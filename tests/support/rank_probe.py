@@ -36,24 +36,26 @@ def _answered(task: Callable[..., Any], arguments: Sequence[object]) -> bytes:
     return answer.getvalue()
 
 
-def trainer_make(model: str, config: SessionConfig):
+def trainer_make(model: str, config: SessionConfig, device: str = "cpu"):
     """A RankTrainer in this process, the only rank. Takes options that TrainerRanks refuses on a CPU."""
     if "MASTER_PORT" not in os.environ:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             os.environ["MASTER_PORT"] = str(probe.getsockname()[1])
-    spec = RankSpec(model, config, 0, 1, int(os.environ["MASTER_PORT"]), "cpu", 1)
+    spec = RankSpec(model, config, 0, 1, int(os.environ["MASTER_PORT"]), device, 1)
     rank_environment(spec)
     return rank_load(spec)
 
 
-def gradients(model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]]) -> list[tuple[dict, dict, dict]]:
+def gradients(
+    model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]], device: str = "cpu"
+) -> list[tuple[dict, dict, dict]]:
     """For each run: metrics, the gradient as AdamW is handed it, the trained parameters before the step; by name.
 
     With a KL term it is the second step's: at the first the policy is the reference, and the term has no gradient.
     Needs ZeRO 1 or 2, and a clip that is far away.
     """
-    return [_gradient(trainer_make(model, config), samples) for config, samples in runs]
+    return [_gradient(trainer_make(model, config, device), samples) for config, samples in runs]
 
 
 def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
@@ -61,7 +63,7 @@ def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
         trainer.forward_backward(samples)
         trainer.optim_step(1)
     trained = {
-        name: parameter.detach().float().clone()
+        name: parameter.detach().float().cpu().clone()
         for name, parameter in trainer.engine.module.model.named_parameters()
         if parameter.requires_grad
     }
@@ -69,7 +71,7 @@ def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
     step = trainer.optimizer.step
 
     def record(closure=None):
-        handed.extend(p.grad.float().clone() for group in trainer.optimizer.param_groups for p in group["params"])
+        handed.extend(p.grad.float().cpu().clone() for group in trainer.optimizer.param_groups for p in group["params"])
         return step(closure)
 
     trainer.optimizer.step = record
@@ -84,17 +86,24 @@ def _gradient(trainer, samples: Sequence[Sample]) -> tuple[dict, dict, dict]:
 
 
 def weights_after(
-    model: str, runs: Sequence[tuple[SessionConfig, int]], batches: Sequence[Sequence[Sample]]
+    model: str,
+    runs: Sequence[tuple[SessionConfig, int]],
+    batches: Sequence[Sequence[Sample]],
+    device: str = "cpu",
 ) -> list[dict]:
     """For each run the weights after one step per batch; the number says after which step a new trainer goes on from
     the saved state (0: none does)."""
-    return [_weights(model, config, resume_at, batches) for config, resume_at in runs]
+    return [_weights(model, config, resume_at, batches, device) for config, resume_at in runs]
 
 
-def _weights(model: str, config: SessionConfig, resume_at: int, batches: Sequence[Sequence[Sample]]) -> dict:
+def _weights(
+    model: str, config: SessionConfig, resume_at: int, batches: Sequence[Sequence[Sample]], device: str
+) -> dict:
+    from safetensors.torch import load_file
+
     from support.published_weights import published_weights
 
-    trainer = trainer_make(model, config)
+    trainer = trainer_make(model, config, device)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for step, samples in enumerate(batches, start=1):
@@ -102,24 +111,26 @@ def _weights(model: str, config: SessionConfig, resume_at: int, batches: Sequenc
             trainer.optim_step(step)
             if step == resume_at:
                 trainer.save_state(folder / "state")
-                trainer = trainer_make(model, config)
+                trainer = trainer_make(model, config, device)
                 trainer.load_state(folder / "state")
+        if device == "cuda":  # no process can open the handles that it has published itself
+            trainer.export_model(folder / "model")
+            return load_file(folder / "model" / "model.safetensors")
         trainer.publish(folder)
         return published_weights(folder)
 
 
 def computation(
-    model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]]
+    model: str, runs: Sequence[tuple[SessionConfig, Sequence[Sample]]], device: str = "cpu"
 ) -> list[tuple[int, int, dict, dict]]:
     """For each run: how often the first layer's MLP ran in one forward and backward, the bytes that were saved for the
     backward pass, the metrics and the weights after the step."""
-    return [_computation(model, config, samples) for config, samples in runs]
+    return [_computation(trainer_make(model, config, device), samples) for config, samples in runs]
 
 
-def _computation(model: str, config: SessionConfig, samples: Sequence[Sample]) -> tuple[int, int, dict, dict]:
+def _computation(trainer, samples: Sequence[Sample]) -> tuple[int, int, dict, dict]:
     import torch
 
-    trainer = trainer_make(model, config)
     calls, saved = [], {}
     mlp = next(module for name, module in trainer.engine.module.named_modules() if name.endswith(".mlp"))
     mlp.register_forward_pre_hook(lambda *_: calls.append(1))
@@ -131,7 +142,7 @@ def _computation(model: str, config: SessionConfig, samples: Sequence[Sample]) -
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         metrics = trainer.forward_backward(samples)
     metrics |= trainer.optim_step(1)
-    weights = {name: weight.detach().clone() for name, weight in trainer.engine.module.named_parameters()}
+    weights = {name: weight.detach().cpu().clone() for name, weight in trainer.engine.module.named_parameters()}
     return len(calls), sum(saved.values()), metrics, weights
 
 

@@ -1,21 +1,18 @@
 """Every family of docs/models.md is computed as its own forward does, with its gradient, or refused by the field."""
 
 import json
-import random
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.model_check import policy_verify
-from gpu_runtime.training.packing import pack_row
-from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.ranks import TrainerRanks
-from support.model_families import REFUSED, TRAINED, VOCABULARY, WINDOW, family_make
+from support.family_checks import drawn_samples, family_gaps
+from support.model_families import REFUSED, TRAINED, WINDOW, family_make
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import folder_refusal
@@ -25,46 +22,13 @@ CONFIG = SessionConfig(max_context_length=128)
 TABLE = Path(__file__).resolve().parents[3] / "docs" / "models.md"
 
 
-def drawn_samples() -> list[Sample]:
-    """Two groups, each three answers to a prompt longer than the window."""
-    rng = random.Random(4)
-    samples = []
-    for group in range(2):
-        prompt = [rng.randrange(2, VOCABULARY) for _ in range(2 * WINDOW)]
-        for _ in range(3):
-            ids = (*prompt, *(rng.randrange(2, VOCABULARY) for _ in range(WINDOW)))
-            mask = (0,) * len(prompt) + (1,) * WINDOW
-            samples.append(Sample(ids, mask, (0.0,) * len(ids), 1.0, group=group))
-    return samples
-
-
 @pytest.mark.parametrize("name", TRAINED)
 def test_log_probabilities_and_gradient_are_those_of_the_models_own_forward(tmp_path, name):
     folder = family_make(tmp_path, name)
     assert folder_refusal(folder, CONFIG) is None
-    policy = Policy.load(str(folder), torch.float32)
-    policy_verify(policy, CONFIG, CPU)
-    samples = drawn_samples()
-    row = pack_row(samples, range(len(samples)))
-    logprobs_K = policy(RowTensors.of(row, CPU))
-    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
-    expected_K = torch.cat([own_logprobs(plain, sample) for sample in samples])
-    order = sorted(range(len(row.sample_K)), key=lambda k: row.sample_K[k])
-    assert (logprobs_K[order] - expected_K).abs().max() < 1e-4
-    logprobs_K.sum().backward()
-    expected_K.sum().backward()
-    ours, theirs = gradient_of(policy.model), gradient_of(plain)
-    assert (ours - theirs).norm() / theirs.norm() < 1e-4
-
-
-def gradient_of(model) -> torch.Tensor:
-    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-
-
-def own_logprobs(model, sample: Sample) -> torch.Tensor:
-    ids_T = torch.tensor(sample.token_ids_T)
-    logits_TV = model(ids_T[None, :-1], use_cache=False).logits[0, 2 * WINDOW - 1 :]
-    return logits_TV.log_softmax(-1).gather(1, ids_T[2 * WINDOW :, None])[:, 0]
+    gap, gradient_gap = family_gaps(folder, drawn_samples(2 * WINDOW, WINDOW), CONFIG, CPU)
+    assert gap < 1e-4
+    assert gradient_gap < 1e-4
 
 
 @pytest.mark.parametrize("name", REFUSED)

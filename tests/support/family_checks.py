@@ -1,0 +1,58 @@
+"""A family's log-probabilities and gradient by the trainer's packed rows, against its own forward on each sample."""
+
+import random
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.interfaces import Sample
+from gpu_runtime.training.model_check import policy_verify
+from gpu_runtime.training.packing import pack_row
+from gpu_runtime.training.policy import Policy, RowTensors
+from support.model_families import VOCABULARY
+from tinkerscript.wire.config import SessionConfig
+
+
+def drawn_samples(prompt: int, answer: int) -> list[Sample]:
+    """Two groups, each three answers to a prompt; lengths in tokens."""
+    rng = random.Random(4)
+    samples = []
+    for _ in range(2):
+        shared = [rng.randrange(2, VOCABULARY) for _ in range(prompt)]
+        for _ in range(3):
+            ids = (*shared, *(rng.randrange(2, VOCABULARY) for _ in range(answer)))
+            samples.append(Sample(ids, (0,) * prompt + (1,) * answer, (0.0,) * len(ids), 1.0))
+    return samples
+
+
+def family_gaps(
+    folder: Path, samples: list[Sample], config: SessionConfig, device: torch.device
+) -> tuple[float, float]:
+    """(largest gap of a log-probability in nats, distance of the gradients over their norm), both in float32.
+
+    The model's own forward runs on the CPU. Raises ModelUnsupported as a session's start would.
+    """
+    policy = Policy.load(str(folder), torch.float32, device=device.type).to(device)
+    policy_verify(policy, config, device)
+    row = pack_row(samples, range(len(samples)))
+    logprobs_K = policy(RowTensors.of(row, device))
+    plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    expected_K = torch.cat([_own_logprobs(plain, sample) for sample in samples])
+    order = sorted(range(len(row.sample_K)), key=lambda k: row.sample_K[k])
+    logprobs_K.sum().backward()
+    expected_K.sum().backward()
+    ours, theirs = _gradient_of(policy.model), _gradient_of(plain)
+    gap = (logprobs_K[order].cpu() - expected_K).abs().max().item()
+    return gap, ((ours - theirs).norm() / theirs.norm()).item()
+
+
+def _gradient_of(model: torch.nn.Module) -> Tensor:
+    return torch.cat([p.grad.flatten().cpu() for p in model.parameters() if p.grad is not None])
+
+
+def _own_logprobs(model: torch.nn.Module, sample: Sample) -> Tensor:
+    ids_T, answer = torch.tensor(sample.token_ids_T), sum(sample.mask_T)
+    logits_TV = model(ids_T[None, :-1], use_cache=False).logits[0, -answer:]
+    return logits_TV.log_softmax(-1).gather(1, ids_T[-answer:, None])[:, 0]

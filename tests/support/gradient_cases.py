@@ -1,0 +1,88 @@
+"""Configurations of a session whose gradient is compared with another computation of it, and the samples of each."""
+
+import dataclasses
+import random
+
+from gpu_runtime.interfaces import Sample
+
+NO_CLIP = {"grad_clip": 1e9, "grad_norm_limit": 1e9}
+KL = {"kl_coef": 0.3, "learning_rate": 3e-3}  # a first step moves the policy off its reference by this rate
+CONFIGS = {
+    "grpo": {},
+    "grpo with KL": KL,
+    "tempered": KL,
+    "dr_grpo": {"loss": "dr_grpo", "max_tokens": 32},
+    "dapo": {"loss": "dapo", "clip_high": 0.28},
+    "gspo": {"loss": "gspo", "clip_low": 0.05, "clip_high": 0.06},
+    "cispo": {"loss": "cispo", "clip_low": 0.2, "clip_high": 0.2},
+    "dual clip": {"clip_low": 0.1, "clip_high": 0.1, "dual_clip": 1.05},
+    "truncated": {"tis_cap": 1.1},
+    "truncated sequences": {"tis_cap": 1.1, "tis_level": "sequence"},
+    "masked": {"tis_cap": 1.1, "tis_mode": "mask"},
+    "later update": {"epochs": 2, "clip_low": 0.05, "clip_high": 0.05},
+    "two references": {**KL, "reference_decay": 0.6, "kl_base_coef": 0.2},
+    "k2": {**KL, "kl_estimator": "k2"},
+    "entropy": {"entropy_coef": 0.2},
+    "tempered entropy": {"entropy_coef": 0.2},
+    "dro": {"loss": "dro", "dro_beta": 0.5},
+    "cross_entropy": {"loss": "cross_entropy"},
+    "LoRA": {"lora_rank": 4, "lora_alpha": 8},
+    "LoRA with KL": {**KL, "lora_rank": 4},
+    "small rows": {"micro_batch_tokens": 64},
+    "checkpointing": {"gradient_checkpointing": True},
+    "bfloat16, ZeRO 1": {"dtype": "bfloat16", "zero_stage": 1, "micro_batch_tokens": 64},
+    "bfloat16, ZeRO 2": {"dtype": "bfloat16", "zero_stage": 2, "micro_batch_tokens": 64},
+}
+
+
+def _drawn_samples() -> list[Sample]:
+    """Three groups of four episodes; every third episode has two timelines; log-probabilities near the model's own."""
+    rng = random.Random(5)
+    samples = []
+    for group in range(3):
+        prompt = [rng.randrange(2, 90) for _ in range(20)]
+        for member in range(4):
+            advantage = rng.uniform(-1.5, 1.5)
+            timelines = 2 if member == 2 else 1
+            for _ in range(timelines):
+                turns = [[rng.randrange(2, 90) for _ in range(rng.randrange(3, 7))] for _ in range(3)]
+                ids = prompt + turns[0] + turns[1] + turns[2]
+                mask = [0] * 20 + [1] * len(turns[0]) + [0] * len(turns[1]) + [1] * len(turns[2])
+                logprobs = tuple(rng.uniform(-4.9, -4.3) * m for m in mask)
+                samples.append(Sample(tuple(ids), tuple(mask), logprobs, advantage, 1 / timelines, group))
+    return samples
+
+
+def _tempered(samples: list[Sample]) -> list[Sample]:
+    """The same tokens, sampled at 0.3 to 2: the two answers of a timeline at different temperatures."""
+    rng = random.Random(6)
+    drawn = []
+    for sample in samples:
+        first, second = (0.3 + 1.7 * rng.random() for _ in range(2))
+        half = len(sample.mask_T) // 2 + 10
+        by_token = tuple((first if t < half else second) if m else 1.0 for t, m in enumerate(sample.mask_T))
+        drawn.append(dataclasses.replace(sample, temperatures_T=by_token))
+    return drawn
+
+
+SAMPLES = _drawn_samples()
+TEMPERED = _tempered(SAMPLES)
+
+
+def _later(samples: list[Sample]) -> list[Sample]:
+    """As a second update has them: the policy before the step is not the engine's."""
+    rng = random.Random(7)
+    return [
+        dataclasses.replace(s, before_T=tuple(v + rng.uniform(-0.1, 0.1) if v else 0.0 for v in s.logprobs_T))
+        for s in samples
+    ]
+
+
+LATER = _later(SAMPLES)
+
+
+def samples_of(name: str) -> list[Sample]:
+    """What the configuration ``name`` is trained on."""
+    if name == "later update":
+        return LATER
+    return TEMPERED if name.startswith("tempered") else SAMPLES
