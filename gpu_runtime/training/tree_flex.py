@@ -24,7 +24,7 @@ BLOCK = 128  # tokens; FlexAttention's own default
 KERNEL = {"BACKEND": "TRITON"}
 # With and without a gradient, a window, a cap, more than one block: each is compiled once. At torch's limit of 8 it
 # would go on without compiling, with every pair's score in memory.
-torch._dynamo.config.recompile_limit = 64  # type: ignore[attr-defined]  # noqa: SLF001 - it has no public name
+torch._dynamo.config.recompile_limit = 64  # noqa: SLF001 - it has no public name
 
 
 @dataclass(frozen=True)
