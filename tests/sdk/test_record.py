@@ -6,7 +6,7 @@ import pytest
 from sdk.http_parts import not_ready
 
 from support.waiting import wait_until
-from tinkerscript import CheckpointFailed, SessionFailed, WaitTimeout
+from tinkerscript import CheckpointFailed, InvalidRequest, SessionFailed, WaitTimeout
 from tinkerscript.wire.calls import CallView
 
 
@@ -31,7 +31,7 @@ def test_events_are_filtered_by_one_or_several_kinds(server, session):
 
 
 def test_unknown_kind_is_refused(session):
-    with pytest.raises(ValueError, match="metrics"):
+    with pytest.raises(InvalidRequest, match="metrics"):
         list(session.events(kinds=["metrics"]))
 
 

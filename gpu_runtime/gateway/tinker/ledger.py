@@ -64,6 +64,10 @@ class Work(Protocol):
         """Save the model's state if enough was done since the last; whether it did."""
         ...
 
+    async def keep_only(self, model_id: str, seq_id: int) -> None:
+        """Remove the model's saved states but that of ``seq_id``."""
+        ...
+
 
 @dataclass
 class _Model:
@@ -170,7 +174,7 @@ class Ledger:
         for name, model in self._models.items():
             done = model.next_seq - 1
             if done >= CREATE and not model.unfinished and await self._work.save(name, done):
-                await self._disk.run(self._table.saved, name, done)
+                await self._saved(name, done)
 
     def _add(self, model: _Model, operation: Operation) -> None:
         self._arrivals += 1
@@ -210,7 +214,12 @@ class Ledger:
         if not model.unfinished and not operation.is_done:
             seq_id = operation.seq_id
             if await self._work.save_when_due(operation.model_id, seq_id, size_bytes=len(operation.body)):
-                await self._disk.run(self._table.saved, operation.model_id, seq_id)
+                await self._saved(operation.model_id, seq_id)
+
+    async def _saved(self, model_id: str, seq_id: int) -> None:
+        # In this order: a kill in between leaves the state that the journal names.
+        await self._disk.run(self._table.saved, model_id, seq_id)
+        await self._work.keep_only(model_id, seq_id)
 
     async def _result(self, operation: Operation) -> Result | Awaitable[Result]:
         if operation.kind == MISSING:

@@ -109,18 +109,22 @@ class ModelWork:
         return (is_due or model_id in self._save_next) and await self.save(model_id, seq_id)
 
     async def save(self, model_id: str, seq_id: int) -> bool:
-        """The model's state, a gradient that waits included, on this volume; the state before it goes."""
+        """The model's state, a gradient that waits included, on this volume."""
         if model_id not in self._loras:
             return False
         target, began = self._state_folder(model_id, seq_id), time.monotonic()
         await self._write(target, lambda staging: self._trainer.save_state(model_id, staging))
         self._saving_s[model_id] = time.monotonic() - began
-        for old in target.parent.glob("state-*"):
-            if old != target:
-                await asyncio.to_thread(shutil.rmtree, old, ignore_errors=True)
         self._since.pop(model_id, None)
         self._save_next.discard(model_id)
         return True
+
+    async def keep_only(self, model_id: str, seq_id: int) -> None:
+        """Remove the other states of the model, once the journal says that a restart takes that of ``seq_id``."""
+        kept = self._state_folder(model_id, seq_id)
+        for state in kept.parent.glob("state-*"):
+            if state != kept:
+                await asyncio.to_thread(shutil.rmtree, state, ignore_errors=True)
 
     async def _create(self, operation: Operation) -> Result:
         wanted = ModelCreate.model_validate_json(operation.body)

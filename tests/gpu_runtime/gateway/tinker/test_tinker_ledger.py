@@ -1,6 +1,7 @@
 """Operations of models are taken once, done in order, and done again to the same bits after a kill."""
 
 import asyncio
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_runtime.gateway.tinker import work
+from gpu_runtime.journal.model_table import ModelTable
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
 SAVE = {"model_id": MODEL, "seq_id": 1, "path": "a"}
@@ -125,6 +127,7 @@ async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
 ) -> None:
     """Seven operations leave a gradient that waits for its step."""
     monkeypatch.setattr(work, "SAVE_AFTER_OPERATIONS", save_after)
+    monkeypatch.setattr(work, "SAVING_SHARE", math.inf)  # however long a state takes, the next one is not put off
     async with wire_open() as wire:
         await wire.model()
         await trained(wire, 1, 7)
@@ -138,6 +141,28 @@ async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
         await wire.do("forward_backward", training(8, forward_only=True))
         assert wire.trainer.models[MODEL] == before
         assert (f"load_state {MODEL}" in wire.trainer.calls) == (save_after == 3)
+
+
+async def test_a_kill_before_the_journal_names_the_new_state_leaves_the_old_one(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "SAVE_AFTER_OPERATIONS", 3)
+    monkeypatch.setattr(work, "SAVING_SHARE", math.inf)
+
+    def killed(table: ModelTable, model_id: str, seq_id: int) -> None:
+        raise OSError("killed here")
+
+    async with wire_open() as wire:
+        await wire.model()
+        await trained(wire, 1, 4)
+        monkeypatch.setattr(ModelTable, "saved", killed)
+        await trained(wire, 5, 5)
+        await asyncio.wait([wire.worker], timeout=10)
+        before = dict(wire.trainer.models[MODEL])
+    monkeypatch.undo()
+    async with wire_open() as wire:
+        await wire.do("forward_backward", training(6, forward_only=True))
+        assert wire.trainer.models[MODEL] == before
 
 
 @pytest.mark.parametrize("optimizer", [True, False])
