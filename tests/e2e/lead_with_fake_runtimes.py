@@ -7,7 +7,7 @@ from pathlib import Path
 
 import django
 
-TICK_S = 0.1
+TICK_S = 0.25
 
 
 def main() -> None:

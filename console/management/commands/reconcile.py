@@ -7,7 +7,7 @@ import threading
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 
 from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
@@ -35,6 +35,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
         if suspended := foreign_runtimes_forget():
             log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
+        # To open SQLite's file anew at each tick is to read its whole schema: most of what an idle server would do.
+        connection.settings_dict["CONN_MAX_AGE"] = None
         reconciler, tasks = Reconciler(launcher, devices=devices), PeriodicTasks()
         tasks.start()
         while not stop.is_set():
