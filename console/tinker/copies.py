@@ -46,6 +46,7 @@ def checkpoint_copy(
         session=session, kind=of.kind, state=CheckpointState.COMMITTED, ordered=True, step=of.step, files=of.files,
         size_bytes=of.size_bytes, unverified=of.unverified, committed_at=timezone.now(),
     )  # fmt: skip
+    is_kept = False
     try:
         for file in of.files:
             copy(checkpoint_key(of, file["path"]), checkpoint_key(made, file["path"]), size_bytes=file["size_bytes"])
@@ -54,12 +55,11 @@ def checkpoint_copy(
             Project.objects.select_for_update().get(id=project.id)  # of two equal requests the first is kept
             known = _known(project, tinker_session, number, once, source)
             stored = known or _rows_write(source, session, made, tinker_session, number, once, ttl_seconds)
-    except BaseException:
-        Removal.objects.create(prefix=checkpoint_key(made, ""))
-        raise
-    if known is not None:
-        Removal.objects.create(prefix=checkpoint_key(made, ""))
-    return stored
+        is_kept = known is None
+        return stored
+    finally:
+        if not is_kept:
+            Removal.objects.create(prefix=checkpoint_key(made, ""))
 
 
 def _known(
