@@ -1,6 +1,6 @@
 """The engine that samples for Tinker clients, as its callers see it. No torch in here.
 
-Shape legend: T tokens of an answer, P tokens of a prompt.
+Shape legend: T tokens of an answer, P tokens of a prompt, R its rows: the places of its tokens but the first.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -18,6 +18,8 @@ class SampleOrder:
     ``adapter`` is a PEFT folder, ``weights`` a Hugging Face folder whose weights stand in for the base's; without
     either the base model samples. ``stop_token_ids`` end an answer beside the end of turn, which ``ignore_end`` takes
     away. ``prompt_top`` scores the prompt, with so many alternatives for each token (None: it does not).
+    ``prompt_targets_R`` are tokens to be scored at each place after the first (empty: none anywhere), and
+    ``prompt_draws`` so many tokens are drawn at each of them, at ``temperature`` alone.
     """
 
     prompt_ids: tuple[int, ...]
@@ -32,6 +34,8 @@ class SampleOrder:
     ignore_end: bool = False
     top_logprobs: int = 0
     prompt_top: int | None = None
+    prompt_targets_R: tuple[tuple[int, ...], ...] = ()
+    prompt_draws: int = 0
     adapter: Path | None = None
     weights: Path | None = None
 
@@ -51,11 +55,14 @@ class SampledAnswer:
 
 @dataclass(frozen=True)
 class SampleOutcome:
-    """The answers to a SampleOrder. ``prompt_logprobs_P`` are of temperature 1 and None for the first token."""
+    """The answers to a SampleOrder. ``prompt_logprobs_P`` are of temperature 1 and None for the first token; so are the
+    log-probabilities of ``prompt_targets_R``, in the order of the order's, and of the pairs of ``prompt_draws_R``."""
 
     answers: tuple[SampledAnswer, ...]
     prompt_logprobs_P: tuple[float | None, ...] | None = None
     prompt_top_P: tuple[tuple[tuple[int, float], ...], ...] = ()
+    prompt_targets_R: tuple[tuple[float, ...], ...] = ()
+    prompt_draws_R: tuple[tuple[tuple[int, float], ...], ...] = ()
 
 
 class SamplerEngine(Protocol):

@@ -8,6 +8,7 @@ Two things, seen in tests/gpu_runtime/test_tinker_engine.py:
 
 from typing import Any
 
+from gpu_runtime.engine.prompt_rows import rows_install
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
 
@@ -22,6 +23,10 @@ class AdapterWorker(WeightReceiver):
         lora_ops.bgmv_shrink = shrink
         punica_cpu.bgmv_shrink = shrink
         punica_cpu.PunicaWrapperCPU.add_lora_logits = logits_add
+
+    def prompt_rows_set(self) -> None:
+        """Score named tokens at every place of a prompt, and draw there; called once, before the first request."""
+        rows_install(self.model_runner)
 
 
 def shrink(inputs: Any, weights: Any, output: Any, indices: Any, scaling: float = 1.0) -> None:

@@ -8,12 +8,14 @@ import asyncio
 import hashlib
 import itertools
 import math
+import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpu_runtime.engine.prompt_rows import RowsAsked, columns_read
 from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
 from gpu_runtime.engine.weight_turns import WeightTurns
@@ -31,17 +33,19 @@ if TYPE_CHECKING:
 
 START_S = 900.0
 RANKS = (8, 16, 32, 64, 128, 256)  # for which vLLM has room to be made
+MAX_COLUMNS = 256  # log-probabilities of one place; callers ask for as many at most
+TargetScores = tuple[tuple[float, ...], ...]
+Draws = tuple[tuple[tuple[int, float], ...], ...]
 ADAPTERS_AT_ONCE, ADAPTERS_IN_MEMORY = 4, 32  # in one batch; loaded: others are read again from their folders
-MAX_TOP = 20
 
 
 class VllmSampler:
     """One vLLM engine in a child process. Build it with ``start``."""
 
     def __init__(
-        self, llm: "AsyncLLM", base: Path, context_length: int, vocabulary_size: int, *, scores_adapters: bool = True
+        self, llm: "AsyncLLM", base: Path, context_length: int, vocabulary_size: int, *, on_cpu: bool = True
     ) -> None:
-        self._llm, self._base, self._scores_adapters = llm, base, scores_adapters
+        self._llm, self._base, self._on_cpu = llm, base, on_cpu
         self.context_length, self.vocabulary_size = context_length, vocabulary_size
         self._streams = VllmEngine(llm, context_length)
         self._numbers = itertools.count(1)
@@ -70,7 +74,7 @@ class VllmSampler:
             worker_extension_cls="gpu_runtime.engine.vllm_adapters.AdapterWorker",
             generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
             logprobs_mode="processed_logprobs",  # of the distribution that was sampled from
-            max_logprobs=MAX_TOP,
+            max_logprobs=MAX_COLUMNS,
             disable_log_stats=True,
             enable_lora=True,
             max_lora_rank=rank,
@@ -86,11 +90,12 @@ class VllmSampler:
             raise EngineDead(f"the engine did not start: {error}") from error
         if device == "cpu":
             await llm.collective_rpc("adapters_set_right")
+            await llm.collective_rpc("prompt_rows_set")
         if (stacks := stacks_folder()) is not None:
             await llm.collective_rpc("stacks_register", args=(str(stacks),))
         return cls(
             llm, Path(model_path), config.max_context_length, llm.model_config.get_vocab_size(),
-            scores_adapters=device == "cpu",
+            on_cpu=device == "cpu",
         )  # fmt: skip
 
     @property
@@ -106,8 +111,13 @@ class VllmSampler:
 
     async def _sample(self, order: SampleOrder) -> SampleOutcome:
         """Several answers take one request; the prompt's scores, which vLLM would compute for each, another."""
-        if order.prompt_top is not None and order.adapter is not None and not self._scores_adapters:
+        if order.prompt_top is not None and order.adapter is not None and not self._on_cpu:
             raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
+        if order.prompt_targets_R or order.prompt_draws:
+            rows = self._rows(order)
+            rest = self._sample(replace(order, prompt_targets_R=(), prompt_draws=0))
+            (targets_R, draws_R), outcome = await asyncio.gather(rows, rest)
+            return replace(outcome, prompt_targets_R=targets_R, prompt_draws_R=draws_R)
         if order.prompt_top is None or order.num_samples == 1:
             return _outcome(await self._generate(order), order)
         scores = replace(order, num_samples=1, max_tokens=1, top_logprobs=0, stop=(), stop_token_ids=())
@@ -125,7 +135,7 @@ class VllmSampler:
         weights: Path | None,
     ) -> AsyncGenerator[Delta, None]:
         """Stream one completion as the engine of episodes does. Raises EngineDead, RequestRefused."""
-        if options.prompt_logprobs is not None and adapter is not None and not self._scores_adapters:
+        if options.prompt_logprobs is not None and adapter is not None and not self._on_cpu:
             raise RequestRefused("scores of a prompt under an adapter are not there on a GPU")
         lora = self._adapter(adapter) if adapter else None
         deltas = self._streams.generate(request_id, prompt_ids, options, lora)
@@ -133,13 +143,31 @@ class VllmSampler:
             async for delta in stream:
                 yield delta
 
-    async def _generate(self, order: SampleOrder) -> "RequestOutput":
+    async def _rows(self, order: SampleOrder) -> tuple[TargetScores, Draws]:
+        """What is asked for at each place of the prompt after the first, in one more pass over it."""
+        if not self._on_cpu:
+            raise RequestRefused("target_prompt_logprobs and prompt_alt_tokens_k are not there on a GPU")
+        if (rows := len(order.prompt_ids) - 1) == 0:
+            return (), ()
+        seed = secrets.randbits(62) if order.seed is None else order.seed
+        asked = RowsAsked.of(order.prompt_targets_R, rows, order.prompt_draws, order.temperature, seed)
+        output = await self._generate(replace(order, num_samples=1), _rows_parameters(asked))
+        flat: Any = output.prompt_logprobs
+        wide = asked.columns - asked.draws
+        targets_R = tuple(
+            tuple(score for _, score in columns_read(flat, row, 0, len(ids)))
+            for row, ids in enumerate(order.prompt_targets_R)
+        )
+        return targets_R, tuple(tuple(columns_read(flat, row, wide, asked.draws)) for row in range(rows))
+
+    async def _generate(self, order: SampleOrder, parameters: "SamplingParams | None" = None) -> "RequestOutput":
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         adapter = self._adapter(order.adapter) if order.adapter else None
         prompt: Any = {"prompt_token_ids": list(order.prompt_ids)}
-        stream = self._llm.generate(prompt, _parameters(order), f"sample-{next(self._numbers)}", lora_request=adapter)
+        name, parameters = f"sample-{next(self._numbers)}", parameters or _parameters(order)
+        stream = self._llm.generate(prompt, parameters, name, lora_request=adapter)
         try:
             last: RequestOutput | None = None
             async for output in stream:
@@ -205,6 +233,19 @@ def _parameters(order: SampleOrder) -> "SamplingParams":
         prompt_logprobs=order.prompt_top,
         detokenize=bool(order.stop),
         include_stop_str_in_output=True,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _rows_parameters(asked: RowsAsked) -> "SamplingParams":
+    from vllm.sampling_params import RequestOutputKind, SamplingParams
+
+    return SamplingParams(
+        max_tokens=1,
+        detokenize=False,
+        prompt_logprobs=asked.columns,
+        flat_logprobs=True,  # in their order, with those that are there twice
+        extra_args=asked.extra_args(),
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
 

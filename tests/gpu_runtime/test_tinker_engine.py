@@ -134,6 +134,42 @@ async def test_two_adapters_and_the_base_are_scored_as_the_trainer_scores_them(
         await trainer.unload(name)
 
 
+async def test_named_tokens_and_draws_of_a_prompt_are_of_the_weights_that_are_asked(
+    parts: tuple[VllmSampler, ModelTrainerProcess], tmp_path: Path
+) -> None:
+    """Beside each other in one batch: scores of named tokens, draws, and the likeliest tokens of an ordinary prompt."""
+    engine, trainer = parts
+    await trainer.create_model("p", LoraConfig(rank=8))
+    for _ in range(3):
+        await trainer.forward_backward("p", data(), "cross_entropy", {})
+        await trainer.optim_step("p", AdamParams(learning_rate=0.02))
+    await trainer.export_sampler("p", tmp_path / "p")
+    named = tuple((token, 5, 7) for token in PROMPT[1:])
+    asked = {"prompt_targets_R": named, "prompt_draws": 64, "temperature": 2.0}
+    outcomes = await asyncio.gather(
+        sampled(engine, tmp_path / "p", **asked), sampled(engine, None, **asked), sampled(engine, None, prompt_top=3),
+        sampled(engine, tmp_path / "p", **asked, num_samples=3),
+    )  # fmt: skip
+    plain = outcomes[2].prompt_logprobs_P
+    for outcome in outcomes[:2]:
+        own = [row[0] for row in outcome.prompt_targets_R]
+        assert np.allclose(own, outcome.prompt_logprobs_P[1:], atol=1e-5)
+    assert np.allclose(outcomes[1].prompt_logprobs_P[1:], plain[1:], atol=1e-5)
+    assert outcomes[3].prompt_draws_R == outcomes[0].prompt_draws_R and len(outcomes[3].answers) == 3
+    assert np.allclose([row[0] for row in outcomes[0].prompt_targets_R], await scores(trainer, "p"), atol=2e-3)
+    # Of each drawn token the same score comes back when it is named; what has no score to speak of is not drawn.
+    drawn = outcomes[0].prompt_draws_R
+    again = await sampled(engine, tmp_path / "p", prompt_targets_R=tuple(tuple(t for t, _ in row) for row in drawn))
+    assert np.allclose(again.prompt_targets_R, [[score for _, score in row] for row in drawn], atol=1e-5)
+    assert all(len({token for token, _ in row}) > 1 for row in drawn)
+    # A token's share of many draws is its probability at the temperature of the request.
+    one = await sampled(engine, tmp_path / "p", prompt_draws=128, temperature=0.25, seed=11)
+    likeliest = [max(row, key=lambda pair: pair[1])[0] for row in one.prompt_draws_R]
+    greedy = await sampled(engine, tmp_path / "p", prompt_draws=2, temperature=0.0)
+    assert [[token] * 2 for token in likeliest] == [[token for token, _ in row] for row in greedy.prompt_draws_R]
+    await trainer.unload("p")
+
+
 async def test_an_adapter_of_all_parts_is_what_a_client_asks_for_by_default(
     parts: tuple[VllmSampler, ModelTrainerProcess], tmp_path: Path
 ) -> None:

@@ -145,7 +145,12 @@ class FakeSamplerEngine:
         prompt = order.prompt_ids
         scores_P = (None, *(-token / 64 for token in prompt[1:])) if order.prompt_top is not None else None
         top_P = tuple(((token, -0.5),) for token in prompt) if order.prompt_top else ()
-        return SampleOutcome(tuple(answers), scores_P, top_P)
+        targets_R = tuple(tuple(-token / 64 for token in row) for row in order.prompt_targets_R)
+        draws_R = tuple(
+            tuple((token + at, -token / 64) for at in range(order.prompt_draws))
+            for token in prompt[1:] if order.prompt_draws
+        )  # fmt: skip
+        return SampleOutcome(tuple(answers), scores_P, top_P, targets_R, draws_R)
 
     async def generate(
         self,

@@ -137,22 +137,27 @@ def _dense(csr: Any, dtype: np.dtype, shape: tuple[int, ...], tokens: int, where
     values = _array(csr.values, dtype, where)
     rows = _array(csr.crow_indices, np.dtype("<i8"), where)
     columns = _array(csr.col_indices, np.dtype("<i8"), where)
+    dense = np.zeros(shape, dtype)
+    dense[np.repeat(np.arange(shape[0]), row_counts(rows, columns, len(values), shape, where)), columns] = values
+    return dense
+
+
+def row_counts(
+    rows: np.ndarray, columns: np.ndarray, values: int, shape: Sequence[int], where: str
+) -> np.ndarray:  # fmt: skip
+    """How many values each row of a matrix in compressed sparse rows has. Raises UserMistake for what is none."""
     counts = np.diff(rows)
     is_sound = (
         len(rows) == shape[0] + 1
-        and len(columns) == len(values)
+        and len(columns) == values
         and rows[0] == 0
-        and rows[-1] == len(values)
+        and rows[-1] == values
         and bool((counts >= 0).all())
         and bool(((columns >= 0) & (columns < shape[1])).all())
     )
     if not is_sound:
-        raise UserMistake(
-            f"{where}: crow_indices and col_indices do not describe {len(values)} values of {list(shape)}"
-        )
-    dense = np.zeros(shape, dtype)
-    dense[np.repeat(np.arange(shape[0]), counts), columns] = values
-    return dense
+        raise UserMistake(f"{where}: crow_indices and col_indices do not describe {values} values of {list(shape)}")
+    return counts
 
 
 def _array(data: bytes, dtype: np.dtype, where: str) -> np.ndarray:

@@ -24,7 +24,7 @@ from gpu_runtime.gateway.http import check_relay_key
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.sampling import folder_is_whole
+from gpu_runtime.gateway.tinker.sample_orders import folder_is_whole
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import CallRecord

@@ -11,6 +11,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake
 
 M = TypeVar("M", bound=BaseModel)
 MAX_SAMPLES, MAX_TOP, MAX_STOPS = 1024, 20, 64
+MAX_ROW = 128  # tokens that are scored, or drawn, at one place of a prompt
 
 
 class _Body(BaseModel):
@@ -101,6 +102,19 @@ class SamplingParams(_Body):
     top_p: float = Field(1.0, gt=0, le=1)
 
 
+class TargetTensor(BaseModel):
+    """``target_prompt_logprobs``: token ids of shape [len(prompt) - 1, K], dense or in compressed sparse rows; -1 asks
+    for nothing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    data: list[int]
+    dtype: Literal["int64"]
+    shape: list[int] = Field(min_length=2, max_length=2)
+    sparse_crow_indices: list[int] | None = None
+    sparse_col_indices: list[int] | None = None
+
+
 class Sample(_Body):
     """``/asample``."""
 
@@ -112,8 +126,8 @@ class Sample(_Body):
     prompt_logprobs: bool | None = None
     topk_prompt_logprobs: int = Field(0, ge=0, le=MAX_TOP)
     topk_sample_logprobs: int = Field(0, ge=0, le=MAX_TOP)
-    target_prompt_logprobs: Any = None
-    prompt_alt_tokens_k: int = Field(0, ge=0)
+    target_prompt_logprobs: TargetTensor | None = None
+    prompt_alt_tokens_k: int = Field(0, ge=0, le=MAX_ROW)
     prompt_logprobs_last_n: int | None = Field(None, ge=1)
     record_stability_info: bool | None = None
     base_model: str | None = None

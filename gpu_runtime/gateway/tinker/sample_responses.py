@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from gpu_runtime.gateway.tinker import messages
+from gpu_runtime.gateway.tinker.prompt_targets import draws_write, scores_write
 from gpu_runtime.gateway.tinker.requests import Sample
-from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOutcome
+from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
 
 EMPTY_LOGPROB = -99999.0  # of a cell of the top k that holds nothing
 
 
-def response_write(sample: Sample, outcome: SampleOutcome) -> bytes:
+def response_write(sample: Sample, order: SampleOrder, outcome: SampleOutcome) -> bytes:
     """A SampleResponse."""
     response = messages.SampleResponse()
     for answer in outcome.answers:
@@ -30,6 +31,11 @@ def response_write(sample: Sample, outcome: SampleOutcome) -> bytes:
     if sample.topk_prompt_logprobs:
         rows = [row if place >= first else () for place, row in enumerate(outcome.prompt_top_P)]
         _top_write(response.topk_prompt_logprobs, rows, sample.topk_prompt_logprobs)
+    if sample.target_prompt_logprobs is not None:
+        message = response.target_prompt_logprobs
+        scores_write(message, sample.target_prompt_logprobs, order.prompt_targets_R, outcome.prompt_targets_R)
+    if sample.prompt_alt_tokens_k:
+        draws_write(response.prompt_alt_tokens, outcome.prompt_draws_R, sample.prompt_alt_tokens_k)
     return response.SerializeToString()
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import secrets
 import time
@@ -10,12 +9,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Result
-from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample, SamplingTarget
+from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
+from gpu_runtime.gateway.tinker.sample_orders import order_of
 from gpu_runtime.gateway.tinker.sample_responses import response_write
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome, SamplerEngine
 
@@ -162,7 +161,7 @@ class Samples:
             folder = await self._sampler_find(sample.sampling_session_id)
             order = order_of(sample, folder, self._engine)
             outcome = await self._sampled(order)
-            promise.result = Result("proto", response_write(sample, outcome))
+            promise.result = Result("proto", response_write(sample, order, outcome))
         except asyncio.CancelledError:
             promise.result = Result.mistake("the sample was cancelled by its client")
         except UserMistake as mistake:
@@ -210,86 +209,3 @@ class Samples:
 def _is_of(number: tuple[str, int], sampling_session_id: str, numbers: range) -> bool:
     """Whether a promise may be of this client: of one that was refused, the number is not known."""
     return not number[0] or (number[0] == sampling_session_id and number[1] in numbers)
-
-
-def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> SampleOrder:
-    """What the engine is asked for. Raises UserMistake for what cannot be done, by name."""
-    for name in ("target_prompt_logprobs", "prompt_alt_tokens_k", "record_stability_info"):
-        if getattr(sample, name):
-            raise UserMistake(f"{name} is not there on this server")
-    prompt = _prompt_ids(sample.prompt, engine.vocabulary_size)
-    options, room = sample.sampling_params, engine.context_length - len(prompt)
-    if room < 1:
-        raise UserMistake(
-            f"the prompt has {len(prompt)} tokens, and prompt and answer have room for {engine.context_length}"
-        )
-    if options.max_tokens is not None and options.max_tokens > room:
-        raise UserMistake(
-            f"the prompt has {len(prompt)} tokens and max_tokens is {options.max_tokens}: together they may have"
-            f" {engine.context_length}"
-        )
-    last_n = sample.prompt_logprobs_last_n
-    if last_n is not None and not (sample.prompt_logprobs and last_n < len(prompt)):
-        raise UserMistake(
-            "prompt_logprobs_last_n goes with prompt_logprobs and is at most the prompt's length less one"
-        )
-    strings, token_ids = _stops(options.stop, engine.vocabulary_size)
-    is_whole = folder_is_whole(folder)
-    scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
-    return SampleOrder(
-        prompt_ids=prompt,
-        max_tokens=max(1, room if options.max_tokens is None else options.max_tokens),
-        num_samples=sample.num_samples,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        top_k=options.top_k or -1,
-        seed=None if options.seed is None else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed),
-        stop=strings,
-        stop_token_ids=token_ids,
-        ignore_end=options.stop == [],
-        top_logprobs=sample.topk_sample_logprobs,
-        prompt_top=sample.topk_prompt_logprobs if scored else None,
-        adapter=None if is_whole else folder,
-        weights=folder if is_whole else None,
-    )
-
-
-def folder_is_whole(folder: Path | None) -> bool:
-    """Whether it holds weights that stand in for the base's, and no adapter."""
-    return folder is not None and (folder / "config.json").is_file()
-
-
-def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:
-    """The seed of the first sample of a request; later ones count up from it.
-
-    A client that sends one seed with every request must still get different answers to equal prompts.
-    """
-    digest = hashlib.sha256(f"{sampling_session_id}|{seq_id}|{seed}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 2  # room to count up in 63 bits
-
-
-def _prompt_ids(prompt: Prompt, vocabulary_size: int) -> tuple[int, ...]:
-    ids: list[int] = []
-    for chunk in prompt.chunks:
-        if chunk.tokens is None:
-            raise UserMistake(f"prompt has a chunk of kind {chunk.type!r}: this server reads text alone")
-        ids += chunk.tokens
-    if not ids:
-        raise UserMistake("the prompt has no token")
-    wrong = next((token for token in ids if not 0 <= token < vocabulary_size), None)
-    if wrong is not None:
-        raise UserMistake(f"the prompt has token {wrong}; this model's tokens are 0 to {vocabulary_size - 1}")
-    return tuple(ids)
-
-
-def _stops(stop: Any, vocabulary_size: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    given = [stop] if isinstance(stop, str) else stop or []
-    if len(given) > MAX_STOPS:
-        raise UserMistake(f"stop has {len(given)} entries; at most {MAX_STOPS} are read")
-    strings = tuple(each for each in given if isinstance(each, str))
-    token_ids = tuple(each for each in given if isinstance(each, int))
-    if "" in strings:
-        raise UserMistake("stop has an empty string")
-    if any(not 0 <= token < vocabulary_size for token in token_ids):
-        raise UserMistake(f"stop has a token outside 0 to {vocabulary_size - 1}")
-    return strings, token_ids

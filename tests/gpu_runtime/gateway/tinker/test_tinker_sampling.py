@@ -124,6 +124,41 @@ async def test_a_saved_training_state_is_sampled_as_a_snapshot_of_it_is(wire_ope
         assert len({(folder / ("adapter.json" if rank else "config.json")).read_text() for folder in folders}) == 1
 
 
+def targets(data: list[int], shape: list[int], sparse: tuple[list[int], list[int]] | None = None) -> dict[str, Any]:
+    tensor: dict[str, Any] = {"data": data, "dtype": "int64", "shape": shape}
+    if sparse is not None:
+        tensor |= {"sparse_crow_indices": sparse[0], "sparse_col_indices": sparse[1]}
+    return tensor
+
+
+async def test_named_tokens_are_scored_in_the_form_that_they_are_named_in(wire_open: Open) -> None:
+    """-1 asks for nothing and gets 0; a token that a row names twice is scored once and told twice."""
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        asked = targets([64, -1, 64, 128, -1, -1], [2, 3])
+        dense = (await wire.do("asample", sample(0, target_prompt_logprobs=asked))).target_prompt_logprobs
+        assert wire.engine.orders[-1].prompt_targets_R == ((64,), (128,))
+        assert list(dense.shape) == [2, 3] and dense.WhichOneof("encoding") == "dense"
+        assert np.frombuffer(dense.dense, "<f4").tolist() == [-1, 0, -1, -2, 0, 0]
+        # Cells that nobody sent take no memory, however wide the tensor says that it is.
+        asked = targets([64, -1], [2, 10**12], sparse=([0, 0, 2], [7, 8]))
+        sparse = (await wire.do("asample", sample(1, target_prompt_logprobs=asked))).target_prompt_logprobs
+        assert list(sparse.shape) == [2, 10**12] and sparse.WhichOneof("encoding") == "sparse_csr"
+        assert np.frombuffer(sparse.sparse_csr.values, "<f4").tolist() == [-1, 0]
+        assert np.frombuffer(sparse.sparse_csr.col_indices, "<i8").tolist() == [7, 8]
+
+
+async def test_tokens_are_drawn_at_each_place_of_the_prompt(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        drawn = (await wire.do("asample", sample(0, prompt_alt_tokens_k=2))).prompt_alt_tokens
+        assert list(drawn.tokens.shape) == list(drawn.logprobs.shape) == [2, 2]
+        assert np.frombuffer(drawn.tokens.dense, "<i8").tolist() == [2, 3, 3, 4]
+        assert np.frombuffer(drawn.logprobs.dense, "<f4").tolist() == [-2 / 64, -2 / 64, -3 / 64, -3 / 64]
+        alone = await wire.do("asample", sample(1, prompt=(5,), prompt_alt_tokens_k=2))
+        assert list(alone.prompt_alt_tokens.tokens.shape) == [0, 2]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -135,8 +170,19 @@ async def test_a_saved_training_state_is_sampled_as_a_snapshot_of_it_is(wire_ope
         ({"sampling_params": {"min_p": 0.1}}, "min_p"),
         ({"sampling_params": {"stop": [600]}}, "stop"),
         ({"num_samples": 0}, "num_samples"),
-        ({"target_prompt_logprobs": {"data": [1], "dtype": "int64"}}, "target_prompt_logprobs"),
-        ({"prompt_alt_tokens_k": 2}, "prompt_alt_tokens_k"),
+        ({"target_prompt_logprobs": {"data": [1], "dtype": "int64"}}, "target_prompt_logprobs.shape"),
+        ({"target_prompt_logprobs": {"data": [1.5, 2], "dtype": "int64", "shape": [2, 1]}}, "target_prompt_logprobs"),
+        ({"target_prompt_logprobs": targets([1, 2, 3], [3, 1])}, "[2, K]"),
+        ({"target_prompt_logprobs": targets([1, 2, 3], [2, 1])}, "holds 3 numbers"),
+        ({"target_prompt_logprobs": targets([1], [2, 10**15])}, "holds 1 numbers"),
+        ({"target_prompt_logprobs": targets([-1, -1], [2, 1])}, "names no token"),
+        ({"target_prompt_logprobs": targets([1, 512], [2, 1])}, "outside -1 to 511"),
+        ({"target_prompt_logprobs": targets([1, -2], [2, 1])}, "outside -1 to 511"),
+        ({"target_prompt_logprobs": targets([*range(258)], [2, 129])}, "at most 128"),
+        ({"target_prompt_logprobs": targets([1], [2, 9], sparse=([0, 2, 1], [0]))}, "crow_indices"),
+        ({"target_prompt_logprobs": targets([1], [2, 9], sparse=([0, 0, 1], [9]))}, "crow_indices"),
+        ({"target_prompt_logprobs": targets([1], [2, 9], sparse=([0, 0, 10**30], [0]))}, "64 bits"),
+        ({"prompt_alt_tokens_k": 129}, "prompt_alt_tokens_k"),
         ({"prompt_logprobs": True, "prompt_logprobs_last_n": 3}, "prompt_logprobs_last_n"),
         ({"sampling_session_id": "tnk_ab:sample:8:ses_0123"}, "no sampling session"),
     ],

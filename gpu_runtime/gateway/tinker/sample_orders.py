@@ -1,0 +1,95 @@
+"""What the engine is asked for, from what a Tinker client asks for."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.gateway.tinker import prompt_targets
+from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.requests import MAX_STOPS, Prompt, Sample
+from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
+
+
+def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> SampleOrder:
+    """What the engine is asked for. Raises UserMistake for what cannot be done, by name."""
+    if sample.record_stability_info:
+        raise UserMistake("record_stability_info is not there on this server")
+    prompt = _prompt_ids(sample.prompt, engine.vocabulary_size)
+    options, room = sample.sampling_params, engine.context_length - len(prompt)
+    if room < 1:
+        raise UserMistake(
+            f"the prompt has {len(prompt)} tokens, and prompt and answer have room for {engine.context_length}"
+        )
+    if options.max_tokens is not None and options.max_tokens > room:
+        raise UserMistake(
+            f"the prompt has {len(prompt)} tokens and max_tokens is {options.max_tokens}: together they may have"
+            f" {engine.context_length}"
+        )
+    last_n = sample.prompt_logprobs_last_n
+    if last_n is not None and not (sample.prompt_logprobs and last_n < len(prompt)):
+        raise UserMistake(
+            "prompt_logprobs_last_n goes with prompt_logprobs and is at most the prompt's length less one"
+        )
+    strings, token_ids = _stops(options.stop, engine.vocabulary_size)
+    targets = prompt_targets.rows_read(sample, len(prompt), engine.vocabulary_size)
+    is_whole = folder_is_whole(folder)
+    scored = bool(sample.prompt_logprobs) or sample.topk_prompt_logprobs > 0
+    return SampleOrder(
+        prompt_ids=prompt,
+        max_tokens=max(1, room if options.max_tokens is None else options.max_tokens),
+        num_samples=sample.num_samples,
+        temperature=options.temperature,
+        top_p=options.top_p,
+        top_k=options.top_k or -1,
+        seed=None if options.seed is None else seed_mix(sample.sampling_session_id, sample.seq_id, options.seed),
+        stop=strings,
+        stop_token_ids=token_ids,
+        ignore_end=options.stop == [],
+        top_logprobs=sample.topk_sample_logprobs,
+        prompt_top=sample.topk_prompt_logprobs if scored else None,
+        prompt_targets_R=targets,
+        prompt_draws=sample.prompt_alt_tokens_k,
+        adapter=None if is_whole else folder,
+        weights=folder if is_whole else None,
+    )
+
+
+def folder_is_whole(folder: Path | None) -> bool:
+    """Whether it holds weights that stand in for the base's, and no adapter."""
+    return folder is not None and (folder / "config.json").is_file()
+
+
+def seed_mix(sampling_session_id: str, seq_id: int, seed: int) -> int:
+    """The seed of the first sample of a request; later ones count up from it.
+
+    A client that sends one seed with every request must still get different answers to equal prompts.
+    """
+    digest = hashlib.sha256(f"{sampling_session_id}|{seq_id}|{seed}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 2  # room to count up in 63 bits
+
+
+def _prompt_ids(prompt: Prompt, vocabulary_size: int) -> tuple[int, ...]:
+    ids: list[int] = []
+    for chunk in prompt.chunks:
+        if chunk.tokens is None:
+            raise UserMistake(f"prompt has a chunk of kind {chunk.type!r}: this server reads text alone")
+        ids += chunk.tokens
+    if not ids:
+        raise UserMistake("the prompt has no token")
+    wrong = next((token for token in ids if not 0 <= token < vocabulary_size), None)
+    if wrong is not None:
+        raise UserMistake(f"the prompt has token {wrong}; this model's tokens are 0 to {vocabulary_size - 1}")
+    return tuple(ids)
+
+
+def _stops(stop: Any, vocabulary_size: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    given = [stop] if isinstance(stop, str) else stop or []
+    if len(given) > MAX_STOPS:
+        raise UserMistake(f"stop has {len(given)} entries; at most {MAX_STOPS} are read")
+    strings = tuple(each for each in given if isinstance(each, str))
+    token_ids = tuple(each for each in given if isinstance(each, int))
+    if "" in strings:
+        raise UserMistake("stop has an empty string")
+    if any(not 0 <= token < vocabulary_size for token in token_ids):
+        raise UserMistake(f"stop has a token outside 0 to {vocabulary_size - 1}")
+    return strings, token_ids
