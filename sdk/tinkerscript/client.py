@@ -4,8 +4,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Unpack
 
@@ -13,17 +12,13 @@ from .arguments import check_client_options, seconds
 from .connection import forks
 from .connection.compatibility import check_server
 from .connection.http_client import HttpOptions
-from .connection.waiting import Wait
-from .episodes.episode import Episode
-from .episodes.episode_loop import EpisodeLoop
 from .errors import (
     InvalidRequest,
     SessionEnded,
     SessionFailed,
     TinkerScriptError,
 )
-from .reports import Report
-from .rollouts import Agent, Attempt, Runner, plan
+from .rollouts.session_rollouts import SessionRollouts
 from .sessions import flushing, process_sessions, starting
 from .sessions.session import OnProgress
 from .sessions.session_options import SessionOptions
@@ -35,7 +30,7 @@ CLOSE_ABANDON_S = 5.0  # for all of them together
 log = logging.getLogger("tinkerscript")
 
 
-class TinkerScript(EpisodeLoop):
+class TinkerScript(SessionRollouts):
     """A training session for one agent loop. Safe to share between threads and asyncio tasks.
 
     Example::
@@ -131,74 +126,6 @@ class TinkerScript(EpisodeLoop):
 
     def __repr__(self) -> str:
         return f"<TinkerScript {self.id} {self.base_model}{' closed' if self.closed else ''}>"
-
-    def rollouts(
-        self,
-        agent: Agent,
-        tasks: Iterable[Any],
-        *,
-        workers: int = 32,
-        epochs: int = 1,
-        retries: int = 1,
-        task_name: Callable[[Any], str] | None = None,
-        progress: bool = True,
-        cancelled: threading.Event | None = None,
-    ) -> Report:
-        """Run ``agent(task, episode)`` in ``workers`` threads, ``grpo_n`` attempts at each task.
-
-        The agent returns a WorkflowOutput, an object or dict with the same fields, or a number; it may be a coroutine
-        function. An attempt that raises is abandoned, counted and tried again ``retries`` times, so that its group can
-        become full; it is never a reward of 0. Tasks that are not short texts are distinguished by their JSON, or by
-        ``task_name(task)``. ``progress`` writes one line and the table of failures to stderr. Ctrl-C, or setting
-        ``cancelled`` from elsewhere, abandons the open episodes. Raises InvalidRequest, and what ends the session:
-        SessionFailed, SessionEnded, ServerUnreachable.
-
-        Example: ``session.rollouts(lambda task, episode: my_agent(task, *episode), ["3+4", "5+6"], epochs=10)``
-        """
-        size = self.config.grpo_n
-        attempts = plan(tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name)
-        groups = len(attempts) // size
-        if groups < self.config.tasks_per_batch:
-            log.warning(
-                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train nothing by themselves. "
-                "Give more tasks or epochs, or start a session with tasks_per_batch=%d.",
-                groups, self.config.tasks_per_batch, groups,
-            )  # fmt: skip
-        return self._run_all(
-            agent, attempts, workers, eval=False, per_task=size, progress=progress, cancelled=cancelled
-        )
-
-    def evaluate(
-        self,
-        agent: Agent,
-        tasks: Iterable[Any],
-        *,
-        workers: int = 32,
-        attempts: int = 1,
-        task_name: Callable[[Any], str] | None = None,
-        progress: bool = True,
-        cancelled: threading.Event | None = None,
-    ) -> Report:
-        """As rollouts(), with episodes that are served and counted but never trained; ``attempts`` at each task."""
-        todo = plan(tasks, attempts=attempts, epochs=1, retries=0, task_name=task_name)
-        return self._run_all(agent, todo, workers, eval=True, per_task=attempts, progress=progress, cancelled=cancelled)
-
-    def _run_all(
-        self,
-        agent: Agent,
-        attempts: "deque[Attempt]",
-        workers: int,
-        *,
-        eval: bool,
-        per_task: int,
-        progress: bool,
-        cancelled: threading.Event | None,
-    ) -> Report:
-        def begin(wait: Wait, task: str) -> Episode:
-            return self.begin_waiting(wait, task=task, eval=eval)
-
-        report = Report(wanted=len(attempts), attempts_per_task=per_task)
-        return Runner(agent, begin, attempts, report, progress, cancelled or threading.Event()).run(workers)
 
     def close(self, *, stop: bool | None = None, timeout_s: float = 120.0) -> None:
         """Abandon open episodes as ``closed``, stop the session, wait until its runtime is gone, end the connection.

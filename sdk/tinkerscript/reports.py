@@ -63,6 +63,16 @@ class Report:
         """Mean reward of each task."""
         return {task: sum(rewards) / len(rewards) for task, rewards in self.rewards.items()}
 
+    def measures(self) -> dict[str, float]:
+        """What trackers are told of an evaluation; NaN where nothing was measured."""
+        return {
+            "reward_mean": self.mean,
+            "reward_standard_error": self.standard_error,
+            "success_rate": self.success_rate,
+            "attempts": self.count,
+            "failed": len(self.failures),
+        }
+
     def __str__(self) -> str:
         spread = "" if math.isnan(self.standard_error) else f" ± {self.standard_error:.3f}"
         success = "" if math.isnan(self.success_rate) else f", success {self.success_rate:.0%}"

@@ -35,7 +35,8 @@ BROAD_EXCEPTS = {
     "gpu_runtime/training/rank_process.py": 1,
     "sdk/tinkerscript/episodes/begins.py": 1,  # to the caller, who waits for this thread's result
     "sdk/tinkerscript/episodes/heartbeats.py": 1,
-    "sdk/tinkerscript/rollouts.py": 2,  # the top of a worker thread, and around the user's own agent
+    "sdk/tinkerscript/rollouts/runner.py": 2,  # the top of a worker thread, and around the user's own agent
+    "sdk/tinkerscript/rollouts/step_log.py": 1,  # around a tracker of others
 }
 
 # Written in two parts, so that this file does not find itself.

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .arguments import count, function_or_none, wrong
-from .connection.waiting import Wait
-from .episodes.episode import Episode
-from .errors import (
+from tinkerscript.arguments import count, function_or_none, wrong
+from tinkerscript.connection.waiting import Wait
+from tinkerscript.episodes.episode import Episode
+from tinkerscript.errors import (
     ClientClosed,
     EmptyEpisode,
     EpisodeClosed,
@@ -25,7 +25,7 @@ from .errors import (
     SessionEnded,
     TinkerScriptError,
 )
-from .reports import Failure, Report
+from tinkerscript.reports import Failure, Report
 
 Agent = Callable[[Any, Episode], Any]
 Begin = Callable[[Wait, str], Episode]

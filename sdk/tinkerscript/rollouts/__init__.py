@@ -1,0 +1,1 @@
+"""Many attempts of an agent at many tasks: threads, metrics to trackers, evaluation on the way."""
