@@ -26,7 +26,7 @@ from .engine.vllm_engine import VllmEngine
 from .engine.watched import WatchedEngine
 from .episodes.batches import Batches
 from .episodes.ledger import Episodes
-from .episodes.progress import dropped_report
+from .episodes.progress import attempts_report, dropped_report
 from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .health.deadlines import Phase
@@ -75,6 +75,7 @@ async def serve_session(
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
     batches.on_dropped = partial(dropped_report, agent.report)
+    episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()

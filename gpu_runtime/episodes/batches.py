@@ -60,6 +60,11 @@ class Batches:
         """Strictly on-policy sessions sample nothing while a step and its hand-over run."""
         return not (self._stepping and self._config.max_staleness == 0)
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether a step was done, or a full group waits for one."""
+        return self.policy_version > 0 or self.pending() > 0 or bool(self._full_groups())
+
     async def wait_for_calls(self, *, gate_s: float = GATE_S) -> None:
         """Until ``calls_may_run``. Raises NotAdmitted after ``gate_s`` seconds."""
         deadline = asyncio.get_running_loop().time() + gate_s

@@ -2,13 +2,15 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
+from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts, attempts_in_one_episode
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, pack_ids
 from gpu_runtime.notifier import ChangeNotifier
@@ -28,9 +30,12 @@ class CallRecorder:
         keys: EpisodeKeys,
         batches: Batches,
         changes: ChangeNotifier,
+        repeated: RepeatedPrompts,
     ) -> None:
         self._journal, self._executor, self._open = journal, executor, open_episodes
         self._keys, self._batches, self._changes = keys, batches, changes
+        self._repeated = repeated
+        self.on_attempts_in_one_episode: Callable[[dict[str, Any]], None] = lambda event: None
 
     def authenticate(self, key: str) -> OpenEpisode:
         """The open episode that ``key`` belongs to. Raises BadKey, EpisodeClosed."""
@@ -86,6 +91,12 @@ class CallRecorder:
         if call.status == "completed" and versions:
             known = [] if episode.version_first is None else [episode.version_first]
             episode.version_first = min([*known, *versions])
+        if not episode.eval and (reason := self._repeated.add(call)) is not None:
+            self._repeated.told()
+            if not self._batches.has_groups:
+                event = attempts_in_one_episode(episode.id, reason)
+                episode.warning = f"{reason}. {event['hint']}"
+                self.on_attempts_in_one_episode(event)
 
     async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
         """The completed call that this request id got before, if any."""

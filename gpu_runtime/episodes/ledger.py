@@ -21,6 +21,7 @@ from gpu_runtime.episodes.keys import EpisodeKeys
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
+from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.notifier import ChangeNotifier
@@ -55,7 +56,10 @@ class Episodes:
         self._keys = EpisodeKeys(assignment, now)
         self.open = OpenEpisodes(journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now)
         self.batches = Batches(journal, config, self._executor, changes)
-        self.recorder = CallRecorder(journal, self._executor, self.open, self._keys, self.batches, changes)
+        self._repeated = RepeatedPrompts(config.grpo_n)
+        self.recorder = CallRecorder(
+            journal, self._executor, self.open, self._keys, self.batches, changes, self._repeated
+        )
         self._admission = AdmissionQueue(config, self.batches, self.open, changes)
         self._changes = changes
         self._clocks: asyncio.Task[None] | None = None
@@ -178,6 +182,7 @@ class Episodes:
         finally:
             episode.closing = False
         self.open.remove(episode.id)
+        self._repeated.forget(episode.id)
         self.open.touch()
         self._changes.notify()
         return record
@@ -190,7 +195,7 @@ class Episodes:
             record = await self._close(episode, self._complete, output)
             if not record.eval:
                 record = await self.batches.add(record)
-            return record.view()
+            return record.view(warning=episode.warning)
 
     async def _drop(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str) -> None:
         async def drop() -> None:
@@ -214,8 +219,9 @@ class Episodes:
         return record.view()
 
     def _shown(self, record: EpisodeRecord) -> EpisodeView:
-        episode = self.open.get(record.id)
-        return record.view(idle_at=episode.idle_at(self.open.idle_timeout_s) if episode else None)
+        if (episode := self.open.get(record.id)) is None:
+            return record.view()
+        return record.view(idle_at=episode.idle_at(self.open.idle_timeout_s), warning=episode.warning)
 
     async def _record(self, episode_id: str) -> EpisodeRecord:
         record = await self._executor.run(self._journal.episodes.get, episode_id)

@@ -14,7 +14,7 @@ STOP_CALLS_S = 30.0
 @dataclass(eq=False)
 class OpenEpisode:
     """Times are Unix seconds. ``conversation`` is loaded by need. ``not_trained`` is the option for which an episode
-    that was begun for training is evaluated instead."""
+    that was begun for training is evaluated instead; ``warning`` what looks wrong with its calls, in words."""
 
     id: str
     eval: bool
@@ -23,6 +23,7 @@ class OpenEpisode:
     last_seen: float
     version_first: int | None = None
     not_trained: str | None = None
+    warning: str | None = None
     closing: bool = False
     conversation: Conversation | None = None
     calls: set[asyncio.Task] = field(default_factory=set)

@@ -36,9 +36,15 @@ def waiting_phase(waiting: Mapping[str, int], *, grpo_n: int, tasks_per_batch: i
     return f"{PHASE_WAITING}: {'; '.join(parts)}"
 
 
-def dropped_report(
-    report: Callable[[EventKind, dict[str, Any], str], None], records: Sequence[EpisodeRecord], why: str, hint: str
-) -> None:
+Report = Callable[[EventKind, dict[str, Any], str], None]
+
+
+def attempts_report(report: Report, event: dict[str, Any]) -> None:
+    """Put the event of repeated_prompts.py into the session's record."""
+    report(EventKind.EVENT, event, f"attempts_in_one_episode {event['episode_id']}")
+
+
+def dropped_report(report: Report, records: Sequence[EpisodeRecord], why: str, hint: str) -> None:
     """Put the event about ``records`` into the session's record."""
     data = episodes_stale([record.group_key for record in records], why, hint)
     report(EventKind.EVENT, data, f"episodes_stale {records[0].id} {len(records)}")

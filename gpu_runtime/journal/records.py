@@ -103,7 +103,7 @@ class EpisodeRecord:
     ended_at: float | None
     end_seq: int | None
 
-    def view(self, *, brief: bool = False, idle_at: float | None = None) -> EpisodeView:
+    def view(self, *, brief: bool = False, idle_at: float | None = None, warning: str | None = None) -> EpisodeView:
         """The record as the wire shows it; ``brief`` leaves out what can be large, for lists."""
         fate, output = self.fate, self.output
         if fate is None and self.state is EpisodeState.COMPLETED:
@@ -131,6 +131,7 @@ class EpisodeRecord:
             begun_at=self.begun_at,
             deadline_at=self.deadline_at,
             idle_at=idle_at,
+            warning=warning,
             ended_at=self.ended_at,
         )
 

@@ -69,6 +69,9 @@ class TinkerScriptError(Exception):
         self.details = dict(details or {})
         self.retry_after_s = retry_after_s
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"  # with the hint: loops print what an agent raised by its repr
+
     def __str__(self) -> str:
         parts = [self.message]
         if self.hint:

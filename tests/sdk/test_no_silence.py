@@ -5,13 +5,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 
 import pytest
 from sdk.http_parts import not_ready
 from sdk.rest_server import API_KEY
 
 from support.waiting import wait_until
-from tinkerscript import WaitTimeout
+from tinkerscript import NoOpenEpisode, WaitTimeout
 from tinkerscript.connection import waiting
 from tinkerscript.downloads import checkpoints
 from tinkerscript.sessions import flushing, session
@@ -20,12 +21,16 @@ from tinkerscript.wire.episodes import SampleFate
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(waiting, "NOTICE_AFTER_S", 0.1)
-    monkeypatch.setattr(waiting, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(session, "NOTICE_AFTER_S", 0.05)
     monkeypatch.setattr(session, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(flushing, "POLL_INTERVAL_S", 0.02)
     monkeypatch.setattr(checkpoints, "POLL_INTERVAL_S", 0.01)
+
+
+@pytest.fixture
+def notices_soon(monkeypatch):
+    monkeypatch.setattr(waiting, "NOTICE_AFTER_S", 0.1)
+    monkeypatch.setattr(waiting, "POLL_INTERVAL_S", 0.05)
 
 
 @pytest.fixture
@@ -40,7 +45,7 @@ def attempts(session, task, count, reward=1.0):
         session.end_episode(reward)
 
 
-def test_held_begin_is_explained_once_by_the_servers_reason(server, connect, said):
+def test_held_begin_is_explained_once_by_the_servers_reason(server, connect, said, notices_soon):
     session = connect()
     server.hold_begins()
     server.set_state(session.id, "ready", phase="0 of 4 groups complete; task 17 lacks 2")
@@ -58,7 +63,7 @@ def test_held_begin_is_explained_once_by_the_servers_reason(server, connect, sai
     assert second == f"3 calls wait for session {session.id}: state ready, step 2 trains."
 
 
-def test_reason_of_a_refused_try_is_logged_too(server, connect, said):
+def test_reason_of_a_refused_try_is_logged_too(server, connect, said, notices_soon):
     session = connect(begin_timeout_s=1.5)
     server.fail("POST .*/episodes", times=10_000, answer=not_ready("loading"))
     with pytest.raises(WaitTimeout):
@@ -104,6 +109,23 @@ def test_loops_that_fill_their_groups_hear_nothing(server, connect, said, order)
     else:
         session.rollouts(lambda task, episode: 1.0, tasks, workers=16, progress=False)
     assert [text for text in said() if text.startswith("Task")] == []
+
+
+def test_rollouts_whose_last_attempts_begin_late_hear_nothing(server, connect, said, monkeypatch):
+    session, begun = connect(grpo_n=4, tasks_per_batch=2), Counter()
+    begin, counting = session.begin_waiting, threading.Lock()
+
+    def task_by_task_but_the_last_ones(wait, *, task, **options):
+        with counting:
+            begun[task] += 1
+            is_last = begun[task] == 4
+        before = 9 if is_last else "abc".index(task) * 3
+        wait_until(lambda: sum(e.fate is not None for e in list(server.episodes.values())) >= before)
+        return begin(wait, task=task, **options)
+
+    monkeypatch.setattr(session, "begin_waiting", task_by_task_but_the_last_ones)
+    assert session.rollouts(lambda task, episode: 1.0, ["a", "b", "c"], workers=12, progress=False).count == 12
+    assert said() == []
 
 
 def test_tuned_model_of_a_session_that_trained_nothing_reports_it(server, connect, said, tmp_path):
@@ -215,3 +237,30 @@ def test_an_episode_that_is_not_trained_after_all_is_named_with_the_option(serve
     session.begin_episode(eval=True)
     session.end_episode(1.0)
     assert len(said()) == 1, "evaluation that was asked for needs no word"
+
+
+def test_server_s_warning_about_an_episode_is_logged_once(server, connect, said):
+    server.idle_timeout_s = 0.04
+    session = connect()
+    episode = session.begin_episode()
+    server.episodes[episode.id] = server.episodes[episode.id].model_copy(update={"warning": "many attempts."})
+    wait_until(said)
+    session.end_episode(1.0)
+    assert said() == [f"Episode {episode.id}: many attempts."]
+
+
+def test_ending_twice_with_the_same_output_is_logged_once(session, said):
+    episode = session.begin_episode()
+    for _ in range(3):
+        assert session.end_episode(0.0).episode_id == episode.id
+    [warning] = said()
+    assert "ended before" in warning
+    assert "begin_episode()" in warning
+
+
+def test_loops_that_print_an_error_by_its_repr_show_what_to_do(session):
+    session.begin_episode()
+    session.end_episode(0.0)
+    with pytest.raises(NoOpenEpisode) as caught:
+        session.end_episode(1.0)
+    assert "Begin the next one with begin_episode()" in repr(caught.value)

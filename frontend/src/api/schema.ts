@@ -1611,6 +1611,11 @@ export interface components {
             timelines: number | null;
             /** Trained Step */
             trained_step: number | null;
+            /**
+             * Warning
+             * @description What looks wrong with how its calls are made; while it is open and when it is ended.
+             */
+            warning: string | null;
         };
         /**
          * ErrorBody

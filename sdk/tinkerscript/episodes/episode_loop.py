@@ -1,7 +1,7 @@
 """Beginning and ending episodes: which is the current one, what keeps it alive, what is said while one waits."""
 
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from tinkerscript.arguments import wrong
@@ -39,6 +39,10 @@ class EpisodeLoop(Session):
     def watch_groups(self, grpo_n: int, tasks_per_batch: int) -> None:
         """From now on, warn when a task is left before its group is full."""
         self._groups = GroupWatch(grpo_n, tasks_per_batch)
+
+    def planned_attempts(self) -> AbstractContextManager[None]:
+        """While it is entered, no group counts as left behind: what has not begun yet may be of it."""
+        return self._groups.beginning() if self._groups is not None else nullcontext()
 
     def after_fork(self) -> None:
         """Called in a forked process: the parent's threads, which may have held locks, are not here."""
@@ -85,7 +89,7 @@ class EpisodeLoop(Session):
         """Begin for any caller; which episode is the current one is the caller's to note."""
         replaced = supersedes.id if supersedes is not None else None
         body = begin_request(task=task, eval=eval, timeout=timeout, supersedes=replaced)
-        with self._groups.beginning() if self._groups is not None else nullcontext():
+        with self.planned_attempts():
             with self._notice.waiting(wait):
                 begun = self._begun(body, wait)
             if supersedes is not None:

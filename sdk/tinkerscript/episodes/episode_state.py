@@ -29,6 +29,7 @@ class EpisodeState:
         self.closed_because: str | None = None
         self.api = api
         self._on_closed = on_closed
+        self._warned = self._ended_again = False
         self._ended: tuple[wire.WorkflowOutput, wire.EpisodeView] | None = None
 
     @property
@@ -49,6 +50,7 @@ class EpisodeState:
         """As Episode.end()."""
         output = workflow_output(output)
         if self._ended is not None and self._ended[0] == output:
+            self._say_ended_before()
             return self._ended[1]
         self._check_open()
         try:
@@ -64,6 +66,7 @@ class EpisodeState:
                 self.id,
                 view.reason,
             )
+        self.say(view)
         self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value, view)
         return view
 
@@ -81,12 +84,30 @@ class EpisodeState:
 
     def heartbeat(self) -> wire.EpisodeView:
         """As Episode.heartbeat()."""
-        return self.api.episode_heartbeat(self.id)
+        view = self.api.episode_heartbeat(self.id)
+        self.say(view)
+        return view
+
+    def say(self, view: wire.EpisodeView) -> None:
+        """Log once what the server found wrong with how the episode's calls are made."""
+        if view.warning and not self._warned:
+            self._warned = True
+            log.warning("Episode %s: %s", self.id, view.warning)
 
     def mark_closed(self, because: str, view: wire.EpisodeView | None = None) -> None:
         """Note that it is over, without asking the server."""
         self.closed_because = because
         self._on_closed(self.id, view)
+
+    def _say_ended_before(self) -> None:
+        if self._ended_again:
+            return
+        self._ended_again = True
+        log.warning(
+            "Episode %s was ended before, with the same output; ending it again changes nothing. If this is another run"
+            " of the agent, call begin_episode() before it: one episode is one attempt.",
+            self.id,
+        )
 
     def _check_open(self) -> None:
         if self.closed_because is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tinkerscript.connection import forks
 from tinkerscript.errors import ClientClosed, EpisodeClosed, NotFound, TinkerScriptError
+from tinkerscript.wire.episodes import EpisodeView
 
 from .episode_state import EpisodeState
 
@@ -40,7 +41,7 @@ class Heartbeats:
     it gets no more heartbeats. The server then expires it.
     """
 
-    def __init__(self, beat: Callable[[str], object]) -> None:
+    def __init__(self, beat: Callable[[str], EpisodeView]) -> None:
         self._beat = beat
         self._stopped = False
         self.after_fork()
@@ -106,7 +107,7 @@ class Heartbeats:
                 return
             entry.due = time.monotonic() + entry.interval_s
             try:
-                self._beat(episode_id)
+                entry.state.say(self._beat(episode_id))
             except (EpisodeClosed, NotFound):
                 self.discard(episode_id)  # over on the server; end_episode() will say so to the user
             except ClientClosed:

@@ -127,4 +127,6 @@ class SessionRollouts(EpisodeLoop):
             return self.begin_waiting(wait, task=task, eval=eval)
 
         report = Report(wanted=len(attempts), attempts_per_task=per_task)
-        return Runner(agent, begin, attempts, report, progress, cancelled or threading.Event()).run(workers)
+        runner = Runner(agent, begin, attempts, report, progress, cancelled or threading.Event())
+        with self.planned_attempts():
+            return runner.run(workers)

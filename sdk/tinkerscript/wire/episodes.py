@@ -115,6 +115,9 @@ class EpisodeView(Response):
         description="When it expires unless a call or heartbeat comes before; null while a call runs, and in lists.",
     )
     ended_at: float | None = None
+    warning: str | None = Field(
+        None, description="What looks wrong with how its calls are made; while it is open and when it is ended."
+    )
 
 
 class EpisodeList(Response):
