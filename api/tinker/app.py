@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from api.relay.errors import RelayError
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
-from api.tinker import account, bookkeeping, records, search
+from api.tinker import account, bookkeeping, custom_losses, records, search
 from api.tinker.callers import TinkerCaller, caller_get
 from api.tinker.relaying import RELAYED, Answer, relay
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
@@ -37,6 +37,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("GET", "healthz", bookkeeping.healthz),
     ("POST", "create_model", bookkeeping.model_create),
     ("POST", "get_info", bookkeeping.model_info),
+    ("POST", "create_custom_loss", custom_losses.custom_loss_create),
     ("POST", "copy_weights", bookkeeping.weights_copy),
     ("POST", "create_sampling_session", bookkeeping.sampler_create),
     ("GET", r"samplers/(?P<sampler_id>[^/]+)", bookkeeping.sampler_get),
@@ -64,9 +65,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("POST", "search_checkpoints", search.checkpoints_search),
     ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
-NOT_THERE = (
-    "create_custom_loss", "external_weights/.*",
-)  # fmt: skip
+NOT_THERE = ("external_weights/.*",)
 
 logger = logging.getLogger(__name__)
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -103,6 +102,8 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     if path in RELAYED and method == "POST":
         with limits.hold(caller.key.id) as holding:
             body = await body_read(receive, holding)
+            if path == "retrieve_future" and (loss := custom_losses.promised(body)) is not None:
+                return loss
             if path == "load_weights" and b'"session_id"' in body:
                 return await _handle(bookkeeping.model_load, caller, body, {}, scope)
             return await relay(caller, path, body, scope["headers"])

@@ -42,7 +42,7 @@ def client_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
         "proto_compress_fwdbwd": False,
         "parallel_fwdbwd_chunks": True,
         "sample_use_retrieve_futures": False,
-        "custom_loss_server_side": False,
+        "custom_loss_server_side": True,
         "sample_join_sampling_session": True,
     }
     return Answer.of(flags)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from tinkerscript.wire.tinker.custom_loss import CustomLoss
 from tinkerscript.wire.tinker.messages import LoraOptions
 
 MAX_METADATA = 64
@@ -83,6 +84,14 @@ class ModelLoadBody(Body):
     user_metadata: dict[str, Any] | None = Field(None, max_length=MAX_METADATA)
     optimizer_config: OptimizerConfig | None = None
     weights_access_token: str | None = None
+
+
+class CustomLossBody(CustomLoss):
+    """``/create_custom_loss``. An equal loss has an equal id, so that the number of the request says nothing."""
+
+    session_id: str
+    custom_loss_seq_id: int = Field(ge=0)
+    type: str = ""
 
 
 class ModelNamed(Body):

@@ -14,12 +14,8 @@ TARGETS = "target_tokens"
 
 def loss_find(name: str) -> NamedLoss:
     """The loss of that name. Raises InvalidTrainingInput."""
-    if name == "custom":
-        raise InvalidTrainingInput(
-            "loss_fn 'custom' is not computed by this server; forward_backward_custom computes it in the client"
-        )
     if name not in LOSSES:
-        raise InvalidTrainingInput(f"loss_fn {name!r} is unknown; there are {', '.join(LOSSES)}")
+        raise InvalidTrainingInput(f"loss_fn {name!r} is unknown; there are {', '.join(LOSSES)}, and custom")
     return LOSSES[name]
 
 
@@ -44,6 +40,16 @@ def settings_check(name: str, loss: NamedLoss, config: LossConfig) -> dict[str, 
 
 def data_check(data: Sequence[Datum], name: str, loss: NamedLoss, *, vocabulary: int, longest: int) -> None:
     """Raises InvalidTrainingInput for the first datum that does not fit the loss or the model."""
+    targets_check(data, name, loss, vocabulary=vocabulary, longest=longest)
+    for index, datum in enumerate(data):
+        for key, tensor in datum.loss_inputs.items():
+            _check_values(index, key, tensor, datum.loss_inputs[TARGETS].shape)
+
+
+def targets_check(
+    data: Sequence[Datum], name: str, loss: NamedLoss | None, *, vocabulary: int, longest: int
+) -> None:  # fmt: skip
+    """Of each datum its tokens and its targets, and that ``loss`` (None: a client's own) takes its tensors."""
     if not data:
         raise InvalidTrainingInput("data is empty: there is nothing to compute")
     for index, datum in enumerate(data):
@@ -51,12 +57,13 @@ def data_check(data: Sequence[Datum], name: str, loss: NamedLoss, *, vocabulary:
         tokens = len(datum.token_ids_N)
         if tokens > longest:
             raise InvalidTrainingInput(f"datum {index} has {tokens} tokens; this model takes at most {longest}")
-        _check_names(index, datum.loss_inputs, name, loss)
+        if loss is not None:
+            _check_names(index, datum.loss_inputs, name, loss)
+        elif TARGETS not in datum.loss_inputs:
+            raise InvalidTrainingInput(f"datum {index} has no tensor {TARGETS!r} in loss_fn_inputs")
         targets = datum.loss_inputs[TARGETS]
-        _check_shape(index, targets, tokens, name, loss)
+        _check_shape(index, targets, tokens, name, many_targets=loss is None or loss.many_targets)
         _check_tokens(f"datum {index}, {TARGETS}", targets, vocabulary)
-        for key, tensor in datum.loss_inputs.items():
-            _check_values(index, key, tensor, targets.shape)
 
 
 def _check_tokens(where: str, ids: np.ndarray, vocabulary: int) -> None:
@@ -88,12 +95,12 @@ def _check_names(index: int, tensors: Mapping[str, np.ndarray], name: str, loss:
         )
 
 
-def _check_shape(index: int, targets: np.ndarray, tokens: int, name: str, loss: NamedLoss) -> None:
+def _check_shape(index: int, targets: np.ndarray, tokens: int, name: str, *, many_targets: bool) -> None:
     shape = list(targets.shape)
-    if loss.many_targets and targets.ndim == 2 and shape[0] == tokens and shape[1] > 0:
+    if many_targets and targets.ndim == 2 and shape[0] == tokens and shape[1] > 0:
         return
     if shape != [tokens]:
-        wanted = f"[{tokens}] or [{tokens}, K]" if loss.many_targets else f"[{tokens}]"
+        wanted = f"[{tokens}] or [{tokens}, K]" if many_targets else f"[{tokens}]"
         raise InvalidTrainingInput(
             f"datum {index}, {TARGETS} has the shape {shape}; its model_input has {tokens} tokens, so {name} takes"
             f" {wanted}"

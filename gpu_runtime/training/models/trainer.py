@@ -27,7 +27,8 @@ from tinkerscript import machine_share
 
 from .adam import adam_make, adam_step
 from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select
-from .data_check import data_check, loss_find, settings_check
+from .custom_loss import custom_find
+from .data_check import TARGETS, data_check, loss_find, settings_check, targets_check
 from .data_packing import DataRow, rows_pack
 from .export import full_weights, hugging_face_export
 from .gradients import gradients_added
@@ -39,6 +40,8 @@ from .state_files import state_read, state_weights, state_write
 ADAPTERS_PART = 0.25
 WHOLE_PART = 0.75  # what a model of all weights may have, the base itself included
 WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gradient, two moments
+# From the log-probabilities of a row's targets: the loss of each, or its sum, and metrics whose sums are told.
+RowLoss = Callable[[DataRow, Tensor], tuple[Tensor, dict[str, float]]]
 
 
 @dataclass
@@ -201,38 +204,55 @@ class BaseWithModels:
         return self._models[model_id]
 
     def _compute(self, model: _Model, data: Sequence[Datum], name: str, config: LossConfig) -> ForwardResult:
-        loss = loss_find(name)
-        settings = settings_check(name, loss, config)
-        data_check(data, name, loss, vocabulary=self._vocabulary, longest=self._longest)
+        row_loss = self._row_loss(data, name, config)
         if model.adapter is not None:
             adapter_select(self._policy.model, model.adapter)
         outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
-        total = 0.0
+        metrics = {"loss:sum": 0.0}
         for row in rows_pack(data, self._config.micro_batch_tokens):
-            value, logprobs_E = self._row(row, data, name, settings)
-            total += value
+            told, logprobs_E = self._row(row, data, row_loss)
+            for key, value in told.items():
+                metrics[key] = metrics.get(key, 0.0) + value
             for index, logprobs in _by_datum(row, data, logprobs_E):
                 outputs[index]["logprobs"] = logprobs
             self.on_row()
-        metrics = {"loss:sum": total}
-        if LOSSES[name].approximates:
+        metrics = {key: value / len(data) if key.endswith(":mean") else value for key, value in metrics.items()}
+        if name in LOSSES and LOSSES[name].approximates:
             metrics[f"{name}_is_approximated:max"] = 1.0
         return ForwardResult(tuple(outputs), metrics)
 
+    def _row_loss(self, data: Sequence[Datum], name: str, config: LossConfig) -> RowLoss:
+        """A loss by its name, or a client's own. Raises InvalidTrainingInput for it, and for data that do not fit."""
+        bounds = {"vocabulary": self._vocabulary, "longest": self._longest}
+        if name == "custom":
+            custom = custom_find(config)
+            targets_check(data, name, None, **bounds)
+            custom.check(data)
+            return lambda row, logprobs_E: custom.of_row(logprobs_E, row.flat_E, row.data, data)
+        loss = loss_find(name)
+        settings = settings_check(name, loss, config)
+        data_check(data, name, loss, **bounds)
+
+        def named(row: DataRow, logprobs_E: Tensor) -> tuple[Tensor, dict[str, float]]:
+            keys = [key for key in data[0].loss_inputs if key != TARGETS]
+            tensors = {key: torch.from_numpy(_row_values(row, data, key)).to(self._device).float() for key in keys}
+            datum_E = torch.from_numpy(row.datum_E).to(self._device)
+            loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, datum_E, settings))
+            _finite_verify(loss_E, row)
+            return loss_E, {}
+
+        return named
+
     def _row(
-        self, row: DataRow, data: Sequence[Datum], name: str, settings: dict[str, float]
-    ) -> tuple[float, np.ndarray]:
-        """One forward and, where gradients are on, backward pass: (loss, ``logprobs_E``)."""
-        tensors = {key: torch.from_numpy(_row_values(row, data, key)).to(self._device) for key in data[0].loss_inputs}
-        inputs = RowInputs.of(row, tensors.pop("target_tokens").long(), self._device)
-        logprobs_E = target_logprobs(self._policy, inputs)
-        tensors = {key: tensor.float() for key, tensor in tensors.items()}
-        datum_E = torch.from_numpy(row.datum_E).to(self._device)
-        loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, datum_E, settings))
-        _finite_verify(loss_E, row)
-        if torch.is_grad_enabled():
-            loss_E.sum().backward()
-        return float(loss_E.detach().double().sum()), logprobs_E.detach().cpu().numpy()
+        self, row: DataRow, data: Sequence[Datum], row_loss: RowLoss
+    ) -> tuple[dict[str, float], np.ndarray]:  # fmt: skip
+        """One forward and, where gradients are on, backward pass: (metrics, ``logprobs_E``)."""
+        targets_E = torch.from_numpy(_row_values(row, data, TARGETS)).long()
+        logprobs_E = target_logprobs(self._policy, RowInputs.of(row, targets_E, self._device))
+        loss, metrics = row_loss(row, logprobs_E)
+        if torch.is_grad_enabled() and loss.requires_grad:
+            loss.sum().backward()
+        return {"loss:sum": float(loss.detach().double().sum())} | metrics, logprobs_E.detach().cpu().numpy()
 
 
 def _row_values(row: DataRow, data: Sequence[Datum], key: str) -> np.ndarray:

@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 from api.tinker.app import ROUTES
 from api.tinker.relaying import RELAYED
 from support.factories import BASE_MODEL
+from support.loss_bodies import custom_loss_body
 from support.tinker_client import Client
 from support.tinker_harness import step, training
 from support.tinker_rows import checkpoint_store
@@ -21,6 +22,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "sessions/SESSION/finish": {"reason": {"type": "success"}},
     "sessions/SESSION/project": {"project_id": "x"},
     "create_model": {"session_id": "SESSION", "model_seq_id": 7, "base_model": BASE_MODEL},
+    "create_custom_loss": custom_loss_body("SESSION"),
     "get_info": {"model_id": "MODEL"},
     "create_sampling_session": {"session_id": "OWN", "sampling_session_seq_id": 0, "model_path": "SAMPLER_PATH"},
     "join_sampling_session": {"sampling_session_id": "SAMPLING"},

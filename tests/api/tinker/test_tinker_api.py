@@ -25,7 +25,6 @@ from tinkerscript.wire.account import Scope
 
 pytestmark = pytest.mark.django_db(transaction=True)
 REFUSED_ROUTES = [
-    ("POST", "create_custom_loss"),
     ("POST", "external_weights/start"), ("POST", "external_weights/finish"),
 ]  # fmt: skip
 

@@ -10,8 +10,8 @@ from support.tinker_harness import MODEL, training
 from tinkerscript.wire.tinker.ids import field_find, training_head
 
 
-def request(**tensor: object):
-    message = messages.ForwardBackwardRequest.FromString(training(1))
+def request(loss_fn: str = "cross_entropy", **tensor: object):
+    message = messages.ForwardBackwardRequest.FromString(training(1, loss_fn=loss_fn))
     wanted = message.data[0].loss_fn_inputs["target_tokens"]
     for name, value in tensor.items():
         if name == "shape":
@@ -31,6 +31,11 @@ def test_dense_and_sparse_tensors_are_read() -> None:
     assert datum.token_ids_N.tolist() == [3, 4, 5] == datum.loss_inputs["target_tokens"].tolist()
     (datum,) = data_read(request(shape=[3, 2], sparse=([7, 8], [0, 1, 1, 2], [1, 0])))
     assert datum.loss_inputs["target_tokens"].tolist() == [[0, 7], [0, 0], [8, 0]]
+
+
+def test_a_single_number_is_one_for_a_loss_of_the_clients_own() -> None:
+    (datum,) = data_read(request("custom", dense=np.array([2.5], "<f4").tobytes(), dtype=messages.FLOAT32))
+    assert datum.loss_inputs["target_tokens"].shape == ()
 
 
 @pytest.mark.parametrize(

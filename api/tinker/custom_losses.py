@@ -1,0 +1,37 @@
+"""``POST /create_custom_loss``: the loss is checked, and its id is what it is made of, so that nothing is kept."""
+
+import json
+
+from api.tinker.callers import TinkerCaller
+from api.tinker.relaying import Answer
+from api.tinker.requests import CustomLossBody
+from console.errors import InvalidRequest
+from console.tinker import services
+from tinkerscript.wire.tinker.custom_loss import LOSS_ID, CustomLossRefused, loss_pack
+
+PROMISE = "custom|"  # how the promise of a loss begins; what follows is the loss's id
+
+
+def custom_loss_create(caller: TinkerCaller, body: CustomLossBody) -> Answer:
+    """A promise of the loss's id. Raises InvalidRequest, which names the node that is not computed here."""
+    services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
+    try:
+        loss_id = loss_pack(body)
+    except CustomLossRefused as refused:
+        raise InvalidRequest(
+            f"{refused}.", hint="Pass the function itself to forward_backward_custom: the client computes it then."
+        ) from refused
+    return Answer.of({"request_id": PROMISE + loss_id})
+
+
+def promised(body: bytes) -> Answer | None:
+    """What comes of such a promise, at once; None for a promise of something else."""
+    if f'"{PROMISE}{LOSS_ID}'.encode() not in body:
+        return None
+    try:
+        request_id = json.loads(body)["request_id"]
+    except (ValueError, KeyError, TypeError):
+        request_id = None
+    if not isinstance(request_id, str) or not request_id.startswith(PROMISE):
+        return None
+    return Answer.of({"loss_id": request_id.removeprefix(PROMISE), "type": "create_custom_loss"})
