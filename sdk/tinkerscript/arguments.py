@@ -3,15 +3,32 @@
 The options of a session, an episode's and an output's fields are checked by their wire types.
 """
 
+import inspect
 import math
 import time
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .errors import InvalidRequest
+
+
+class NamedArguments:
+    """A class of which a call with too few or too many arguments is refused with ``made_by``: how one comes about."""
+
+    made_by: ClassVar[str]
+
+    if not TYPE_CHECKING:  # type checkers read __init__
+
+        def __new__(cls, *values: Any, **named: Any) -> "NamedArguments":
+            """Raises InvalidRequest."""
+            try:
+                inspect.signature(cls.__init__).bind(None, *values, **named)
+            except TypeError as failure:
+                raise InvalidRequest(f"{cls.__name__}(): {failure}.", hint=cls.made_by) from failure
+            return super().__new__(cls)
 
 
 def check_client_options(given: Mapping[str, Any]) -> None:

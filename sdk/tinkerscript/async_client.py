@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
-from .arguments import check_client_options
+from .arguments import NamedArguments, check_client_options
 from .client import TinkerScript
 from .connection import forks
 from .connection.waiting import Wait
@@ -41,7 +41,7 @@ MAX_THREADS = 4096  # they are made as they are needed
 END = object()
 
 
-class AsyncTinkerScript:
+class AsyncTinkerScript(NamedArguments):
     """As TinkerScript, for asyncio: the same options and methods, awaited. ``async with`` starts and closes it.
 
     Example::
@@ -51,6 +51,8 @@ class AsyncTinkerScript:
                 await session.end_episode(await my_agent(base_url, api_key))
             model = await session.download_tuned_model()
     """
+
+    made_by = TinkerScript.made_by.replace("TinkerScript(", "AsyncTinkerScript(")
 
     def __init__(
         self,

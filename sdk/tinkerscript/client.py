@@ -43,6 +43,11 @@ class TinkerScript(SessionRollouts):
         session.close()
     """
 
+    made_by = (
+        "Only the base model has no name: TinkerScript(base_model, base_url=..., api_key=..., grpo_n=8). "
+        "TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY say the server and the key."
+    )
+
     def __init__(
         self,
         base_model: str | None = None,

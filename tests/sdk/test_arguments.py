@@ -1,12 +1,25 @@
 """Arguments of the client's methods: one of a wrong kind is refused by its name, before anything is sent."""
 
 import asyncio
+import re
 
 import pytest
 from sdk.http_parts import Answer
 from sdk.rest_server import API_KEY
 
-from tinkerscript import AsyncTinkerScript, AuthenticationError, InvalidRequest, TinkerScript, UnexpectedAnswer
+from tinkerscript import (
+    AsyncEpisode,
+    AsyncTinkerScript,
+    AuthenticationError,
+    Budget,
+    Episode,
+    InvalidRequest,
+    Session,
+    SessionConfig,
+    TinkerScript,
+    UnexpectedAnswer,
+    WorkflowOutput,
+)
 
 NOWHERE = "http://127.0.0.1:9"  # a check that comes after the first connection would end otherwise
 WRONG = [
@@ -108,3 +121,35 @@ def test_the_hint_is_about_the_option_that_is_wrong():
     with pytest.raises(InvalidRequest, match="base_model") as caught:
         TinkerScript(5, base_url=NOWHERE, api_key=API_KEY)
     assert "priority" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: TinkerScript("m", NOWHERE), r"too many positional arguments.*TinkerScript\(base_model, base_url="),
+        (lambda: AsyncTinkerScript("m", NOWHERE), r"too many positional.*AsyncTinkerScript\(base_model, base_url="),
+        (lambda: Session("ses_1"), r"'session_id'.*TinkerScript\(session_id="),
+        (lambda: Session(NOWHERE, "ses_1"), r"transport must be a Transport; to attach, use TinkerScript\(session_id="),
+        (lambda: Episode("3+4"), r"'begun'.*begin_episode\(\)"),
+        (lambda: AsyncEpisode(), r"'episode'.*begin_episode\(\)"),
+    ],
+)
+def test_a_constructor_says_how_it_is_called(call, said):
+    with pytest.raises(InvalidRequest) as caught:
+        call()
+    assert re.search(said, str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: WorkflowOutput(1.0), "WorkflowOutput(reward=1.0). Its other fields are is_success, metrics,"),
+        (lambda: WorkflowOutput(1.0, True), "WorkflowOutput(reward=1.0)."),
+        (lambda: Budget(3600), "Budget(device_s=3600). Its other fields are wall_s, steps."),
+        (lambda: SessionConfig(8), "SessionConfig takes its fields by name"),
+    ],
+)
+def test_a_message_names_the_fields_that_were_given_without_a_name(call, said):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert said in str(caught.value)

@@ -13,7 +13,15 @@ from tinkerscript.downloads import checkpoints
 from tinkerscript.episodes.episode_loop import EpisodeLoop
 
 OF_REQUESTS = {"status", "accounting", "stop", "checkpoints"}
-OF_THIS_PROCESS = {"after_fork", "adopt", "begin_for", "begin_waiting", "watch_groups", "abandon_open_episodes"}
+OF_THIS_PROCESS = {
+    "after_fork",
+    "adopt",
+    "begin_for",
+    "begin_waiting",
+    "planned_attempts",
+    "watch_groups",
+    "abandon_open_episodes",
+}
 WAITS = {"wait_ready", "wait_released"}  # the constructor and close() wait
 
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tinkerscript.arguments import NamedArguments
 from tinkerscript.wire.episodes import EpisodeView
 
 from .episode import Episode
@@ -15,8 +16,10 @@ T = TypeVar("T")
 Run = Callable[[Callable[[], T]], Awaitable[T]]
 
 
-class AsyncEpisode:
+class AsyncEpisode(NamedArguments):
     """An open episode. Unpacks as ``base_url, api_key``; ``async with`` abandons what was not ended."""
+
+    made_by = Episode.made_by
 
     def __init__(self, episode: Episode, run: "Run[Any]") -> None:
         self._episode, self._run = episode, run

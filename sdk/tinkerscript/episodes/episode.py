@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tinkerscript.arguments import NamedArguments
 from tinkerscript.connection.http_client import certificates, is_loopback
 from tinkerscript.errors import TinkerScriptError
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeView
@@ -21,7 +22,7 @@ NOT_FOR_AGENTS = {"TINKERSCRIPT_API_KEY", "ANTHROPIC_AUTH_TOKEN"}
 log = logging.getLogger("tinkerscript")
 
 
-class Episode:
+class Episode(NamedArguments):
     """An open episode. Unpacks as ``base_url, api_key``; also a context manager that abandons what was not ended.
 
     While this object is in use, or a key unpacked from it, the session sends heartbeats in the background, so that a
@@ -33,6 +34,8 @@ class Episode:
             answer = my_agent(episode.openai(), episode.model)
             episode.end(1.0 if answer == "7" else 0.0)
     """
+
+    made_by = "An episode comes from begin_episode() or episode() of a session."
 
     def __init__(self, state: EpisodeState, begun: EpisodeBegun, *, task: str | None) -> None:
         self._state = state

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from os import PathLike
 from pathlib import Path
 
-from tinkerscript.arguments import deadline_after, wrong
+from tinkerscript.arguments import NamedArguments, deadline_after, wrong
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.session_errors import describe, raise_if_over
 from tinkerscript.connection.transport import Transport
@@ -49,11 +49,21 @@ def _kinds_checked(kinds: Collection[EventKind | str]) -> set[EventKind]:
     return {EventKind(kind) for kind in kinds}
 
 
-class Session(SessionApi):
+class Session(NamedArguments, SessionApi):
     """A session of the server, by id. Every method is one request, or a bounded wait made of them.
 
     Example: ``Session(Transport(base_url, api_key), "ses_9f2c41d07ab3e85f").status().state``
     """
+
+    made_by = (
+        'TinkerScript(session_id="ses_...") attaches to a session that runs, TinkerScript(base_model) starts one; '
+        "Session(transport, session_id) needs a connection that was made."
+    )
+
+    def __init__(self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0) -> None:
+        if not isinstance(transport, Transport):
+            raise wrong("transport", transport, "a Transport; to attach, use TinkerScript(session_id=...)")
+        super().__init__(transport, session_id, ready_timeout_s=ready_timeout_s)
 
     def episodes(self) -> Iterator[EpisodeView]:
         """Every episode, newest first."""

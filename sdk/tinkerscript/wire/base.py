@@ -1,5 +1,7 @@
 """The two kinds of message: requests are checked strictly, responses may gain fields."""
 
+from typing import TYPE_CHECKING, Any
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -7,6 +9,18 @@ class Request(BaseModel):
     """A message to a server. An unknown field is refused, so that no option is ever silently ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    if not TYPE_CHECKING:  # type checkers know the fields; an __init__ of our own would change how pydantic validates
+
+        def __new__(cls, *values: Any, **fields: Any) -> "Request":
+            """Raises TypeError with the names of the fields for what is given without one."""
+            if values:
+                first, others = next(iter(cls.model_fields)), ", ".join(list(cls.model_fields)[1:])
+                raise TypeError(
+                    f"{cls.__name__} takes its fields by name: {cls.__name__}({first}={values[0]!r:.80})."
+                    + (f" Its other fields are {others}." if others else "")
+                )
+            return super().__new__(cls)
 
 
 class Response(BaseModel):
