@@ -27,10 +27,11 @@ from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
 from console.server.logs import logs_bind
 from console.sessions.runtime.leases import relay_key
-from console.tinker.endpoints import sampler_of_model, sampler_paths_of
+from console.tinker.endpoints import own_loop_check, sampler_of_model, sampler_paths_of
 from console.tinker.models import TinkerSampler
 from console.users.keys import KEY_PREFIX
 from console.users.models import ApiKey
+from tinkerscript.wire.errors import ErrorCode
 from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
 
 OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
@@ -62,7 +63,9 @@ async def dialects(scope: dict[str, Any], receive: Receive, send: Send) -> None:
             await _serve(scope, receive, send, prefix, url_path.removeprefix("/v1/"))
         except DomainError as error:
             code = CODES.get(error.status, error.code)
-            raise RelayError(error.status, code, f"{error.message} {error.hint}".strip()) from None
+            of_no_episode = OF_NO_EPISODE if prefix == PREFIX and error.code == ErrorCode.UNKNOWN_BASE_MODEL else ""
+            said = " ".join(filter(None, (error.message, error.hint, of_no_episode)))
+            raise RelayError(error.status, code, said) from None
         except RelayError as error:
             if prefix == PREFIX and error.status == 503:
                 raise RelayError(503, error.code, f"{error.message} {OF_NO_EPISODE}", retry_after_s=1) from None
@@ -83,7 +86,7 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
         raise RelayError(405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}.")
     with limits.hold(caller.key.id) as holding:
         body = await body_read(receive, holding)
-        sampler = await _samplers.get(f"{caller.key.id}|{await asyncio.to_thread(_model_of, body)}")
+        sampler = await _samplers.get(f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}")
         logs_bind(session_id=sampler.session_id)
         headers = headers_passed(scope["headers"])
         for credential in CREDENTIALS:  # a runtime never sees a key
@@ -135,14 +138,15 @@ async def _send(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _find(key_id: str, name: str) -> TinkerSampler:
+def _find(key_id: str, prefix: str, name: str) -> TinkerSampler:
     key = ApiKey.objects.select_related("project", "user").get(id=key_id)
+    if prefix == PREFIX:
+        own_loop_check(key=key, name=name)
     return sampler_of_model(project=key.project, key=key, name=name)
 
 
 async def _look_up(wanted: str) -> TinkerSampler:
-    key_id, _, name = wanted.partition("|")
-    return await database_sync_to_async(_find)(key_id, name)
+    return await database_sync_to_async(_find)(*wanted.split("|", 2))
 
 
 # A request a second looks it up; those between go where it went. An ended session is seen by the relay.

@@ -14,7 +14,7 @@ from django.db.models import Case, IntegerField, Max, When
 from django.utils import timezone
 
 from console.errors import InvalidRequest, NotFound
-from console.sessions.models import Checkpoint
+from console.sessions.models import Checkpoint, Session
 from console.sessions.states import ENDED
 from console.tinker.checkpoints import checkpoint_find, checkpoints_of
 from console.tinker.models import TinkerCheckpoint, TinkerRuntime, TinkerSampler, TinkerSession
@@ -54,6 +54,23 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
             number=number, base_model=base_model, model_path=stored.path if stored else "",
             checkpoint=stored.checkpoint if stored else None,
         )  # fmt: skip
+
+
+def own_loop_check(*, key: ApiKey, name: str) -> None:
+    """Raises InvalidRequest while a session that ``key`` started trains the base model ``name`` on episodes.
+
+    For the address of episodes: an agent that was given this key instead of an episode's would be answered by the base
+    model, and train nothing, without a word.
+    """
+    loops = Session.objects.filter(project=key.project, key=key, kind=SessionKind.EPISODES, base_model=name)
+    loop = loops.exclude(state__in=[*ENDED, SessionState.STOPPING]).order_by("-id").first()
+    if loop is not None:
+        raise InvalidRequest(
+            f"This is the API key that session {loop.id} trains {name} with, not the key of an episode: the call would"
+            " belong to no episode and train nothing.",
+            hint="Give the agent the api_key that begin_episode() returned. To sample the base model itself, use the"
+            " base_url that ends in /oai/api/v1 (Anthropic's clients: /anthropic/api).",
+        )
 
 
 def sampler_paths_of(*, project: Project, limit: int) -> list[TinkerCheckpoint]:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -14,9 +15,9 @@ from console.sessions.models import Checkpoint, Session
 from console.tinker.models import TinkerSampler, TinkerSession
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.users.keys import key_create
-from console.users.models import Project, User
+from console.users.models import ApiKey, Project, User
 from support.asgi_calls import Call, FakeGateway
-from support.factories import BASE_MODEL, EVERY_SCOPE
+from support.factories import BASE_MODEL, EVERY_SCOPE, session_make
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
 
@@ -122,6 +123,36 @@ async def test_a_loop_that_took_its_api_key_for_an_episodes_is_told_so_when_it_w
     assert status == 503 and "belongs to no episode" in answer["error"]["message"]
     assert "begin_episode()" in answer["error"]["message"]
     assert "episode" not in (await ask(alices, BASE_MODEL))[1]["error"]["message"], "who asks there means the model"
+
+
+async def test_while_its_own_loop_trains_a_key_cannot_be_an_episodes_by_mistake(alices: Client) -> None:
+    """The agent got the session's API key instead of the episode's: served, it would train nothing, without a word."""
+    key = await ApiKey.objects.select_related("project").aget(sha256=sha256(alices.secret.encode()).hexdigest())
+    loop = await sync_to_async(session_make)(key.project, key=key, base_model=BASE_MODEL)
+    for path in ("/openai/v1/chat/completions", "/openai/v1/messages"):
+        status, answer = await ask(alices, BASE_MODEL, path)
+        assert status == 400, answer
+        said = answer["error"]["message"]
+        assert (
+            f"session {loop.id} trains {BASE_MODEL} with" in said
+            and "begin_episode()" in said
+            and "/oai/api/v1" in said
+        )
+    assert await Session.objects.acount() == 1, "no runtime was started for it"
+    assert (await ask(alices, BASE_MODEL))[0] == 503, "who asks there means the model"
+    await Session.objects.filter(id=loop.id).aupdate(state="stopped")
+    assert (await ask(alices, BASE_MODEL, "/openai/v1/chat/completions"))[0] == 503
+
+
+async def test_a_loop_of_another_key_forbids_nothing(alices: Client) -> None:
+    key = await ApiKey.objects.select_related("project").aget(sha256=sha256(alices.secret.encode()).hexdigest())
+    await sync_to_async(session_make)(key.project, base_model=BASE_MODEL)
+    assert (await ask(alices, BASE_MODEL, "/openai/v1/chat/completions"))[0] == 503
+
+
+async def test_an_alias_of_a_model_with_an_api_key_is_told_of_episodes_too(alices: Client) -> None:
+    status, answer = await ask(alices, "gpt-4o", "/openai/v1/chat/completions")
+    assert status == 400 and "belongs to no episode" in answer["error"]["message"]
 
 
 @pytest.mark.parametrize(
