@@ -47,6 +47,7 @@ from api.views.runtime import (
 from api.views.server import server_get
 from api.views.sessions import (
     base_model_list,
+    evaluation_create,
     event_list,
     metric_columns,
     session_create,
@@ -72,7 +73,7 @@ from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectV
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
-from tinkerscript.wire.events import EventPage
+from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
@@ -144,6 +145,7 @@ route("POST", SESSION + "/resume", session_resume, sessions_write, SessionView, 
 route("GET", SESSION + "/logs", session_logs, sessions_read, SessionLogs)
 route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
 route("GET", SESSION + "/metrics", metric_columns, sessions_read, MetricColumns)
+route("POST", SESSION + "/evaluations", evaluation_create, episodes, Event, status=201, once=True, audit=False)
 
 route("POST", SESSION + "/checkpoints", checkpoint_create, sessions_write, CheckpointView, status=202, once=True)
 route("GET", SESSION + "/checkpoints", checkpoint_list, checkpoints_read, CheckpointList)

@@ -11,7 +11,7 @@ from console.live.hub import event_page
 from console.scheduling import logs
 from console.sessions import selectors, services
 from console.sessions.dry_run import dry_run
-from tinkerscript.wire.events import EventPage
+from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.sessions import (
     BaseModelList,
@@ -94,6 +94,12 @@ async def event_list(request: ApiRequest, session_id: str, query: EventQuery) ->
         newest=query.newest,
         wait_s=query.wait_s,
     )
+
+
+def evaluation_create(request: ApiRequest, session_id: str, body: Evaluation) -> Event:
+    """Add what an evaluation measured to the session's record; the console draws it."""
+    row = services.evaluation_record(project=request.auth.project, session_id=session_id, body=body)
+    return Event(cursor=row.id, kind=EventKind(row.kind), at=row.at, data=row.data)
 
 
 def metric_columns(request: ApiRequest, session_id: str, query: MetricQuery) -> MetricColumns:

@@ -22,6 +22,9 @@ from tinkerscript.wire.events import EventKind
 AT_ONCE = 1_000  # rows of one statement: a longer one would keep writers waiting
 
 
+MEASURED = (EventKind.METRIC, EventKind.EVALUATION)  # what a finished run is read for
+
+
 def expired_remove() -> None:
     """Remove some of each; the next round removes more."""
     now = timezone.now()
@@ -34,7 +37,7 @@ def expired_remove() -> None:
     if settings.RECORD_DAYS:
         before = now - timedelta(days=settings.RECORD_DAYS)
         ended = Session.objects.filter(state__in=ENDED, state_since__lt=before).order_by().values("id")
-        _delete_some(EventRecord.objects.filter(session_id__in=ended).exclude(kind=EventKind.METRIC))
+        _delete_some(EventRecord.objects.filter(session_id__in=ended).exclude(kind__in=MEASURED))
 
 
 def _delete_some(rows: QuerySet) -> None:

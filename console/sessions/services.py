@@ -7,6 +7,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from console.errors import Conflict
+from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
 from console.sessions.dry_run import dry_run
 from console.sessions.limits.quotas import person_queue_check, session_quota_check
@@ -15,7 +16,7 @@ from console.sessions.selectors import session_get
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
 from console.users.models import ApiKey, Project, User
-from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.events import Evaluation, EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 
 
@@ -53,6 +54,18 @@ def session_create(
             data={"from": None, "to": SessionState.QUEUED, "phase": "", "reason": "created"},
         )
     return session
+
+
+def evaluation_record(*, project: Project, session_id: str, body: Evaluation) -> EventRecord:
+    """Keep what an evaluation measured in the session's record. Raises NotFound, and Conflict for an ended session."""
+    session = session_get(project=project, session_id=session_id)
+    if SessionState(session.state).is_terminal:
+        raise Conflict(
+            f"The session is {session.state}: no policy of it can be evaluated.",
+            hint="Evaluate its checkpoint, or start a session.",
+            details={"state": session.state},
+        )
+    return event_record(session_id=session.id, kind=EventKind.EVALUATION, data=body.model_dump(mode="json"))
 
 
 def session_stop(*, project: Project, session_id: str) -> Session:

@@ -24,6 +24,24 @@ class Failure:
         return f"{type(self.error).__name__}: {message}" if message else type(self.error).__name__
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """What one set of tasks, ``name``, came to with the policy after ``step`` steps."""
+
+    step: int
+    name: str
+    report: "Report"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best evaluation of a run; ``checkpoint_id`` is the policy that played it, with ``keep_best``."""
+
+    step: int
+    value: float
+    checkpoint_id: str | None = None
+
+
 @dataclass
 class Report:
     """``rewards`` by task, in the order in which the attempts ended; ``wanted`` attempts were asked for in all."""
@@ -34,6 +52,10 @@ class Report:
     successes: list[bool] = field(default_factory=list)  # of the outputs that say
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
+    versions: set[int] = field(default_factory=set)  # of the policies that played
+    evaluations: list[Evaluated] = field(default_factory=list)  # of rollouts(evaluate_every=...)
+    best: Best | None = None
+    stopped_early: bool = False
 
     @property
     def count(self) -> int:
@@ -46,12 +68,17 @@ class Report:
         return sum(map(sum, self.rewards.values())) / self.count if self.count else math.nan
 
     @property
-    def standard_error(self) -> float:
-        """Of the mean; NaN with fewer than two attempts."""
+    def standard_deviation(self) -> float:
+        """Of the rewards; NaN with fewer than two attempts."""
         if self.count < 2:
             return math.nan
         squares = sum((reward - self.mean) ** 2 for rewards in self.rewards.values() for reward in rewards)
-        return math.sqrt(squares / (self.count - 1) / self.count)
+        return math.sqrt(squares / (self.count - 1))
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean; NaN with fewer than two attempts."""
+        return self.standard_deviation / math.sqrt(self.count) if self.count else math.nan
 
     @property
     def success_rate(self) -> float:
@@ -67,6 +94,7 @@ class Report:
         """What trackers are told of an evaluation; NaN where nothing was measured."""
         return {
             "reward_mean": self.mean,
+            "reward_std": self.standard_deviation,
             "reward_standard_error": self.standard_error,
             "success_rate": self.success_rate,
             "attempts": self.count,

@@ -49,7 +49,7 @@ NAMES_NOTHING = {
     "base_model", "config", "priority", "budget", "state", "lines", "pinned",
     "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",
-    "task", "eval", "timeout_s", "output", "reason",
+    "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "fate", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
 }  # fmt: skip
 

@@ -49,6 +49,7 @@ def test_the_record_of_a_session_that_ended_long_ago_goes_but_for_what_it_used(p
     ):
         Session.objects.filter(id=session.id).update(state=state, state_since=ago(days=days))
         event_record(session_id=session.id, kind=EventKind.METRIC, data={"step": 1, "tokens_trained": 7})
+        event_record(session_id=session.id, kind=EventKind.EVALUATION, data={"step": 1, "reward_mean": 0.5})
         event_record(session_id=session.id, kind=EventKind.LOG, data={"line": "hello"})
 
     def kinds(session: Session) -> list[str]:
@@ -60,4 +61,4 @@ def test_the_record_of_a_session_that_ended_long_ago_goes_but_for_what_it_used(p
     assert kinds(old) == before
     settings.RECORD_DAYS = 400
     expired_remove()
-    assert (kinds(old), kinds(recent), kinds(running)) == (["metric"], before, before)
+    assert (kinds(old), kinds(recent), kinds(running)) == (["metric", "evaluation"], before, before)

@@ -17,7 +17,13 @@ from typing import Any
 from sdk.http_parts import Answer, Drop, Fault, Handler, Request, error, ranged, reply
 
 from tinkerscript.wire.calls import CallView, EpisodeCalls, EpisodeReport
-from tinkerscript.wire.checkpoints import CheckpointCreate, CheckpointDownload, CheckpointView, DownloadFile
+from tinkerscript.wire.checkpoints import (
+    CheckpointCreate,
+    CheckpointDownload,
+    CheckpointUpdate,
+    CheckpointView,
+    DownloadFile,
+)
 from tinkerscript.wire.episodes import (
     EpisodeAbandon,
     EpisodeBegin,
@@ -28,7 +34,7 @@ from tinkerscript.wire.episodes import (
     EpisodeView,
     SampleFate,
 )
-from tinkerscript.wire.events import Event, EventPage
+from tinkerscript.wire.events import Evaluation, Event, EventPage
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.sessions import Accounting, SessionCreate, SessionList, SessionView
 from tinkerscript.wire.version import VERSION
@@ -337,6 +343,15 @@ class RestServer:
         self.checkpoints[checkpoint_id] = new
         return reply(200, new)
 
+    def handle_checkpoint_update(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
+        pinned = CheckpointUpdate.model_validate_json(request.body).pinned
+        self.checkpoints[checkpoint_id] = self.checkpoints[checkpoint_id].model_copy(update={"pinned": pinned})
+        return reply(200, self.checkpoints[checkpoint_id])
+
+    def handle_evaluation(self, request: Request, session_id: str) -> Answer:
+        self.add_event("evaluation", Evaluation.model_validate_json(request.body).model_dump())
+        return reply(201, self.record[-1])
+
     def handle_download(self, request: Request, session_id: str, checkpoint_id: str) -> Answer:
         files = [
             DownloadFile(
@@ -407,5 +422,7 @@ ROUTES: dict[str, Callable[..., Answer]] = {
     rf"POST {S}/checkpoints": RestServer.handle_checkpoint_create,
     rf"GET {S}/checkpoints": RestServer.handle_checkpoint_list,
     rf"GET {S}/checkpoints/(\w+)": RestServer.handle_checkpoint_show,
+    rf"PATCH {S}/checkpoints/(\w+)": RestServer.handle_checkpoint_update,
+    rf"POST {S}/evaluations": RestServer.handle_evaluation,
     rf"GET {S}/checkpoints/(\w+)/download": RestServer.handle_download,
 }

@@ -42,6 +42,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", E + "/calls"): None,
     ("GET", E + "/timelines"): None,
     ("GET", S + "/metrics"): None,
+    ("POST", S + "/evaluations"): {"step": 1, "reward_mean": 0.5, "episodes": 2},
     ("GET", S + "/groups"): None,
     ("GET", S + "/steps/{step}"): None,
     ("POST", E + "/end"): {"output": {"reward": 1.0}},

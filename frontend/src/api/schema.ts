@@ -623,6 +623,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/evaluations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Add what an evaluation measured to the session's record; the console draws it.
+         * @description Add what an evaluation measured to the session's record; the console draws it.
+         */
+        post: operations["evaluation_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/events": {
         parameters: {
             query?: never;
@@ -1657,6 +1677,46 @@ export interface components {
             message: string;
         };
         /**
+         * Evaluation
+         * @description ``POST /v1/sessions/{id}/evaluations``: what eval episodes of one policy version earned, for the record.
+         */
+        Evaluation: {
+            /**
+             * Episodes
+             * @description That ended with a reward.
+             */
+            episodes: number;
+            /**
+             * Failed
+             * @description That were abandoned, and are in no mean.
+             * @default 0
+             */
+            failed?: number;
+            /**
+             * Name
+             * @description Of the set of tasks.
+             * @default eval
+             */
+            name?: string;
+            /** Reward Mean */
+            reward_mean: number;
+            /**
+             * Reward Std
+             * @description Of the episodes; none of a single one.
+             */
+            reward_std?: number | null;
+            /**
+             * Step
+             * @description The policy version that played.
+             */
+            step: number;
+            /**
+             * Success Rate
+             * @description Among the episodes that say.
+             */
+            success_rate?: number | null;
+        };
+        /**
          * Event
          * @description One entry. ``cursor`` grows within a session; ask for those after the last one seen.
          */
@@ -1679,7 +1739,7 @@ export interface components {
          * @description What an entry of the record is about; ``data`` has a fixed shape per kind.
          * @enum {string}
          */
-        EventKind: "state" | "metric" | "event" | "log";
+        EventKind: "state" | "metric" | "event" | "log" | "evaluation";
         /**
          * EventPage
          * @description Entries in order; ``next_cursor`` is what to pass as ``after`` next time.
@@ -4539,6 +4599,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeTimelines"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    evaluation_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Evaluation"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Event"];
                 };
             };
             /** @description Refused or failed */

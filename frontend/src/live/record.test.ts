@@ -70,3 +70,9 @@ test("the budget that ended a session is remembered after its entry has left the
   expect(record.timeline.some((item) => item.title === "budget exhausted")).toBe(false);
   expect(record.budgetEnd).toEqual({ limit: "steps", allowed: 2, used: 3 });
 });
+
+test("evaluations are kept apart from what happened", () => {
+  const record = applyPage(emptyRecord, page(entry(1, "evaluation", { name: "eval", step: 2, reward_mean: 0.5 })));
+  expect(record.evaluations.map((one) => [one.step, one.reward_mean])).toEqual([[2, 0.5]]);
+  expect(record.timeline).toEqual([]);
+});

@@ -1,6 +1,6 @@
 // What a session page knows of its record: a pure reducer over pages of numbered entries. A page that comes twice, or
 // overlaps one already taken, changes nothing, so that a reconnect may start from any cursor at or before the last.
-import type { Event, EventPage, StepMetrics } from "../api/types";
+import type { Evaluation, Event, EventPage, StepMetrics } from "../api/types";
 import { bytes } from "../ui/format";
 
 export const KEPT_ENTRIES = 500;
@@ -25,21 +25,25 @@ export interface SessionRecord {
   cursor: number;
   /** One per step, by step. */
   steps: readonly StepMetrics[];
+  /** What eval episodes earned, in the order of recording. */
+  evaluations: readonly Evaluation[];
   /** State changes and events, oldest first, the last 500. */
   timeline: readonly TimelineEntry[];
   budgetEnd: BudgetEnd | null;
 }
 
-export const emptyRecord: SessionRecord = { cursor: 0, steps: [], timeline: [], budgetEnd: null };
+export const emptyRecord: SessionRecord = { cursor: 0, steps: [], evaluations: [], timeline: [], budgetEnd: null };
 
 export function applyPage(record: SessionRecord, page: EventPage): SessionRecord {
   const fresh = page.items.filter((item) => item.cursor > record.cursor);
   if (fresh.length === 0) return page.next_cursor > record.cursor ? { ...record, cursor: page.next_cursor } : record;
   const steps = [...record.steps];
+  const evaluations = [...record.evaluations];
   const timeline = [...record.timeline];
   let budgetEnd = record.budgetEnd;
   for (const item of fresh) {
     if (item.kind === "metric") putStep(steps, item.data as unknown as StepMetrics);
+    else if (item.kind === "evaluation") evaluations.push(item.data as unknown as Evaluation);
     else if (item.kind !== "log") timeline.push(timelineEntry(item));
     if (item.data.name === "budget_exhausted") {
       budgetEnd ??= { limit: text(item.data.limit), allowed: Number(item.data.allowed), used: Number(item.data.used) };
@@ -49,6 +53,7 @@ export function applyPage(record: SessionRecord, page: EventPage): SessionRecord
   return {
     cursor: Math.max(last, page.next_cursor),
     steps,
+    evaluations: evaluations.slice(-KEPT_ENTRIES),
     timeline: timeline.slice(-KEPT_ENTRIES),
     budgetEnd,
   };

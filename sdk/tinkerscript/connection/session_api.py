@@ -15,6 +15,7 @@ from tinkerscript.wire.checkpoints import (
     CheckpointDownload,
     CheckpointKind,
     CheckpointList,
+    CheckpointUpdate,
     CheckpointView,
 )
 from tinkerscript.wire.episodes import (
@@ -27,7 +28,7 @@ from tinkerscript.wire.episodes import (
     EpisodeView,
     WorkflowOutput,
 )
-from tinkerscript.wire.events import EventKind, EventPage
+from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.sessions import Accounting, SessionView
 
 from .http_client import HttpOptions
@@ -98,6 +99,15 @@ class SessionApi:
         """Ask the runtime for a checkpoint and return without waiting for it."""
         path, body = f"{self._path}/checkpoints", CheckpointCreate(kind=kind)
         return self._transport.request("POST", path, body=body, response=CheckpointView)
+
+    def checkpoint_pin(self, checkpoint_id: str, pinned: bool = True) -> CheckpointView:
+        """Keep a checkpoint whatever its age, or let it go."""
+        path, body = f"{self._path}/checkpoints/{checkpoint_id}", CheckpointUpdate(pinned=pinned)
+        return self._transport.request("PATCH", path, body=body, response=CheckpointView)
+
+    def evaluation_record(self, evaluation: Evaluation) -> Event:
+        """Add what an evaluation measured to the session's record, where the console draws it."""
+        return self._transport.request("POST", f"{self._path}/evaluations", body=evaluation, response=Event)
 
     def checkpoint_urls(self, checkpoint_id: str) -> CheckpointDownload:
         """Fresh presigned URLs of a committed checkpoint."""

@@ -70,11 +70,12 @@ class Runner:
         _check_agent(self.agent)
         started = time.monotonic()
         size = min(workers, len(self.attempts))
-        threads = [threading.Thread(target=self._work, name="tinkerscript-rollout", daemon=True) for _ in range(size)]
-        for thread in threads:
-            thread.start()
+        threads: list[threading.Thread] = []
         line = _Line(self.progress)
         try:
+            for _ in range(size):  # Ctrl-C may come while they start
+                threads.append(threading.Thread(target=self._work, name="tinkerscript-rollout", daemon=True))
+                threads[-1].start()
             while alive := [thread for thread in threads if thread.is_alive()]:
                 alive[0].join(0.2)
                 if self.cancelled.is_set():
@@ -85,7 +86,7 @@ class Runner:
             self._interrupt(threads)
             raise
         finally:
-            self.report.seconds = time.monotonic() - started
+            self.report.seconds += time.monotonic() - started
             line.end(str(self.report), self.report.table())
         if self._fatal is not None:
             raise self._fatal
@@ -129,6 +130,8 @@ class Runner:
                 return
         with self._lock:
             self.report.rewards.setdefault(attempt.name, []).append(float(view.reward or 0.0))
+            played = (view.policy_version_first, view.policy_version_last)
+            self.report.versions.update(version for version in played if version is not None)
             if view.is_success is not None:
                 self.report.successes.append(view.is_success)
 
@@ -149,7 +152,7 @@ class Runner:
         for thread in abandoning:
             thread.start()
         deadline = time.monotonic() + INTERRUPTED_WAIT_S
-        for thread in [*abandoning, *threads]:
+        for thread in [*abandoning, *(thread for thread in threads if thread.ident is not None)]:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 

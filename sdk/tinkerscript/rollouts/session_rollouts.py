@@ -2,17 +2,22 @@
 
 import contextlib
 import logging
+import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from tinkerscript.arguments import wrong
 from tinkerscript.connection.waiting import Wait
 from tinkerscript.episodes.episode import Episode
 from tinkerscript.episodes.episode_loop import EpisodeLoop
-from tinkerscript.reports import Report
+from tinkerscript.errors import TinkerScriptError
+from tinkerscript.reports import Evaluated, Report
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.events import Evaluation
 
+from .evaluating import Evaluations, evaluation_plan
 from .runner import Agent, Attempt, Runner, plan
 from .step_log import StepLog
 from .targets import ReportTo
@@ -37,6 +42,12 @@ class SessionRollouts(EpisodeLoop):
         task_name: Callable[[Any], str] | None = None,
         progress: bool = True,
         report_to: ReportTo = None,
+        evaluate_every: int | None = None,
+        eval_tasks: Iterable[Any] | Mapping[str, Iterable[Any]] | None = None,
+        eval_attempts: int = 1,
+        best_metric: str = "reward_mean",
+        patience: int | None = None,
+        keep_best: bool = False,
         cancelled: threading.Event | None = None,
     ) -> Report:
         """Run ``agent(task, episode)`` in ``workers`` threads, ``grpo_n`` attempts at each task.
@@ -52,11 +63,22 @@ class SessionRollouts(EpisodeLoop):
         the call then returns when every complete batch is trained, as after flush(). A tracker that fails is named in
         the log and left out; training goes on.
 
+        ``evaluate_every``: before the first step and after each so many steps' worth of attempts, the complete batches
+        are trained, then the policy plays ``eval_tasks`` (a list, or a dict of lists by name), ``eval_attempts`` times
+        each; what it earns is recorded at its step and drawn in the console. ``best_metric`` ("reward_mean" or
+        "success_rate", of another than the first set as "name/reward_mean") says which policy is ``report.best``;
+        ``patience`` evaluations in a row without a better one end the call. ``keep_best`` makes a ``model`` checkpoint
+        of each best policy and pins the last: ``session.download_checkpoint(report.best.checkpoint_id, path)``.
+
         Raises InvalidRequest, and what ends the session: SessionFailed, SessionEnded, ServerUnreachable.
 
         Example: ``session.rollouts(lambda task, episode: my_agent(task, *episode), ["3+4", "5+6"], epochs=10)``
         """
         size = self.config.grpo_n
+        evaluation = evaluation_plan(
+            every=evaluate_every, tasks=eval_tasks, attempts=eval_attempts, patience=patience, keep_best=keep_best,
+            best_metric=best_metric,
+        )  # fmt: skip
         attempts = plan(tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name)
         groups = len(attempts) // size
         if groups < self.config.tasks_per_batch:
@@ -65,12 +87,32 @@ class SessionRollouts(EpisodeLoop):
                 "Give more tasks or epochs, or start a session with tasks_per_batch=%d.",
                 groups, self.config.tasks_per_batch, groups,
             )  # fmt: skip
+        report = Report(wanted=len(attempts), attempts_per_task=size)
+        cancelled = cancelled or threading.Event()
+
+        def run(some: "deque[Attempt]") -> None:
+            self._run(Runner(agent, self._begins(eval=False), some, report, progress, cancelled), workers)
+
+        def evaluate(name: str, some: list[Any]) -> Evaluated:
+            todo = plan(some, attempts=eval_attempts, epochs=1, retries=0, task_name=task_name)
+            played = Report(wanted=len(todo), attempts_per_task=eval_attempts)
+            self._run(Runner(agent, self._begins(eval=True), todo, played, progress, cancelled), workers)
+            return Evaluated(self._evaluation_record(played, name, steps), name, played)
+
         with self._step_log(report_to) as steps:
-            report = self._run_all(
-                agent, attempts, workers, eval=False, per_task=size, progress=progress, cancelled=cancelled
-            )
-            if steps is not None:
+            if evaluation is None:
+                run(attempts)
+                if steps is not None:
+                    self.flush()
+                return report
+
+            evaluations = Evaluations(self, evaluation, report, evaluate)
+            evaluations.run()
+            while attempts and not report.stopped_early and not cancelled.is_set():
+                part = evaluation.every * self.config.tasks_per_batch * size
+                run(deque(attempts.popleft() for _ in range(min(part, len(attempts)))))
                 self.flush()
+                evaluations.run()
         return report
 
     def evaluate(
@@ -83,20 +125,22 @@ class SessionRollouts(EpisodeLoop):
         task_name: Callable[[Any], str] | None = None,
         progress: bool = True,
         report_to: ReportTo = None,
+        name: str = "eval",
         cancelled: threading.Event | None = None,
     ) -> Report:
         """As rollouts(), with episodes that are served and counted but never trained; ``attempts`` at each task.
 
-        ``report_to`` gets mean reward, standard error and success rate as ``eval/...``, at the step of the policy.
+        What they earned is recorded under ``name`` at the step of the policy, and drawn in the console; ``report_to``
+        gets it as ``eval/...``, of another name as ``eval/<name>/...``.
         """
+        if not isinstance(name, str) or not 0 < len(name) <= 60:
+            raise wrong("name", name, "a text of 1 to 60 characters")
         todo = plan(tasks, attempts=attempts, epochs=1, retries=0, task_name=task_name)
+        report = Report(wanted=len(todo), attempts_per_task=attempts)
         with self._step_log(report_to) as steps:
-            step = self.status().policy_version if steps is not None else 0
-            report = self._run_all(
-                agent, todo, workers, eval=True, per_task=attempts, progress=progress, cancelled=cancelled
-            )
-            if steps is not None:
-                steps.evaluation(report, step)
+            over = cancelled or threading.Event()
+            self._run(Runner(agent, self._begins(eval=True), todo, report, progress, over), workers)
+            self._evaluation_record(report, name, steps)
         return report
 
     @contextlib.contextmanager
@@ -112,21 +156,35 @@ class SessionRollouts(EpisodeLoop):
         finally:
             self._logged = steps.cursor
 
-    def _run_all(
-        self,
-        agent: Agent,
-        attempts: "deque[Attempt]",
-        workers: int,
-        *,
-        eval: bool,
-        per_task: int,
-        progress: bool,
-        cancelled: threading.Event | None,
-    ) -> Report:
-        def begin(wait: Wait, task: str) -> Episode:
-            return self.begin_waiting(wait, task=task, eval=eval)
+    def _begins(self, *, eval: bool) -> Callable[[Wait, str], Episode]:
+        return lambda wait, task: self.begin_waiting(wait, task=task, eval=eval)
 
-        report = Report(wanted=len(attempts), attempts_per_task=per_task)
-        runner = Runner(agent, begin, attempts, report, progress, cancelled or threading.Event())
+    def _run(self, runner: Runner, workers: int) -> None:
         with self.planned_attempts():
-            return runner.run(workers)
+            runner.run(workers)
+
+    def _evaluation_record(self, report: Report, name: str, steps: StepLog | None) -> int:
+        """Keep what was measured where the console and the trackers show it; returns the step of the policy."""
+        if len(report.versions) > 1:
+            log.warning("The policy changed while %r was evaluated: versions %s.", name, sorted(report.versions))
+        step = max(report.versions) if report.versions else self.status().policy_version
+        if not report.count:
+            log.warning("Nothing was measured of %r at step %d: no attempt ended with a reward.", name, step)
+            return step
+        deviation, success = report.standard_deviation, report.success_rate
+        measured = Evaluation(
+            name=name,
+            step=step,
+            reward_mean=report.mean,
+            reward_std=None if math.isnan(deviation) else deviation,
+            success_rate=None if math.isnan(success) else success,
+            episodes=report.count,
+            failed=len(report.failures),
+        )
+        try:
+            self.evaluation_record(measured)
+        except TinkerScriptError as failure:  # the report is the caller's all the same
+            log.warning("The evaluation %r of step %d is not in the session's record: %s", name, step, failure)
+        if steps is not None:
+            steps.evaluation(report, step, name)
+        return step

@@ -49,9 +49,10 @@ class StepLog:
         for target in self._targets:
             target.close()
 
-    def evaluation(self, report: Report, step: int, name: str = "eval") -> None:
+    def evaluation(self, report: Report, step: int, name: str) -> None:
         """Log what came of an evaluation of the policy at ``step``."""
-        self._send({f"{name}/{key}": value for key, value in report.measures().items()}, step)
+        prefix = "eval" if name == "eval" else f"eval/{name}"
+        self._send({f"{prefix}/{key}": value for key, value in report.measures().items()}, step)
 
     def _follow(self) -> None:
         while not self._over.wait(POLL_INTERVAL_S):

@@ -4,9 +4,9 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
-from .base import Response
+from .base import Request, Response
 
 
 class EventKind(StrEnum):
@@ -16,6 +16,7 @@ class EventKind(StrEnum):
     METRIC = "metric"  # StepMetrics
     EVENT = "event"  # {"name", ...}: something worth a line in the console
     LOG = "log"  # {"line"}
+    EVALUATION = "evaluation"  # Evaluation
 
 
 class Event(Response):
@@ -70,3 +71,15 @@ class StepMetrics(Response):
     rollout_s: float
     train_s: float
     handover_s: float
+
+
+class Evaluation(Request):
+    """``POST /v1/sessions/{id}/evaluations``: what eval episodes of one policy version earned, for the record."""
+
+    name: str = Field("eval", min_length=1, max_length=60, description="Of the set of tasks.")
+    step: int = Field(ge=0, le=2**31 - 1, description="The policy version that played.")
+    reward_mean: FiniteFloat
+    reward_std: FiniteFloat | None = Field(None, ge=0, description="Of the episodes; none of a single one.")
+    success_rate: float | None = Field(None, ge=0, le=1, description="Among the episodes that say.")
+    episodes: int = Field(ge=1, le=2**31 - 1, description="That ended with a reward.")
+    failed: int = Field(0, ge=0, le=2**31 - 1, description="That were abandoned, and are in no mean.")

@@ -1,10 +1,10 @@
 // The curves of a session, over steps.
 import { memo, useMemo } from "react";
-import type { StepMetrics } from "../../../api/types";
+import type { Evaluation, StepMetrics } from "../../../api/types";
 import { Chart } from "../../../ui/chart";
 import { Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { lines, noGradientText, rewardBand, type Line } from "./step-columns";
+import { evaluationColumns, lines, noGradientText, rewardBand, type Line } from "./step-columns";
 
 interface Plot {
   title: string;
@@ -60,12 +60,14 @@ const LOSS: Plot = { title: "Loss", lines: [["loss", "loss", "--series-2"]] };
 
 interface ChartsPanelProps {
   steps: readonly StepMetrics[];
+  evaluations: readonly Evaluation[];
   /** Steps that the session has done: more than there are here means that the record is still on its way. */
   done: number;
 }
 
-export const ChartsPanel = memo(function ChartsPanel({ steps, done }: ChartsPanelProps) {
+export const ChartsPanel = memo(function ChartsPanel({ steps, evaluations, done }: ChartsPanelProps) {
   const x = useMemo(() => steps.map((step) => step.step), [steps]);
+  const evaluated = useMemo(() => evaluationColumns(evaluations), [evaluations]);
   const band = useMemo(() => rewardBand(steps), [steps]);
   const plots = useMemo(() => ({ reward: drawn(REWARD, steps), loss: drawn(LOSS, steps), pairs: PAIRS.map((pair) => pair.map((plot) => drawn(plot, steps))) }), [steps]);
   const nothing = noGradientText(steps[steps.length - 1]);
@@ -79,6 +81,7 @@ export const ChartsPanel = memo(function ChartsPanel({ steps, done }: ChartsPane
           </div>
         )}
         <Chart {...plots.reward} {...common} band={band} height={220} />
+        {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set" {...evaluated} height={150} />}
         <Chart {...plots.loss} {...common} height={150} />
         {plots.pairs.map((pair) => (
           <div key={pair[0]?.title} className="grid divide-line sm:grid-cols-2 sm:divide-x">

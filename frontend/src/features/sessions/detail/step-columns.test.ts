@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { StepMetrics } from "../../../api/types";
-import { lines, noGradientText, rewardBand } from "./step-columns";
+import type { Evaluation, StepMetrics } from "../../../api/types";
+import { evaluationColumns, lines, noGradientText, rewardBand } from "./step-columns";
 
 const step = (over: Partial<StepMetrics>) => ({ step: 1, groups: 4, groups_skipped: 0, reward_p10: 0, reward_p90: 1, ...over }) as StepMetrics;
 
@@ -18,4 +18,14 @@ test("only a step in which no group has a gradient is said to teach nothing", ()
   expect(noGradientText(undefined)).toBeNull();
   expect(noGradientText(step({ groups_skipped: 3 }))).toBeNull();
   expect(noGradientText(step({ step: 9, groups_skipped: 4 }))).toMatch(/^Step 9 taught nothing. All 4 groups had equal rewards/);
+});
+
+test("each set of an evaluation is a line over all steps, and the last of a repeated one counts", () => {
+  const played = (name: string, at: number, reward_mean: number) => ({ name, step: at, reward_mean }) as Evaluation;
+  const { x, series } = evaluationColumns([played("easy", 4, 0.5), played("easy", 0, 0.2), played("hard", 4, 0.1), played("easy", 4, 0.6)]);
+  expect(x).toEqual([0, 4]);
+  expect(series.map((one) => [one.label, one.values])).toEqual([
+    ["easy", [0.2, 0.6]],
+    ["hard", [null, 0.1]],
+  ]);
 });

@@ -1,5 +1,5 @@
 // The steps of a run as columns for its charts, and what a reader should know of a step that taught nothing.
-import type { StepMetrics } from "../../../api/types";
+import type { Evaluation, StepMetrics } from "../../../api/types";
 import type { Band, Series } from "../../../ui/chart-data";
 
 export type Measure = Exclude<keyof StepMetrics, "step">;
@@ -21,4 +21,17 @@ export function noGradientText(last: StepMetrics | undefined): string | null {
   if (!last || last.groups === 0 || last.groups_skipped < last.groups) return null;
   const groups = last.groups === 1 ? "Its only group" : `All ${String(last.groups)} groups`;
   return `Step ${String(last.step)} taught nothing. ${groups} had equal rewards, so there was no gradient: try harder or easier tasks, a higher temperature, larger groups, or a reward with steps between its ends.`;
+}
+
+const COLOURS = ["--series-1", "--series-2", "--series-3"];
+
+/** Mean rewards of evaluations: a line for each set over the steps at which any was played. Of a repeated one the last counts. */
+export function evaluationColumns(evaluations: readonly Evaluation[]): { x: number[]; series: Series[] } {
+  const x = [...new Set(evaluations.map((one) => one.step))].sort((a, b) => a - b);
+  const names = [...new Set(evaluations.map((one) => one.name))];
+  const series = names.map((label, at) => {
+    const byStep = new Map(evaluations.filter((one) => one.name === label).map((one) => [one.step, one.reward_mean]));
+    return { label, values: x.map((step) => byStep.get(step) ?? null), colour: COLOURS[at % COLOURS.length] ?? "--series-1" };
+  });
+  return { x, series };
 }
