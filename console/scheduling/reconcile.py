@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from console.errors import Conflict
 from console.scheduling import failures, liveness
+from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.draining import is_draining
 from console.scheduling.instance import instance_id
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
@@ -86,6 +87,8 @@ class Reconciler:
         self._devices_kept = 0
         for session_id in queue_next(slots=slots):
             self._guarded(self._start, session_id)
+        if not self._draining:
+            absent_clients_give_way(now=now, judging_since=self._judging_since)
         self._tick_s = time.monotonic() - began
         return True
 

@@ -1,0 +1,45 @@
+"""Tinker clients that stay away while other sessions wait for a place: their runtimes give way to those.
+
+They are suspended as idle ones are: models and states are kept, and the next request of the client wakes them. A client
+that never comes back is over after ``console.tinker.services.VANISHED_S``.
+"""
+
+from datetime import datetime, timedelta
+
+from console.scheduling import liveness
+from console.scheduling.session_notes import suspend_request
+from console.sessions.limits.queue import queue_order
+from console.sessions.models import Session
+from console.sessions.states import Desired
+from console.tinker.models import TinkerRuntime
+from tinkerscript.wire.sessions import SessionState
+
+ABSENT_S = 60.0  # a client sends a heartbeat every 10 s
+
+
+def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
+    """Ask as many of them to suspend themselves as sessions wait that could start, the longest absent first.
+
+    Call it after those for which there is room were started. Silence before ``judging_since`` is this server's own.
+    """
+    before = now - timedelta(seconds=ABSENT_S)
+    if judging_since > before:
+        return
+    absent = TinkerRuntime.objects.filter(
+        session__state=SessionState.READY, session__desired=Desired.RUN, tinker_session__finished__isnull=True,
+        tinker_session__heartbeat_at__lt=before, tinker_session__is_of_endpoints=False,
+    ).exclude(session__last_activity_at__gte=before)  # fmt: skip
+    rows = list(absent.select_related("session", "tinker_session").order_by("tinker_session__heartbeat_at"))
+    for row in rows[: _places_wanted(now)] if rows else ():
+        silent_s = (now - row.tinker_session.heartbeat_at).total_seconds()
+        reason = f"its client has sent no heartbeat for {silent_s:.0f} s, and other sessions wait for a place"
+        suspend_request(row.session, reason)
+
+
+def _places_wanted(now: datetime) -> int:
+    """How many sessions wait for what others have, less those that are on their way out already."""
+    waiting = Session.objects.filter(id__in=[turn.session_id for turn in queue_order().turns if not turn.is_held])
+    could_start = sum(now >= liveness.restart_not_before(session) for session in waiting)
+    leaving = Session.objects.filter(state=SessionState.READY, desired=Desired.SUSPEND).count()
+    leaving += Session.objects.filter(state=SessionState.STOPPING).count()
+    return max(0, could_start - leaving)

@@ -1,0 +1,95 @@
+"""A Tinker client that stays away keeps its runtime only while nobody waits for the place."""
+
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.utils import timezone
+
+from console.live.models import EventRecord
+from console.scheduling.absent_clients import ABSENT_S
+from console.sessions.models import Session
+from console.sessions.routing import route_get
+from console.tinker.models import TinkerRuntime, TinkerSession
+from console.users.models import Project
+from support.factories import BASE_MODEL
+from support.reconciler_world import READY, World
+from tinkerscript.wire.sessions import SessionState
+
+
+@pytest.fixture
+def world(db, monkeypatch):
+    world = World()
+    monkeypatch.setattr(timezone, "now", lambda: world.now)
+    monkeypatch.setattr(settings, "MAX_RUNTIMES", 2)
+    return world
+
+
+def client_make(world, project, **fields) -> Session:
+    """A Tinker client whose runtime is ready, and which has just sent a heartbeat."""
+    session = world.ready(project, idle_suspend_s=86_400)
+    made = TinkerSession.objects.create(project=project, **fields)
+    TinkerRuntime.objects.create(tinker_session=made, base_model=BASE_MODEL, session=session)
+    return session
+
+
+def is_asked_to_go(session) -> bool:
+    session.refresh_from_db()
+    return session.desired == "suspend"
+
+
+def beat(world, session) -> None:
+    TinkerSession.objects.filter(runtimes__session=session).update(heartbeat_at=world.now)
+
+
+def test_the_client_that_is_away_longest_gives_way_to_one_that_waits_and_is_woken_by_its_next_request(world, project):
+    first, second = client_make(world, project), client_make(world, project)
+    world.tick(30, beat=READY)
+    beat(world, second)
+    world.tick(ABSENT_S + 5, beat=READY)
+    assert not is_asked_to_go(first) and not is_asked_to_go(second), "nobody waits"
+    waiting = world.session(project)
+    world.tick(2, beat=READY)
+    assert is_asked_to_go(first) and not is_asked_to_go(second), "one goes for the one that waits"
+    event = EventRecord.objects.filter(session_id=first.id, kind="event").latest("id").data
+    assert event["name"] == "suspend_requested" and "no heartbeat for" in event["reason"]
+    handle = first.launch_handle["launch"]
+    del world.launcher.alive[handle]
+    world.launcher.ends[handle] = 0
+    world.tick(2, beat=READY)
+    assert (Session.objects.get(id=first.id).state, Session.objects.get(id=waiting.id).state) == (
+        SessionState.SUSPENDED, SessionState.READY,
+    )  # fmt: skip
+    assert TinkerSession.objects.get(runtimes__session=first).finished is None
+    assert route_get(session_id=first.id).state == SessionState.QUEUED, "the client is back"
+
+
+def test_a_client_that_beats_or_works_or_is_of_the_endpoints_keeps_its_place(world, project):
+    beating = client_make(world, project)
+    others = client_make(world, project, is_of_endpoints=True)
+    world.session(project)
+    for _ in range(8):
+        world.tick(10, beat=READY)
+        beat(world, beating)
+    assert not is_asked_to_go(beating) and not is_asked_to_go(others)
+    Session.objects.filter(id=beating.id).update(last_activity_at=world.now + timedelta(seconds=50))
+    world.tick(ABSENT_S + 30)
+    assert not is_asked_to_go(beating), "its requests are signs of life too"
+
+
+def test_a_session_that_its_quota_holds_back_takes_no_place_and_silence_of_the_server_is_no_absence(world, project):
+    client = client_make(world, project)
+    held = Project.objects.create(name="held")
+    world.session(held)
+    Project.objects.filter(id=held.id).update(device_quota=0)
+    world.tick(ABSENT_S + 5, beat=READY)
+    assert not is_asked_to_go(client)
+    other = client_make(world, project)
+    beat(world, client)
+    beat(world, other)
+    world.session(project)
+    world.now += timedelta(hours=1)  # the server was stopped meanwhile, and took no heartbeats
+    world.tick(5, beat=READY)
+    assert not is_asked_to_go(client) and not is_asked_to_go(other)
+    world.tick(ABSENT_S, beat=READY)
+    assert is_asked_to_go(client) or is_asked_to_go(other)
