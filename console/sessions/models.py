@@ -182,10 +182,14 @@ class EpisodeRecord(models.Model):
 
 
 class Removal(models.Model):
-    """Objects of the store that were deleted and are still to go: all whose key begins with ``prefix``."""
+    """Objects of the store that were deleted and are still to go: all whose key begins with ``prefix``.
+
+    With ``due_at`` they are being written: they go then, unless a row is made of them before.
+    """
 
     prefix = models.CharField(primary_key=True, max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
+    due_at = models.DateTimeField(null=True)
 
 
 class Upload(models.Model):

@@ -9,8 +9,9 @@ from console.live.services import event_record
 from console.object_store import client as object_store
 from console.object_store.copying import copy
 from console.sessions.checkpoints.checkpoints import checkpoint_key
+from console.sessions.checkpoints.removal import Writing
 from console.sessions.limits.quotas import storage_quota_check
-from console.sessions.models import Checkpoint, Removal, Session
+from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime.uploads import MANIFEST, manifest_of
 from console.sessions.states import Desired
 from console.tinker.checkpoints import checkpoint_find, expiry_of, ttl_check
@@ -46,20 +47,23 @@ def checkpoint_copy(
         session=session, kind=of.kind, state=CheckpointState.COMMITTED, ordered=True, step=of.step, files=of.files,
         size_bytes=of.size_bytes, unverified=of.unverified, committed_at=timezone.now(),
     )  # fmt: skip
-    is_kept = False
+    writing, is_kept = Writing(checkpoint_key(made, "")), False
     try:
         for file in of.files:
+            writing.renew()
             copy(checkpoint_key(of, file["path"]), checkpoint_key(made, file["path"]), size_bytes=file["size_bytes"])
         object_store.put(checkpoint_key(made, MANIFEST), manifest_of(session, made).model_dump_json().encode())
         with transaction.atomic():
             Project.objects.select_for_update().get(id=project.id)  # of two equal requests the first is kept
             known = _known(project, tinker_session, number, once, source)
-            stored = known or _rows_write(source, session, made, tinker_session, number, once, ttl_seconds)
+            if known is None:
+                writing.done()
+                stored = _rows_write(source, session, made, tinker_session, number, once, ttl_seconds)
         is_kept = known is None
-        return stored
+        return known or stored
     finally:
         if not is_kept:
-            Removal.objects.create(prefix=checkpoint_key(made, ""))
+            writing.give_up()
 
 
 def _known(

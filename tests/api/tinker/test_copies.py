@@ -4,11 +4,15 @@ import json
 
 import pytest
 from asgiref.sync import sync_to_async
+from django.utils import timezone
 
 from console.asgi import application
 from console.object_store import client as object_store
+from console.object_store import copying
 from console.sessions.checkpoints.checkpoints import checkpoint_key
+from console.sessions.checkpoints.removal import Writing, removals_finish
 from console.sessions.models import Checkpoint, Removal
+from console.tinker import copies
 from console.tinker.models import TinkerCheckpoint
 from console.users.models import Project
 from support.asgi_calls import Call
@@ -102,3 +106,47 @@ async def test_a_copy_that_the_store_does_not_make_leaves_no_row(alices: Client,
     assert status == 503 and "did not copy" in said["detail"]
     assert len((await alices.get("checkpoints"))["checkpoints"]) == 1
     assert await sync_to_async(Removal.objects.count)() == 1
+
+
+async def test_a_copy_that_is_killed_leaves_no_bytes_for_ever(
+    alices: Client, path: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first byte a row says what goes if nothing else comes; while it is written it stays."""
+    body = {"source_path": path, "destination_project_id": project.id}
+    written_keys: list[str] = []
+
+    def killed(source: str, key: str, *, size_bytes: int) -> None:
+        copying.copy(source, key, size_bytes=size_bytes)
+        removals_finish()
+        assert object_store.get(key) == WEIGHTS, "it is being written"
+        written_keys.append(key)
+        raise OSError("as a kill would end it")
+
+    monkeypatch.setattr(copies, "copy", killed)
+    with monkeypatch.context() as patched:
+        patched.setattr(Writing, "give_up", lambda self: None)  # nothing is done after a kill
+        assert (await alices.send("POST", "copy_weights", body))[0] == 500
+    await sync_to_async(removals_finish)()
+    assert await sync_to_async(object_store.get)(written_keys[0]) == WEIGHTS
+    await Removal.objects.aupdate(due_at=timezone.now())
+    await sync_to_async(removals_finish)()
+    assert await sync_to_async(object_store.get)(written_keys[0]) is None
+    assert not await Removal.objects.aexists()
+    monkeypatch.undo()
+    copied = (await alices.post("copy_weights", body))["tinker_path"]
+    assert (await bytes_of(copied))[0] == WEIGHTS and not await Removal.objects.aexists()
+
+
+async def test_a_copy_that_took_too_long_makes_no_row_of_bytes_that_are_gone(
+    alices: Client, path: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(source: str, key: str, *, size_bytes: int) -> None:
+        copying.copy(source, key, size_bytes=size_bytes)
+        Removal.objects.update(due_at=timezone.now())
+        removals_finish()
+
+    monkeypatch.setattr(copies, "copy", late)
+    body = {"source_path": path, "destination_project_id": project.id}
+    status, said = await alices.send("POST", "copy_weights", body)
+    assert status == 503 and "took longer" in said["detail"]
+    assert len((await alices.get("checkpoints"))["checkpoints"]) == 1
