@@ -17,7 +17,7 @@ KINDS = [k for _, k in inspect.getmembers(errors, inspect.isclass) if issubclass
 @pytest.mark.parametrize("code", list(ErrorCode))
 def test_every_code_of_the_wire_has_its_type(code):
     body = f'{{"error": {{"code": "{code.value}", "message": "m"}}, "request_id": "r"}}'.encode()
-    failure = error_from_response(418, body, {}, what="GET /")
+    failure = error_from_response(418, body, {}, what="GET /", url="http://127.0.0.1:1")
     assert type(failure) is not errors.TinkerScriptError
     assert (failure.code, failure.message, failure.request_id) == (code.value, "m", "r")
 
@@ -38,4 +38,7 @@ def test_every_error_is_public_drawn_in_the_tree_and_survives_pickling(kind):
 
 def test_retry_after_that_is_no_number_is_ignored():
     for value in ("Wed, 21 Oct 2026 07:28:00 GMT", "nan", "inf", "-1", ""):
-        assert error_from_response(503, b"", {"retry-after": value}, what="GET /").retry_after_s is None
+        assert (
+            error_from_response(503, b"", {"retry-after": value}, what="GET /", url="http://127.0.0.1:1").retry_after_s
+            is None
+        )

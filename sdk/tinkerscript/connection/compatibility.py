@@ -22,9 +22,7 @@ def check_server(transport: Transport, *, retry_timeout_s: float) -> ServerView:
     try:
         server = transport.request("GET", "/v1/server", response=ServerView, retry_timeout_s=retry_timeout_s)
     except (NotFound, UnexpectedAnswer) as failure:
-        if failure.status == 404 and failure.code is None:
-            raise
-        if failure.status == 200:  # a page: what serves it is no server of ours, or not at this path
+        if failure.code is None:  # a page or a redirect: what answers is no server of ours, or not at this path
             raise
         server = ServerView(version=VERSION_WITHOUT_ROUTE, minimum_client=VERSION_WITHOUT_ROUTE, capabilities=[])
     _refuse_incompatible(transport.base_url, server)

@@ -28,6 +28,8 @@ from tinkerscript.errors import (
 )
 from tinkerscript.wire.errors import ErrorCode
 
+from .foreign_answers import excerpt, hint_for
+
 _BY_CODE: dict[str, type[TinkerScriptError]] = {
     ErrorCode.INVALID_REQUEST: InvalidRequest,
     ErrorCode.UNKNOWN_BASE_MODEL: UnknownBaseModel,
@@ -55,6 +57,7 @@ _BY_STATUS: dict[int, type[TinkerScriptError]] = {
     401: AuthenticationError,
     403: PermissionDenied,
     404: NotFound,
+    407: ServerUnreachable,  # of a proxy; not tried again
     409: Conflict,
     410: EpisodeClosed,
     429: RateLimited,
@@ -65,8 +68,12 @@ _BY_STATUS: dict[int, type[TinkerScriptError]] = {
 }
 
 
-def error_from_response(status: int, body: bytes, headers: Mapping[str, str], *, what: str) -> TinkerScriptError:
-    """The typed error for a response with a status of 300 and up; ``what`` names the request. Never raises itself."""
+def error_from_response(
+    status: int, body: bytes, headers: Mapping[str, str], *, what: str, url: str
+) -> TinkerScriptError:
+    """The typed error for a response with a status of 300 and up of ``url``; ``what`` names the request. Never raises
+    itself.
+    """
     said, request_id = _read_body(body)
     code = said.get("code")
     kind = _BY_CODE.get(code) if isinstance(code, str) else None
@@ -75,11 +82,11 @@ def error_from_response(status: int, body: bytes, headers: Mapping[str, str], *,
         kind = _BY_STATUS.get(status, other)
     message = said.get("message")
     if not isinstance(message, str) or not message:
-        message = f"{what} returned {status}: {_excerpt(body)}"
+        message = f"{what} returned {status}: {excerpt(body)}."
     details = said.get("details")
     return kind(
         message,
-        hint=str(said.get("hint") or _redirect_hint(status, headers)),
+        hint=str(said.get("hint") or ("" if said else hint_for(status, body, headers, url))),
         code=code if isinstance(code, str) else None,
         request_id=request_id or headers.get("x-request-id", ""),
         status=status,
@@ -97,16 +104,6 @@ def _read_body(body: bytes) -> tuple[dict[str, Any], str]:
     if not isinstance(parsed, dict) or not isinstance(parsed.get("error"), dict):
         return {}, ""
     return parsed["error"], str(parsed.get("request_id") or "")
-
-
-def _excerpt(body: bytes) -> str:
-    text = " ".join(body[:400].decode("utf-8", "replace").split())
-    return text[:200] or "an empty body"
-
-
-def _redirect_hint(status: int, headers: Mapping[str, str]) -> str:
-    target = headers.get("location", "")
-    return f"The server lives elsewhere: use the origin of {target} as the base URL." if status < 400 and target else ""
 
 
 def _seconds(value: str | None) -> float | None:

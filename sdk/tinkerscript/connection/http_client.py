@@ -4,13 +4,16 @@ import functools
 import ipaddress
 import os
 import ssl
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 import certifi  # httpx brings it
 import httpx
 
-from tinkerscript.errors import InvalidRequest
+from tinkerscript.errors import InvalidRequest, ServerUnreachable
+
+from .foreign_answers import HINTS
 
 CONNECT_TIMEOUT_S = 10.0
 
@@ -58,6 +61,38 @@ def certificates(ca_file: str | None = None) -> ssl.SSLContext:
                 f"ca_file {ca_file} cannot be read: {failure}", hint="Give a file of PEM certificates."
             ) from failure
     return context
+
+
+def proxy_of(url: str, options: HttpOptions) -> str | None:
+    """The proxy that a connection to ``url`` goes through, without its user and password; None without one."""
+    host = httpx.URL(url).host
+    proxy = options.proxy
+    if proxy is None and not is_loopback(url) and not urllib.request.proxy_bypass(host):
+        known = urllib.request.getproxies()
+        proxy = known.get(httpx.URL(url).scheme) or known.get("all")
+    if not proxy:
+        return None
+    address = httpx.URL(proxy if "//" in proxy else f"http://{proxy}")
+    return str(address.copy_with(username="", password="")) if address.userinfo else str(address)
+
+
+def unreachable(base_url: str, failure: httpx.TransportError, *, proxy: str | None) -> ServerUnreachable:
+    """The error of a try that got no response."""
+    hint, status = "Check that the server runs and that TINKERSCRIPT_BASE_URL is its address.", None
+    if isinstance(failure, httpx.ProxyError) and "407" in str(failure):
+        hint, status = HINTS[407], 407  # not tried again
+    elif "WRONG_VERSION_NUMBER" in str(failure):  # OpenSSL's words for bytes that are no TLS
+        hint = "What listens there does not speak TLS: give its address with http:// instead of https://."
+    elif proxy is not None:
+        hint = (
+            f"The connection goes through the proxy {proxy}: check that it runs and lets this address pass, or put"
+            f" {httpx.URL(base_url).host} into NO_PROXY."
+        )
+    elif "CERTIFICATE_VERIFY_FAILED" in str(failure):
+        hint = "The server's certificate is signed by no one this machine trusts: give ca_file=, a PEM file of who did."
+    return ServerUnreachable(
+        f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": ") + ".", hint=hint, status=status
+    )
 
 
 def is_loopback(url: str) -> bool:

@@ -22,7 +22,9 @@ from tinkerscript.wire.version import VERSION
 
 from . import forks
 from .error_responses import error_from_response
-from .http_client import CONNECT_TIMEOUT_S, HttpOptions, http_client_for
+from .foreign_answers import NOT_OURS, excerpt, is_page
+from .http_client import CONNECT_TIMEOUT_S, HttpOptions, http_client_for, proxy_of, unreachable
+from .outages import Outages
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -72,6 +74,7 @@ class Transport:
         self._http = http or http_client_for(self.base_url, options)
         self._is_own_http = http is None
         self._closed = threading.Event()
+        self._outages = Outages()
         forks.watch(self)
 
     @property
@@ -159,12 +162,13 @@ class Transport:
             reply = self._http.send(request, stream=True)
             try:
                 if not reply.is_success:
-                    raise error_from_response(reply.status_code, reply.read(), reply.headers, what=f"GET {path}")
+                    reply.read()
+                    raise self._refused(reply, what=f"GET {path}")
                 yield reply.iter_bytes()
             finally:
                 reply.close()
         except httpx.TransportError as failure:
-            raise _unreachable(self.base_url, failure) from failure
+            raise self._unreachable(failure) from failure
 
     def sleep(self, seconds: float) -> None:
         """Wait, but not beyond close(). Raises ClientClosed."""
@@ -187,15 +191,18 @@ class Transport:
             self._closed.set()
 
     def _send_with_retries(self, request: httpx.Request, retry_timeout_s: float, *, what: str) -> httpx.Response:
-        deadline = time.monotonic() + retry_timeout_s
+        started = time.monotonic()
+        deadline = started + retry_timeout_s
         attempt = 0
         while True:
             outcome = self._try_once(request, what)
             if isinstance(outcome, httpx.Response):
+                self._outages.passed()
                 return outcome
             delay_s = _delay_before_retry(outcome, attempt)
             if delay_s is None or time.monotonic() + delay_s >= deadline:
                 raise outcome
+            self._outages.failed(outcome, since=started, deadline=deadline)
             self.sleep(delay_s)
             attempt += 1
 
@@ -205,14 +212,20 @@ class Transport:
         try:
             reply = self._http.send(request)
         except httpx.TransportError as failure:
-            return _unreachable(self.base_url, failure)
+            return self._unreachable(failure)
         except RuntimeError as failure:  # httpx raises it when close() overtakes a request
             if not self.closed:
                 raise
             raise ClientClosed(f"{what} was under way when the client was closed.") from failure
         if reply.is_success:
             return reply
-        return error_from_response(reply.status_code, reply.content, reply.headers, what=what)
+        return self._refused(reply, what=what)
+
+    def _refused(self, reply: httpx.Response, *, what: str) -> TinkerScriptError:
+        return error_from_response(reply.status_code, reply.content, reply.headers, what=what, url=self.base_url)
+
+    def _unreachable(self, failure: httpx.TransportError) -> ServerUnreachable:
+        return unreachable(self.base_url, failure, proxy=proxy_of(self.base_url, self.options))
 
 
 def _delay_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
@@ -225,15 +238,6 @@ def _delay_before_retry(error: TinkerScriptError, attempt: int) -> float | None:
         return backoff_s(attempt)
     # At least a little, so that "Retry-After: 0" from a broken server is no busy loop.
     return min(max(error.retry_after_s, FIRST_BACKOFF_S / 2), MAX_RETRY_AFTER_S)
-
-
-def _unreachable(base_url: str, failure: httpx.TransportError) -> ServerUnreachable:
-    hint = "Check that the server runs and that TINKERSCRIPT_BASE_URL is its address."
-    if "WRONG_VERSION_NUMBER" in str(failure):  # OpenSSL's words for bytes that are no TLS
-        hint = "What listens there does not speak TLS: give its address with http:// instead of https://."
-    return ServerUnreachable(
-        f"No response from {base_url}: {type(failure).__name__}: {failure}".rstrip(": "), hint=hint
-    )
 
 
 def _checked_base_url(base_url: str) -> str:
@@ -272,8 +276,10 @@ def _decode(reply: httpx.Response, response: type[R], *, what: str) -> R:
     try:
         return response.model_validate_json(reply.content)
     except ValidationError as failure:
+        found = f": {excerpt(reply.content)}" if is_page(reply.content) else ""
         raise UnexpectedAnswer(
-            f"{what} returned something that is not a {response.__name__}.",
+            f"{what} returned something that is not a {response.__name__}{found}.",
+            hint=NOT_OURS if found else "",
             status=reply.status_code,
             request_id=reply.headers.get("x-request-id", ""),
         ) from failure

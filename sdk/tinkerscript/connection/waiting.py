@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tinkerscript.errors import TinkerScriptError
+from tinkerscript.errors import ServerUnreachable, TinkerScriptError
 
 from . import forks
 
@@ -86,6 +86,8 @@ class WaitingNotice:
     def _reason(self, waits: list[Wait]) -> str:
         try:
             stands = self._ask()
+        except ServerUnreachable:
+            return ""  # outages.py tells of it
         except TinkerScriptError as failure:
             stands = failure.message.rstrip(".")
         said = next((wait.reason for wait in waits if wait.reason), "").rstrip(".")

@@ -1,0 +1,151 @@
+"""What stands between client and server: proxies, their pages, sign-in portals, an outage. Each is named, soon."""
+
+import http.server
+import logging
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from sdk.http_parts import Answer
+from sdk.rest_server import API_KEY
+
+from support.waiting import wait_until
+from tinkerscript import ServerUnreachable, TinkerScript, TinkerScriptError, UnexpectedAnswer
+from tinkerscript.connection import outages
+from tinkerscript.connection.foreign_answers import excerpt
+from tinkerscript.connection.http_client import HttpOptions, proxy_of
+
+FAR = "https://tinkerscript.example"
+
+
+def page(status, title, **headers):
+    body = f"<!DOCTYPE html>\n<html><head><title>{title}</title></head><body><h1>{title}</h1></body></html>"
+    return Answer(status, body.encode(), {"Content-Type": "text/html", **headers})
+
+
+ANSWERS = {
+    "bad gateway": (page(502, "502 Bad Gateway"), "a web page, '502 Bad Gateway'", "server behind it runs"),
+    "no backend": (page(503, "Service Unavailable"), "'Service Unavailable'", "server behind it runs"),
+    "gateway timeout": (Answer(504, b""), "an empty body", "server behind it runs"),
+    "policy": (page(403, "Blocked by policy"), "'Blocked by policy'", "a proxy, a VPN, a sign-in page"),
+    "asks who": (page(401, "Authorization Required"), "'Authorization Required'", "a proxy, a VPN, a sign-in page"),
+    "crash of a gateway": (page(500, "Oops"), "'Oops'", "a proxy, a VPN, a sign-in page"),
+    "body too large": (page(413, "Too Large"), "'Too Large'", "raise its limit"),
+    "proxy's password": (page(407, "Proxy"), "'Proxy'", "user and a password"),
+    "portal": (page(200, "Sign in"), "a web page, 'Sign in'", "a proxy, a VPN, a sign-in page"),
+    "redirect to a portal": (
+        Answer(302, b"", {"Location": "https://login.example/oauth2/authorize?next=x"}),
+        "302",
+        "It leads to a sign-in page, https://login.example/oauth2/authorize.",
+    ),
+    "redirect to https": (
+        Answer(301, b"", {"Location": "https://tinkerscript.example/v1/server"}),
+        "301",
+        "use the origin of https://tinkerscript.example",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answer", "said", "hint"), ANSWERS.values(), ids=ANSWERS)
+def test_what_a_proxy_answers_is_named_with_what_to_do(server, connect, caplog, answer, said, hint):
+    session = connect(retry_timeout_s=0.1)
+    episode = session.begin_episode()
+    server.fail(".*", times=10_000, answer=answer)
+    for call in (lambda: connect(retry_timeout_s=0.1), lambda: episode.end(1.0), session.begin_episode):
+        started = time.monotonic()
+        with pytest.raises(TinkerScriptError) as caught:
+            call()
+        assert time.monotonic() - started < 5
+        assert said in caught.value.message
+        assert hint in caught.value.hint
+        assert "<" not in str(caught.value)
+    assert "is version" not in caplog.text, "nothing is taken for an old server"
+    server.faults.clear()
+    assert episode.end(1.0).state == "completed", "it can still be ended"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "an empty body"),
+        (b"no  route\nto host", "no route to host"),
+        (b"<html><body><style>a{}</style>Out &amp; away</body>", "a web page, 'Out & away'"),
+        (b"<html><script>let a = '<", "a web page"),
+        (b"\xff" * 900, "\ufffd" * 200),
+    ],
+)
+def test_the_excerpt_of_a_body_is_one_short_line(body, said):
+    assert excerpt(body) == said
+
+
+class Proxy(http.server.BaseHTTPRequestHandler):
+    seen: list[str] = []
+
+    def do_CONNECT(self):
+        self.seen.append(self.path)
+        self.send_error(407)
+
+    def log_message(self, format, *args):
+        """Quiet."""
+
+
+@contextmanager
+def running_proxy():
+    proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield proxy.server_address[1]
+    finally:
+        proxy.shutdown()
+        proxy.server_close()
+
+
+def test_a_proxy_of_the_environment_that_is_away_is_named(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://joe:secret@127.0.0.1:9")
+    with pytest.raises(ServerUnreachable) as caught:
+        TinkerScript("m", base_url=FAR, api_key=API_KEY, retry_timeout_s=0.0)
+    assert "through the proxy http://127.0.0.1:9" in caught.value.hint
+    assert "tinkerscript.example into NO_PROXY" in caught.value.hint
+    assert "secret" not in str(caught.value)
+
+
+def test_a_proxy_that_wants_a_password_is_asked_once(monkeypatch):
+    with running_proxy() as port:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
+        with pytest.raises(ServerUnreachable, match="wants a user and a password"):
+            TinkerScript("m", base_url=FAR, api_key=API_KEY)
+    assert Proxy.seen == ["tinkerscript.example:443"]
+
+
+def test_no_proxy_and_this_machine_go_past_a_proxy(monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "inside.example")
+    of = {url: proxy_of(url, HttpOptions()) for url in (FAR, "https://inside.example", "http://127.0.0.1:8000")}
+    assert of == {FAR: "http://127.0.0.1:9", "https://inside.example": None, "http://127.0.0.1:8000": None}
+
+
+def test_an_outage_is_told_once_while_it_lasts_and_when_it_is_over(server, connect, caplog, monkeypatch):
+    caplog.set_level(logging.WARNING, "tinkerscript")
+    monkeypatch.setattr(outages, "NOTICE_AFTER_S", 0.1)
+    session = connect(retry_timeout_s=30)
+    episode = session.begin_episode()
+    server.stop()
+    ending = [threading.Thread(target=call) for call in (lambda: episode.end(1.0), session.accounting)]
+    for thread in ending:
+        thread.start()
+    wait_until(lambda: "Trying again" in caplog.text)
+    server.start()
+    for thread in ending:
+        thread.join(30)
+    told, over = [r.getMessage() for r in caplog.records if r.name == "tinkerscript"]
+    assert f"No response from {server.url}" in told and "Hint: Check that the server runs" in told
+    assert over.startswith("The server responds again")
+    assert episode.result.state == "completed"
+
+
+def test_a_page_of_something_else_is_no_server(server, connect):
+    server.fail("GET /v1/server", answer=page(200, "Welcome to nginx!"))
+    with pytest.raises(UnexpectedAnswer, match="Welcome to nginx!"):
+        connect()
