@@ -210,8 +210,8 @@ class VllmSampler:
         return self._llm.errored
 
     async def close(self) -> None:
-        """End vLLM's processes; it gives them a grace and then kills them."""
-        await asyncio.to_thread(self._llm.shutdown)
+        """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""
+        await asyncio.to_thread(self._llm.shutdown, timeout=0.0)
         # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
         vars(self._llm)["shutdown"] = lambda timeout=None: None
 

@@ -1,12 +1,5 @@
-"""``python handover_probe.py KIND FOLDER``: hand random weights to a real engine twice; the outcome as JSON on stdout.
+"""Random weights are handed to a real engine, and its log-probabilities compared with those of transformers."""
 
-A process of its own: vLLM's imports warn, and in the suite a warning is an error. ``ways`` are take_weights' answers,
-``gaps`` the largest differences of log-probabilities from transformers' on the same weights, one for each hand-over.
-"""
-
-import asyncio
-import json
-import sys
 from pathlib import Path
 
 import torch
@@ -46,8 +39,11 @@ def model_make(config, seed: int):
     return model.eval()
 
 
-async def main(kind: str, folder: Path) -> dict[str, list]:
-    config, found = config_make(folder / "model", kind), {"ways": [], "gaps": []}
+async def hand_over_twice(kind: str, folder: Path) -> tuple[list[str], list[float]]:
+    """``take_weights``' results, and the largest difference of a log-probability after each hand-over."""
+    config = config_make(folder / "model", kind)
+    ways: list[str] = []
+    gaps: list[float] = []
     engine = await VllmEngine.start(str(folder / "model"), SessionConfig(max_context_length=128, max_tokens=8), "cpu")
     try:
         file = None
@@ -57,13 +53,13 @@ async def main(kind: str, folder: Path) -> dict[str, list]:
             file = file or WeightFile(folder / "handover", {n: p.shape for n, p in weights.items()}, torch.float32)
             for name, parameter in weights.items():
                 file.write(name, parameter)
-            found["ways"] += await engine.llm.collective_rpc("take_weights", args=(str(file.folder),))
+            ways += await engine.llm.collective_rpc("take_weights", args=(str(file.folder),))
             await engine.load_weights(file.folder, version)  # as a session does it, and again the same weights
-            gaps = [await gap(engine, model, prompt, f"{version}-{n}") for n, prompt in enumerate(PROMPTS)]
-            found["gaps"].append(max(gaps))
+            found = [await gap(engine, model, prompt, f"{version}-{n}") for n, prompt in enumerate(PROMPTS)]
+            gaps.append(max(found))
     finally:
         await engine.close()
-    return found
+    return ways, gaps
 
 
 async def gap(engine: VllmEngine, model, prompt: tuple[int, ...], request_id: str) -> float:
@@ -76,7 +72,3 @@ async def gap(engine: VllmEngine, model, prompt: tuple[int, ...], request_id: st
         logits = model(torch.tensor([[*prompt, *ids]])).logits[0, len(prompt) - 1 : -1]
     expected = logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
     return (measured - expected).abs().max().item()
-
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(main(sys.argv[1], Path(sys.argv[2])))))

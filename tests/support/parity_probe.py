@@ -1,14 +1,7 @@
-"""``python parity_probe.py FOLDER OPTIONS``: a real engine and trainer take turns; how far apart they were, as JSON.
+"""A real engine and a real trainer take turns, and their log-probabilities are compared with those of transformers."""
 
-A process of its own: vLLM's imports warn, and in the suite a warning is an error. ``gaps``: before the first hand-over
-and after each, the largest difference between a log-probability that the engine recorded and that of transformers on
-the trainer's weights. ``kls``: the trainer's own measure of it. ``moved``: how far each step took the weights.
-"""
-
-import asyncio
-import json
-import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
@@ -24,7 +17,13 @@ PROMPTS = [(5, 9, 30, 41), (60, 61, 62), tuple(range(3, 60))]
 TEMPERATURES = (0.3, 1.0, 2.0)  # of the steps, and of what is sampled after the last
 
 
-async def main(folder: Path, options: dict) -> dict[str, list[float]]:
+async def take_turns(folder: Path, options: dict[str, Any]) -> dict[str, list[float]]:
+    """Three steps at three temperatures.
+
+    ``gaps``: before the first hand-over and after each, the largest difference between a log-probability that the
+    engine recorded and that of transformers on the trainer's weights. ``kls``: the trainer's own measure of it.
+    ``moved``: how far each step took the weights.
+    """
     base = str(tiny_model_make(folder / "model"))
     config = SessionConfig(max_context_length=128, grpo_n=4, learning_rate=5e-3, **options)
     found: dict[str, list[float]] = {"gaps": [], "kls": [], "moved": []}
@@ -62,7 +61,3 @@ def gap(base: str, weights: dict[str, torch.Tensor], samples: list[Sample]) -> f
         own = logprobs_TV.gather(1, ids[1:, None])[:, 0][mask]
         largest = max(largest, (own - torch.tensor(sample.logprobs_T[1:])[mask]).abs().max().item())
     return largest
-
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(main(Path(sys.argv[1]), json.loads(sys.argv[2])))))
