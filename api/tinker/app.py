@@ -1,6 +1,6 @@
 """The Tinker wire, ``/api/v1``: an ASGI application of its own, because most of its requests are held or passed on.
 
-A path that the client knows and this server does not have gets 501 with its name; docs/reference/tinker.md lists them.
+docs/reference/tinker.md lists every call, and what of it is refused.
 """
 
 import inspect
@@ -50,6 +50,8 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("PUT", CHECKPOINT + "/ttl", records.checkpoint_ttl),
     ("GET", RUN + r"/checkpoints/external_weights/(?P<name>[^/]+)/external_weights_urls", records.external_urls),
     ("GET", "checkpoints", records.all_checkpoints),
+    ("POST", "external_weights_upload_start", records.external_upload_start),
+    ("POST", "external_weights_upload_finish", records.external_upload_finish),
     ("POST", "weights_info", records.weights_info),
     ("GET", "sessions", records.sessions),
     ("POST", "sessions/search", search.sessions_search),
@@ -62,11 +64,9 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("GET", "billing/usage/events", account.usage_events),
     ("GET", "billing/usage/checkpoints/current", account.storage_usage),
     ("POST", "join_sampling_session", search.sampling_session_join),
-    ("POST", "search_checkpoints", search.checkpoints_search),
+    ("POST", "search_checkpoints|checkpoints/search", search.checkpoints_search),
     ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
-NOT_THERE = ("external_weights/.*",)
-
 logger = logging.getLogger(__name__)
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -115,8 +115,6 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
             if wanted == method:
                 names = {name: unquote(value) for name, value in matched.groupdict().items()}
                 return await _handle(handler, caller, body, names, scope)
-    if any(re.fullmatch(pattern, path) for pattern in NOT_THERE):
-        return Answer.of({"detail": f"{method} {scope['path']} is not there on this server."}, 501)
     if found is not None:
         return Answer.of({"detail": f"{scope['path']} takes {found}, not {method}."}, 405)
     return Answer.of({"detail": f"There is nothing at {scope['path']}."}, 404)

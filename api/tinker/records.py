@@ -4,9 +4,9 @@ from typing import Any
 
 from api.tinker.callers import TinkerCaller
 from api.tinker.relaying import Answer
-from api.tinker.requests import PathNamed, TtlSet
-from console.errors import InvalidRequest
-from console.tinker import checkpoints, services
+from api.tinker.requests import ExternalUploadFinish, ExternalUploadStart, PathNamed, TtlSet
+from console.errors import InvalidRequest, NotFound
+from console.tinker import checkpoints, external_uploads, services
 from console.tinker.models import TinkerCheckpoint, TinkerModel
 from console.tinker.traces import trace_url
 
@@ -72,6 +72,24 @@ def external_urls(caller: TinkerCaller, *, model_id: str, name: str) -> Answer:
     found = _own(caller, model_id, "external_weights", name)
     urls, expires_at = checkpoints.checkpoint_urls(found)
     return Answer.of({"urls": urls, "expires": expires_at.isoformat()})
+
+
+def external_upload_start(caller: TinkerCaller, body: ExternalUploadStart) -> Answer:
+    """``POST /external_weights_upload_start``, a call of 0.39."""
+    if body.destination_project_id not in (None, caller.project.id):
+        raise NotFound(
+            f"There is no project {body.destination_project_id} for this key, which acts in {caller.project.id} alone."
+        )
+    upload, urls, expires_at = external_uploads.external_upload_start(
+        project=caller.project, key=caller.key, base_model=body.base_model, lora=body.lora_config
+    )
+    return Answer.of({"upload_id": upload.id, "urls": urls, "expires": expires_at.isoformat()})
+
+
+def external_upload_finish(caller: TinkerCaller, body: ExternalUploadFinish) -> Answer:
+    """``POST /external_weights_upload_finish``."""
+    stored = external_uploads.external_upload_finish(project=caller.project, upload_id=body.upload_id)
+    return Answer.of({"tinker_path": stored.path})
 
 
 def weights_info(caller: TinkerCaller, body: PathNamed) -> Answer:

@@ -140,7 +140,7 @@ class SearchCursor(Body):
 
     last_created_at: AwareDatetime
     last_session_id: str = ""
-    last_checkpoint_id: str = ""
+    last_checkpoint_uuid: str = ""
 
 
 class Search(Body):
@@ -164,8 +164,22 @@ class SessionSearch(Search):
 class CheckpointSearch(Search):
     """``/search_checkpoints``, a call of 0.39."""
 
-    checkpoint_types: list[Literal["training", "sampler", "external"]] | None = None
+    checkpoint_type: Literal["training", "sampler", "external"] | None = None
     base_models: list[str] | None = None
+
+
+class ExternalUploadStart(Body):
+    """``/external_weights_upload_start``, a call of 0.39."""
+
+    base_model: str = Field(min_length=1, max_length=400)
+    lora_config: LoraOptions
+    destination_project_id: str | None = None
+
+
+class ExternalUploadFinish(Body):
+    """``/external_weights_upload_finish``, a call of 0.39."""
+
+    upload_id: str = Field(max_length=80)
 
 
 class WeightsCopy(Body):

@@ -40,16 +40,16 @@ def checkpoints_search(caller: TinkerCaller, body: CheckpointSearch) -> Answer:
     rows = search.checkpoints_search(
         project=caller.project,
         user_metadata=body.user_metadata,
-        kinds=body.checkpoint_types,
+        kind=body.checkpoint_type,
         owner_ids=_owner_ids(caller, body),
         base_models=body.base_models,
-        cursor=(body.cursor.last_created_at, body.cursor.last_checkpoint_id) if body.cursor else None,
+        cursor=(body.cursor.last_created_at, body.cursor.last_checkpoint_uuid) if body.cursor else None,
         limit=body.limit + 1,
     )
     page, following = rows[: body.limit], None
     if len(rows) > body.limit:
         last = page[-1]
-        following = {"last_created_at": last.created_at.isoformat(), "last_checkpoint_id": last.checkpoint_id}
+        following = {"last_created_at": last.created_at.isoformat(), "last_checkpoint_uuid": last.checkpoint_id}
     return Answer.of({"checkpoints": [checkpoint_view(row) for row in page], "next_cursor": following})
 
 

@@ -89,17 +89,22 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
 
 
 def weights_count(folder: Path) -> int:
-    """The number of weights in a folder, from the headers of its safetensors files; 0 where there are none.
+    """The number of weights in a folder, from the headers of its safetensors files; 0 where there are none."""
+    return sum(math.prod(shape) for shape in weight_shapes(folder).values())
+
+
+def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight by its name, from the headers of a folder's safetensors files.
 
     A file begins with the length of its header (8 bytes, little-endian) and the header, which is JSON.
     Source: huggingface.co/docs/safetensors, "Format".
     """
-    count = 0
+    shapes = {}
     for path in folder.glob("*.safetensors") if folder.is_absolute() else ():
         with path.open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        count += sum(math.prod(entry["shape"]) for name, entry in header.items() if name != "__metadata__")
-    return count
+        shapes |= {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+    return shapes
 
 
 def _folder(name: str, path: str) -> BaseModel:

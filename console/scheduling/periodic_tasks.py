@@ -21,6 +21,7 @@ from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.checkpoints.retention import checkpoints_expire
 from console.sessions.checkpoints.verification import checkpoints_verify
 from console.tinker.checkpoints import checkpoints_replaced_remove
+from console.tinker.external_uploads import external_uploads_expire
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.webhooks.sending import deliveries_send
 
@@ -31,6 +32,7 @@ PERIODIC_TASKS = (
     tinker_sessions_vanished_finish,
     checkpoints_expire,
     checkpoints_replaced_remove,
+    external_uploads_expire,
     ended_states_trim,
     local_states_remove,
     uploads_sweep,

@@ -200,6 +200,7 @@ class Upload(models.Model):
     checkpoint = models.ForeignKey(Checkpoint, on_delete=models.CASCADE, null=True)
     archive = models.JSONField(null=True)  # {"part", "episodes"}
     packed = models.JSONField(null=True)  # [{"episode_id", "offset", "size_bytes"}]; with none of them: the journal
+    external = models.JSONField(null=True)  # {"lora"}: by a Tinker client, not by a runtime
     files = models.JSONField()  # [{"path", "size_bytes", "sha256", "key", "upload_id"}]
     created_at = models.DateTimeField(auto_now_add=True)
 

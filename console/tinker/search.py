@@ -53,17 +53,17 @@ def checkpoints_search(
     *,
     project: Project,
     user_metadata: Mapping[str, str],
-    kinds: Sequence[str] | None,
+    kind: str | None,
     owner_ids: Sequence[str] | None,
     base_models: Sequence[str] | None,
     cursor: Cursor | None,
     limit: int,
 ) -> list[TinkerCheckpoint]:
-    """The project's checkpoints that match all that is given. ``kinds`` are those of SEGMENTS."""
+    """The project's checkpoints that match all that is given. ``kind`` is one of SEGMENTS."""
     rows = checkpoints_of(project=project)
     rows = _with_metadata(rows, user_metadata)
-    if kinds is not None:
-        rows = rows.filter(segment__in=[SEGMENTS[kind] for kind in kinds])
+    if kind is not None:
+        rows = rows.filter(segment=SEGMENTS[kind])
     if owner_ids is not None:
         rows = rows.filter(model__tinker_session__key__user_id__in=owner_ids)
     if base_models is not None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.core.cache import cache
-from django.db.models import Count
+from django.db.models import Count, Q
 from django.utils import timezone
 
 from console.errors import StorageUnavailable
@@ -34,9 +34,8 @@ def uploads_sweep() -> None:
         return
     now = timezone.now()
     # Their URLs have ended, or their session has no runtime that could commit them.
-    open_uploads = Upload.objects.filter(
-        created_at__gt=now - timedelta(seconds=settings.TRANSFER_URL_S), session__state__in=WITH_RUNTIME
-    )
+    of_somebody = Q(session__state__in=WITH_RUNTIME) | Q(external__isnull=False)
+    open_uploads = Upload.objects.filter(of_somebody, created_at__gt=now - timedelta(seconds=settings.TRANSFER_URL_S))
     wanted = {file["upload_id"] for files in open_uploads.values_list("files", flat=True) for file in files}
     try:
         for key, upload_id, begun_at in object_store.multipart_list("sessions/"):

@@ -65,14 +65,15 @@ def person_queue_check(*, person: User | None) -> None:
         )
 
 
-def storage_quota_check(*, project: Project) -> None:
-    """Raises QuotaExceeded when the project's checkpoints and archived episodes fill what it may store.
+def storage_quota_check(*, project: Project, more_bytes: int = 0) -> None:
+    """Raises QuotaExceeded when the project's checkpoints and archived episodes fill what it may store, or would with
+    ``more_bytes`` beside them.
 
     Automatic ones are written all the same: without them a session could lose what it learned.
     """
     if project.storage_quota_bytes is None:
         return
-    used = _storage_used(project)
+    used = _storage_used(project) + more_bytes
     if used >= project.storage_quota_bytes:
         raise QuotaExceeded(
             f"This project stores {used / GIB:.2f} GiB of checkpoints and episodes and may store "

@@ -122,9 +122,10 @@ async def test_checkpoints_are_searched_and_counted(alices: Client, alice: User,
         return [each["checkpoint_id"] for each in answer["checkpoints"]]
 
     assert await found() == ["sampler_weights/b", "weights/a"]
-    assert await found(checkpoint_types=["training"]) == await found(user_metadata={"k": "v"}) == ["weights/a"]
-    assert await found(base_models=["another"]) == []
-    first = await alices.post("search_checkpoints", {"limit": 1})
+    assert await found(checkpoint_type="training") == await found(user_metadata={"k": "v"}) == ["weights/a"]
+    assert await found(base_models=["another"]) == await found(base_models=[]) == []
+    first = await alices.post("checkpoints/search", {"limit": 1})
+    assert first["next_cursor"].keys() == {"last_created_at", "last_checkpoint_uuid"}
     assert await found(cursor=first["next_cursor"]) == ["weights/a"]
     assert first["checkpoints"][0]["base_model"] == BASE_MODEL
     (item,) = (await alices.get("billing/usage/checkpoints/current"))["data"]

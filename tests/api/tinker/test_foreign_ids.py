@@ -41,9 +41,12 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 NAMES_NOTHING = {
     "client/config", "client/dynamic_config", "create_session", "telemetry", "get_server_capabilities", "healthz",
-    "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints", "auth/apikey/me", "auth/token",
-    "audit", "billing/usage/events", "billing/usage/checkpoints/current",
+    "training_runs", "checkpoints", "sessions", "sessions/search", "search_checkpoints|checkpoints/search",
+    "auth/apikey/me", "auth/token",
+    "audit", "external_weights_upload_start", "billing/usage/events", "billing/usage/checkpoints/current",
 }  # fmt: skip
+# What is begun here by a call of its own: test_external_uploads.py has another project's.
+ELSEWHERE = {"external_weights_upload_finish"}
 
 
 def cases() -> list[tuple[str, str]]:
@@ -54,7 +57,7 @@ def cases() -> list[tuple[str, str]]:
         path = path.replace(r"(?P<segment>weights|sampler_weights|external_weights)", "weights")
         path = path.replace(r"(?P<sampler_id>[^/]+)", "SAMPLING").replace(r"(?P<name>[^/]+)", "a")
         assert "(" not in path, f"{pattern} has a place that this table does not fill"
-        if path not in NAMES_NOTHING:
+        if path not in NAMES_NOTHING | ELSEWHERE:
             found.append((method, path))
     return found
 
