@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
+from gpu_runtime.engine.sockets import sockets_folder
 from tinkerscript import machine_share
 from tinkerscript.wire.config import SessionConfig
 
@@ -48,6 +49,8 @@ def environment_set(device: str) -> None:
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     os.environ.setdefault("PYTHONHASHSEED", "0")
+    if "VLLM_RPC_BASE_PATH" not in os.environ:
+        os.environ["VLLM_RPC_BASE_PATH"] = str(sockets_folder())
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # its processes are all on this machine
     if device == "cpu":
         os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB

@@ -55,6 +55,8 @@ def other_weights(folder: Path, target: Path) -> Path:
 async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
     before, versions = await sample(engine, "first")
     assert versions == {0}
+    sockets = Path(os.environ["VLLM_RPC_BASE_PATH"])
+    assert any(path.is_socket() for path in sockets.iterdir()), "vLLM's sockets are in our folder"
 
     await engine.sleep()
     waiting = asyncio.create_task(sample(engine, "while it sleeps"))

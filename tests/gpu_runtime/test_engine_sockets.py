@@ -1,0 +1,98 @@
+"""vLLM's sockets lie in a private folder that goes with its process, however that ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.engine.sockets import LOCK, MAX_PATH, NAME_LENGTH, PREFIX, sockets_folder
+from gpu_runtime.errors import RuntimeFault
+
+PROGRAM = """
+import os, socket, sys, uuid
+from gpu_runtime.engine.vllm_process import environment_set
+environment_set("cpu")
+environment_set("cpu")  # a sampler beside an engine: one folder for both
+path = f"{os.environ['VLLM_RPC_BASE_PATH']}/{uuid.uuid4()}"  # as vLLM names it
+socket.socket(socket.AF_UNIX).bind(path)
+print(path, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short path: the folders of a test are too deep for a socket."""
+    short = Path(f"/dev/shm/ts-test-{os.getpid()}")
+    short.mkdir()
+    monkeypatch.setenv("TMPDIR", str(short))
+    monkeypatch.delenv("VLLM_RPC_BASE_PATH", raising=False)
+    yield short
+    for left in sorted(short.rglob("*"), reverse=True):
+        left.rmdir() if left.is_dir() else left.unlink()
+    short.rmdir()
+
+
+def started() -> tuple[subprocess.Popen[str], Path]:
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+    )
+    assert program.stdout is not None
+    return program, Path(program.stdout.readline().strip())
+
+
+def test_the_sockets_of_a_process_go_with_it(place: Path) -> None:
+    program, path = started()
+    assert path.is_socket() and path.parent.parent == place
+    assert path.parent.stat().st_mode & 0o777 == 0o700, "of this user alone"
+    assert [folder.name for folder in place.iterdir()] == [path.parent.name]
+    program.communicate(timeout=20)
+    assert program.returncode == 0
+    assert list(place.iterdir()) == []
+
+
+def test_what_a_killed_process_left_goes_with_the_next_start_and_what_lives_stays(place: Path) -> None:
+    killed, of_killed = started()
+    lives, of_living = started()
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate(timeout=20)
+    assert of_killed.is_socket()
+    third, of_third = started()
+    assert not of_killed.parent.exists()
+    assert of_living.is_socket() and of_third.is_socket()
+    for program in (lives, third):
+        program.communicate(timeout=20)
+    assert list(place.iterdir()) == []
+
+
+def test_a_folder_that_is_not_locked_yet_is_left(place: Path) -> None:
+    new = place / f"{PREFIX}new"
+    new.mkdir()
+    sockets_folder([place])
+    assert new.is_dir() and not (new / LOCK).exists()
+
+
+def test_a_path_that_is_too_long_for_a_socket_is_passed_over(place: Path, tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 60)
+    deep.mkdir()
+    folder = sockets_folder([deep, place])
+    assert folder.parent == place
+    longest = str(folder / ("u" * (NAME_LENGTH - 1)))
+    assert len(longest) <= MAX_PATH
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(longest)
+    with pytest.raises(RuntimeFault, match="set TMPDIR to a short path"):
+        sockets_folder([deep])
+
+
+def test_an_operators_own_folder_is_kept(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VLLM_RPC_BASE_PATH", str(place))
+    program, path = started()
+    program.communicate(timeout=20)
+    assert path.parent == place
+    assert [each.name for each in place.iterdir()] == [path.name]
