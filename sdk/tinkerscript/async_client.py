@@ -19,7 +19,7 @@ from .client import TinkerScript
 from .connection import forks
 from .connection.waiting import Wait
 from .downloads.checkpoints import TunedModel
-from .episodes.async_episode import AsyncEpisode, BeginningEpisode
+from .episodes.async_episode import AsyncEpisode, BeginningEpisode, belongs_to_its_loop
 from .episodes.begins import give_up
 from .episodes.current_episode import CurrentEpisode
 from .episodes.episode import Episode
@@ -53,6 +53,7 @@ class AsyncTinkerScript(NamedArguments):
     """
 
     made_by = TinkerScript.made_by.replace("TinkerScript(", "AsyncTinkerScript(")
+    __reduce__ = belongs_to_its_loop
 
     def __init__(
         self,
@@ -107,9 +108,7 @@ class AsyncTinkerScript(NamedArguments):
     def sync(self) -> TinkerScript:
         """The session itself. Its calls block; its attributes, such as ``config``, do not. Raises ClientClosed."""
         if self._session is None:
-            raise ClientClosed(
-                "The session was not started.", hint="Use `async with AsyncTinkerScript(...) as session`."
-            )
+            raise ClientClosed("It was not started.", hint="Use `async with AsyncTinkerScript(...) as session`.")
         return self._session
 
     @property

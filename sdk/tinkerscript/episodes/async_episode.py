@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from tinkerscript.arguments import NamedArguments
 from tinkerscript.wire.episodes import EpisodeView
@@ -16,10 +16,19 @@ T = TypeVar("T")
 Run = Callable[[Callable[[], T]], Awaitable[T]]
 
 
+def belongs_to_its_loop(self: object) -> NoReturn:
+    """In place of ``__reduce__``: raises TypeError with what to send to another process."""
+    raise TypeError(
+        f"{type(self).__name__} belongs to its event loop and cannot be pickled. To another process send the session's"
+        " .sync, which attaches by id where it arrives, or its .id, for AsyncTinkerScript(session_id=...) there."
+    )
+
+
 class AsyncEpisode(NamedArguments):
     """An open episode. Unpacks as ``base_url, api_key``; ``async with`` abandons what was not ended."""
 
     made_by = Episode.made_by
+    __reduce__ = belongs_to_its_loop
 
     def __init__(self, episode: Episode, run: "Run[Any]") -> None:
         self._episode, self._run = episode, run
