@@ -57,6 +57,6 @@ def test_a_tinker_program_trains_a_model_and_samples_from_it(server: dict[str, s
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["losses"][0] > said["losses"][1] > said["losses"][2]
     assert said["same"], "a model that goes on from a state is what was saved, to the bit"
-    assert said["mistake"][0] == "user"
+    assert said["mistake"][0] == "user" and said["at_places"][0], "named tokens are scored as the prompt is"
     # One seed in every request, and every answer its own; the snapshot and the saved one differ from the base.
     assert len({str(said[name]) for name in ("samples", "base_samples", "named_samples")}) == 3

@@ -46,6 +46,7 @@ def test_a_tinker_program_runs_as_it_is(loop_server: LoopServer, said: dict[str,
     assert said["info"][1:] == [True, 8, BASE_MODEL]
     assert said["step"] == {"grad_norm": 1.0} and len(said["losses"]) == 3
     assert said["forward"] == [3] and said["prompt_logprobs"] == 4
+    assert said["at_places"] == [True, [3, 3], [3, 3], [3, 3]]
     assert len({str(each) for name in ("samples", "base_samples", "named_samples") for each in said[name]}) == 6
     assert said["mistake"][0] == "user" and "no such loss" in said["mistake"][1]
     assert said["paths"] == [f"tinker://{model_id}/weights/first", f"tinker://{model_id}/sampler_weights/first"]

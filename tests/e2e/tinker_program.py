@@ -32,6 +32,21 @@ def sampled(sampler: tinker.SamplingClient, **options: object) -> list[list[int]
     return [list(sequence.tokens) for sequence in answer.sequences]
 
 
+def at_places(sampler: tinker.SamplingClient) -> list:
+    """Tokens that are named at the places of a prompt, the prompt's own first, and tokens drawn there: whether the
+    scores are those of the prompt, and the shapes."""
+    named = types.TensorData.from_numpy(np.array([[token, -1, 5] for token in TOKENS[1:]], dtype=np.int64))
+    params = types.SamplingParams(max_tokens=1, temperature=2.0)
+    answer = sampler.sample(
+        types.ModelInput.from_ints(TOKENS), 1, params, include_prompt_logprobs=True, target_prompt_logprobs=named,
+        prompt_alt_tokens_k=3,
+    ).result(timeout=120)  # fmt: skip
+    scores = answer.target_prompt_logprobs.to_numpy()
+    agree = np.allclose(scores[:, 0], answer.prompt_logprobs[1:], atol=1e-3) and not scores[:, 1].any()
+    drawn = answer.prompt_alt_tokens
+    return [bool(agree), list(scores.shape), list(drawn.tokens.shape), list(drawn.logprobs.to_numpy().shape)]
+
+
 def goes_on(service: tinker.ServiceClient, path: str, before: types.ForwardBackwardOutput, said: dict) -> None:
     """A model that begins from the state, and whether it computes what the first one did."""
     again = service.create_training_client_from_state_with_optimizer(path)
@@ -60,6 +75,7 @@ def main(base_model: str, rank: int = 8) -> None:
         sampler = training.save_weights_and_get_sampling_client()
         said["samples"] = sampled(sampler)
         said["prompt_logprobs"] = len(sampler.compute_logprobs(types.ModelInput.from_ints(TOKENS)).result(timeout=120))
+        said["at_places"] = at_places(sampler)
         base = service.create_sampling_client(base_model=base_model)
         said["base_samples"] = sampled(base)
         try:
