@@ -60,6 +60,7 @@ from api.views.sessions import (
     session_stop,
     session_suspend,
 )
+from api.views.tasks import task_counts, task_episode_set, task_finish, tasks_lease, tasks_put
 from api.views.trajectories import (
     episode_calls,
     episode_get,
@@ -75,6 +76,7 @@ from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, Ch
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
 from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
+from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
@@ -104,6 +106,7 @@ lease = RequireLease()
 SESSION = "/sessions/{session_id}"
 CHECKPOINT = SESSION + "/checkpoints/{checkpoint_id}"
 EPISODE = SESSION + "/episodes/{episode_id}"
+TASK = SESSION + "/tasks/{task_id}"
 INVITATION = "/invitations/{member_id}"
 
 api = RouteTable()
@@ -165,6 +168,13 @@ route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, large=True)
 route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
 route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
+
+# What workers pull. A lease whose response was lost runs out; the lease makes the rest harmless when it is repeated.
+route("POST", SESSION + "/tasks", tasks_put, episodes, TaskCounts, status=201, once=True, large=True)
+route("GET", SESSION + "/tasks", task_counts, sessions_read, TaskCounts)
+route("POST", SESSION + "/tasks/lease", tasks_lease, episodes, TaskLeases, audit=False)
+route("POST", TASK + "/episode", task_episode_set, episodes, TaskView, audit=False)
+route("POST", TASK + "/finish", task_finish, episodes, TaskView, audit=False)
 
 # What runtimes reported: there in every state of the session.
 route("GET", SESSION + "/groups", group_list, sessions_read, GroupList)

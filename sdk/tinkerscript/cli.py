@@ -1,6 +1,7 @@
 """The command line.
 
     tinkerscript sessions | session ID | events ID | logs ID | metrics ID | plot ID | stop ID
+    tinkerscript tasks ID | worker MODULE:FUNCTION --session ID
     tinkerscript download ID [PATH] | episodes ID [PATH] | chat ID | models | keys | --version
 
 Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. On a terminal lists are
@@ -26,6 +27,7 @@ except ImportError as missing:
 from .chat import Chat
 from .client import TinkerScript
 from .connection.compatibility import check_server
+from .connection.task_api import TaskApi
 from .connection.transport import Transport
 from .curve import curve
 from .errors import InvalidRequest, TinkerScriptError
@@ -36,6 +38,7 @@ from .wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
 from .wire.events import EventKind, StepMetrics
 from .wire.sessions import BaseModelList, SessionLogs
 from .wire.version import VERSION
+from .worker import Worker, agent_load
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at and steer training sessions.")
 out = Console()
@@ -211,6 +214,37 @@ def episodes(session_id: str, path: Annotated[Path, typer.Argument()] = Path("ep
     with connection() as transport:
         for part in Session(transport, session_id).download_episodes(path):
             print(part)
+
+
+@app.command()
+def tasks(session_id: str) -> None:
+    """Show how far the queue of tasks is, and what failed in it."""
+    with connection() as transport:
+        counts = TaskApi(transport, session_id).counts()
+    columns = ("waiting", "running", "done", "failed", "workers")
+    rows_print(columns, [tuple(getattr(counts, column) for column in columns)])
+    for failure in counts.failures:
+        print(f"{failure.name}\t{failure.error}")
+
+
+@app.command()
+def worker(
+    agent: Annotated[str, typer.Argument(help="module:function, called with a row and an episode")],
+    session: Annotated[str, typer.Option(help="The session whose tasks are pulled.")],
+    workers: Annotated[int, typer.Option(help="Attempts at once.")] = 8,
+    lease_s: Annotated[float, typer.Option(help="After so long without a sign another worker takes over.")] = 60.0,
+    until_empty: Annotated[bool, typer.Option(help="End when no attempt waits or runs.")] = False,
+) -> None:
+    """Pull tasks of a session and run an agent on them, until the session ends."""
+    run = agent_load(agent)
+    attached = TinkerScript(session_id=session)
+    try:
+        pulling = Worker(attached, run, workers=workers, lease_s=lease_s, until_empty=until_empty)
+        print(f"pulling from {session}", flush=True)
+        pulling.run()
+        print(f"{pulling.done} attempts done, {pulling.failed} tries failed")
+    finally:
+        attached.close(stop=False)
 
 
 @app.command()

@@ -50,6 +50,7 @@ NAMES_NOTHING = {
     "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
+    "rows", "attempts", "tries", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
     "fate", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
 }  # fmt: skip
 

@@ -36,6 +36,7 @@ BROAD_EXCEPTS = {
     "sdk/tinkerscript/episodes/begins.py": 1,  # to the caller, who waits for this thread's result
     "sdk/tinkerscript/episodes/heartbeats.py": 1,
     "sdk/tinkerscript/rollouts/runner.py": 2,  # the top of a worker thread, and around the user's own agent
+    "sdk/tinkerscript/worker.py": 1,  # around the user's own agent
     "sdk/tinkerscript/rollouts/step_log.py": 1,  # around a tracker of others
 }
 

@@ -2,7 +2,7 @@
 
 from django.utils import timezone
 
-from console.sessions.models import Checkpoint, EpisodeRecord, Session
+from console.sessions.models import Checkpoint, EpisodeRecord, QueuedTask, Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.services import session_create
 from console.users.keys import key_create
@@ -63,6 +63,7 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
     episode = EpisodeRecord.objects.create(
         session=session, episode_id=f"ep_{session.id}", seq=1, fate="trained", trained_step=734_501, begun_at=0
     )
+    task = QueuedTask.objects.create(session=session, name="of a test", row=1, tries=1)
     key_make(project, user)
     key = ApiKey.objects.filter(project=project).latest("created_at")
     invited = member_invite(project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user)
@@ -71,6 +72,7 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
         "session_id": session.id,
         "checkpoint_id": checkpoint.id,
         "episode_id": episode.episode_id,
+        "task_id": task.task_id,
         "step": "734501",
         "key_id": key.id,
         "project_id": project.id,

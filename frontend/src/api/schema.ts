@@ -803,6 +803,90 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How many attempts wait, run, are done and have failed, and how many workers there are.
+         * @description How many attempts wait, run, are done and have failed, and how many workers there are.
+         */
+        get: operations["task_counts"];
+        put?: never;
+        /**
+         * Add tasks to the queue, all of them or none; workers take them from there.
+         * @description Add tasks to the queue, all of them or none; workers take them from there.
+         */
+        post: operations["tasks_put"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/tasks/lease": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep the leases that a worker holds and take the next attempts.
+         * @description Keep the leases that a worker holds and take the next attempts.
+         */
+        post: operations["tasks_lease"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/tasks/{task_id}/episode": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say in which episode an attempt is played, before it is.
+         * @description Say in which episode an attempt is played, before it is.
+         */
+        post: operations["task_episode_set"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/tasks/{task_id}/finish": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say that an attempt is done, or why not: then it waits again, or has failed for good.
+         * @description Say that an attempt is done, or why not: then it waits again, or has failed for good.
+         */
+        post: operations["task_finish"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/usage": {
         parameters: {
             query?: never;
@@ -1957,6 +2041,31 @@ export interface components {
             spent_s: number;
         };
         /**
+         * LeasedTask
+         * @description An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon that one first.
+         */
+        LeasedTask: {
+            /** Episode Id */
+            episode_id: string | null;
+            /** Eval */
+            eval: boolean;
+            /** Lease */
+            lease: string;
+            /** Name */
+            name: string;
+            /** Row */
+            row: unknown;
+            /** Task Id */
+            task_id: string;
+            /** Tries */
+            tries: number;
+            /**
+             * Try Number
+             * @description From 1.
+             */
+            try_number: number;
+        };
+        /**
          * MemberInvite
          * @description ``POST /v1/members``.
          */
@@ -2983,6 +3092,160 @@ export interface components {
             refused: components["schemas"]["Event"][];
             /** Step */
             step: number;
+        };
+        /**
+         * TaskCounts
+         * @description ``GET /v1/sessions/{id}/tasks``: attempts by where they are.
+         */
+        TaskCounts: {
+            /** Done */
+            done: number;
+            /** Failed */
+            failed: number;
+            /**
+             * Failures
+             * @description The latest ten.
+             * @default []
+             */
+            failures: components["schemas"]["TaskFailure"][];
+            /** Running */
+            running: number;
+            /**
+             * Waiting
+             * @description Those whose worker's lease has run out among them.
+             */
+            waiting: number;
+            /**
+             * Workers
+             * @description That hold a lease.
+             */
+            workers: number;
+        };
+        /**
+         * TaskEpisode
+         * @description ``POST .../tasks/{task_id}/episode``: the episode in which the holder of ``lease`` plays it.
+         */
+        TaskEpisode: {
+            /** Episode Id */
+            episode_id: string;
+            /** Lease */
+            lease: string;
+        };
+        /**
+         * TaskFailure
+         * @description An attempt that will not be tried again.
+         */
+        TaskFailure: {
+            /** Error */
+            error: string;
+            /** Name */
+            name: string;
+        };
+        /**
+         * TaskFinish
+         * @description ``POST .../tasks/{task_id}/finish``: it is done, or ``error`` says why not; then it is tried again.
+         */
+        TaskFinish: {
+            /** Error */
+            error?: string | null;
+            /** Lease */
+            lease: string;
+        };
+        /**
+         * TaskLeases
+         * @description ``lost`` are those of ``held`` that another worker has, or that are over.
+         */
+        TaskLeases: {
+            /** Items */
+            items: components["schemas"]["LeasedTask"][];
+            /** Lost */
+            lost: string[];
+        };
+        /**
+         * TaskRow
+         * @description One task: ``name`` is the key of its group, ``row`` what the agent is given.
+         */
+        TaskRow: {
+            /** Name */
+            name: string;
+            /**
+             * Row
+             * @description JSON of at most 16 KiB.
+             */
+            row: unknown;
+        };
+        /**
+         * TaskView
+         * @description One attempt: ``waiting``, ``running``, ``done`` or ``failed``.
+         */
+        TaskView: {
+            /** Episode Id */
+            episode_id: string | null;
+            /**
+             * Error
+             * @default
+             */
+            error: string;
+            /** Name */
+            name: string;
+            /** State */
+            state: string;
+            /** Task Id */
+            task_id: string;
+            /** Tries */
+            tries: number;
+            /** Try Number */
+            try_number: number;
+        };
+        /**
+         * TasksLease
+         * @description ``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count`` attempts more.
+         */
+        TasksLease: {
+            /** Count */
+            count: number;
+            /**
+             * Held
+             * @default []
+             */
+            held?: string[];
+            /**
+             * Lease S
+             * @description From now; later another worker may take the attempt.
+             * @default 60
+             */
+            lease_s?: number;
+            /**
+             * Worker
+             * @description Who asks: shown, and counted.
+             */
+            worker: string;
+        };
+        /**
+         * TasksPut
+         * @description ``POST /v1/sessions/{id}/tasks``: a name that is still to be played is refused.
+         */
+        TasksPut: {
+            /**
+             * Attempts
+             * @description Episodes of each task; grpo_n of them make a full group.
+             * @default 1
+             */
+            attempts?: number;
+            /**
+             * Eval
+             * @description Served and counted, never trained.
+             * @default false
+             */
+            eval?: boolean;
+            /** Rows */
+            rows: components["schemas"]["TaskRow"][];
+            /**
+             * Tries
+             * @description How often an attempt is handed out before it counts as failed.
+             * @default 3
+             */
+            tries?: number;
         };
         /**
          * TokenRun
@@ -4921,6 +5184,191 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    task_counts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskCounts"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    tasks_put: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TasksPut"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskCounts"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    tasks_lease: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TasksLease"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskLeases"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    task_episode_set: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskEpisode"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    task_finish: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskFinish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
                 };
             };
             /** @description Refused or failed */

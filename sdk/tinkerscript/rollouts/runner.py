@@ -67,7 +67,7 @@ class Runner:
         workers = count("workers", workers, least=1)
         if not isinstance(self.cancelled, threading.Event):
             raise wrong("cancelled", self.cancelled, "a threading.Event")
-        _check_agent(self.agent)
+        check_agent(self.agent)
         started = time.monotonic()
         size = min(workers, len(self.attempts))
         threads: list[threading.Thread] = []
@@ -193,7 +193,8 @@ def name_of(task: Any) -> str:
     return "task-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _check_agent(agent: Agent) -> None:
+def check_agent(agent: Agent) -> None:
+    """Raises InvalidRequest for what cannot be called with a task and an episode."""
     try:
         inspect.signature(agent).bind("task", "episode")
     except ValueError:

@@ -21,6 +21,7 @@ from .evaluating import Evaluations, evaluation_plan
 from .runner import Agent, Attempt, Runner, plan
 from .step_log import StepLog
 from .targets import ReportTo
+from .task_queue import TaskQueue
 
 log = logging.getLogger("tinkerscript")
 
@@ -30,6 +31,11 @@ class SessionRollouts(EpisodeLoop):
 
     config: SessionConfig
     _logged: int | None = None  # how far in the record ``report_to`` has got
+
+    @property
+    def tasks(self) -> TaskQueue:
+        """The queue that workers pull from: ``session.tasks.put(rows)``."""
+        return TaskQueue(self._transport, self.id, attempts=self.config.grpo_n)
 
     def rollouts(
         self,

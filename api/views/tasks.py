@@ -1,0 +1,54 @@
+"""The queue of tasks of a session."""
+
+from api.rest.requests import ApiRequest
+from console.sessions.models import QueuedTask
+from console.sessions.tasks import queue
+from tinkerscript.wire.queue.tasks import (
+    TaskCounts,
+    TaskEpisode,
+    TaskFinish,
+    TaskLeases,
+    TasksLease,
+    TasksPut,
+    TaskView,
+)
+
+
+def tasks_put(request: ApiRequest, session_id: str, body: TasksPut) -> TaskCounts:
+    """Add tasks to the queue, all of them or none; workers take them from there."""
+    return queue.tasks_put(project=request.auth.project, session_id=session_id, body=body)
+
+
+def task_counts(request: ApiRequest, session_id: str) -> TaskCounts:
+    """How many attempts wait, run, are done and have failed, and how many workers there are."""
+    return queue.task_counts(project=request.auth.project, session_id=session_id)
+
+
+def tasks_lease(request: ApiRequest, session_id: str, body: TasksLease) -> TaskLeases:
+    """Keep the leases that a worker holds and take the next attempts."""
+    return queue.tasks_lease(project=request.auth.project, session_id=session_id, body=body)
+
+
+def task_episode_set(request: ApiRequest, session_id: str, task_id: str, body: TaskEpisode) -> TaskView:
+    """Say in which episode an attempt is played, before it is."""
+    ids = {"session_id": session_id, "task_id": task_id}
+    row = queue.task_episode_set(project=request.auth.project, lease=body.lease, episode_id=body.episode_id, **ids)
+    return _view(row)
+
+
+def task_finish(request: ApiRequest, session_id: str, task_id: str, body: TaskFinish) -> TaskView:
+    """Say that an attempt is done, or why not: then it waits again, or has failed for good."""
+    ids = {"session_id": session_id, "task_id": task_id}
+    return _view(queue.task_finish(project=request.auth.project, lease=body.lease, error=body.error, **ids))
+
+
+def _view(row: QueuedTask) -> TaskView:
+    return TaskView(
+        task_id=row.task_id,
+        name=row.name,
+        state=row.state,
+        try_number=row.try_number,
+        tries=row.tries,
+        episode_id=row.episode_id,
+        error=row.error,
+    )

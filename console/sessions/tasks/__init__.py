@@ -1,0 +1,1 @@
+"""The queue of tasks that workers pull from."""

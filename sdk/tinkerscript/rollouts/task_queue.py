@@ -1,0 +1,108 @@
+"""session.tasks: tasks that workers on any number of machines pull."""
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tinkerscript.arguments import count, deadline_after, function_or_none
+from tinkerscript.connection.task_api import TaskApi
+from tinkerscript.connection.transport import Transport
+from tinkerscript.errors import InvalidRequest, WaitTimeout
+from tinkerscript.wire.queue.tasks import MAX_ROW_BYTES, TaskCounts, TaskRow, TasksPut
+
+from .runner import name_of
+
+ROWS_AT_ONCE, BYTES_AT_ONCE = 500, 1 << 20  # of one request
+POLL_INTERVAL_S = 1.0
+
+
+class TaskQueue(TaskApi):
+    """The tasks of a session that wait for a worker: ``tinkerscript worker my_agent:run --session ID``.
+
+    Example: ``session.tasks.put(rows); session.tasks.wait(timeout_s=3600)``
+    """
+
+    def __init__(self, transport: Transport, session_id: str, *, attempts: int) -> None:
+        super().__init__(transport, session_id)
+        self._attempts = attempts  # that make a full group
+
+    def put(
+        self,
+        rows: Iterable[Any],
+        *,
+        attempts: int | None = None,
+        eval: bool = False,
+        tries: int = 3,
+        task_name: Callable[[Any], str] | None = None,
+    ) -> TaskCounts:
+        """Add ``attempts`` at each row (``grpo_n``; 1 with ``eval``) at the end of the queue.
+
+        A row is what the agent is given: JSON of at most 16 KiB. Its name is as in rollouts(). An attempt whose agent
+        fails or whose worker is lost is handed out ``tries`` times, then it has failed, with its error.
+
+        Raises InvalidRequest for a row that is not JSON, for none, for one that is there twice; Conflict for a task
+        that still waits or runs, and when the session has ended. Many rows are sent in parts, each all or none.
+        """
+        function_or_none("task_name", task_name)
+        if attempts is None:
+            attempts = 1 if eval else self._attempts
+        attempts, tries = count("attempts", attempts, least=1), count("tries", tries, least=1)
+        bodies = [
+            TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries)
+            for part in _parts(rows, task_name or name_of)
+        ]
+        for body in bodies[:-1]:
+            self.put_page(body)
+        return self.put_page(bodies[-1])
+
+    def wait(self, timeout_s: float = 86_400.0) -> TaskCounts:
+        """Wait until no attempt waits or runs. Raises WaitTimeout with the counts."""
+        deadline = deadline_after(timeout_s)
+        while True:
+            now = self.counts()
+            if now.waiting + now.running == 0:
+                return now
+            if time.monotonic() >= deadline:
+                raise WaitTimeout(
+                    f"After {timeout_s:g} s {now.waiting} attempts wait and {now.running} run ({now.workers} workers).",
+                    hint="Start workers: tinkerscript worker my_agent:run --session ID.",
+                )
+            self._transport.sleep(POLL_INTERVAL_S)
+
+
+def _parts(rows: Iterable[Any], name: Callable[[Any], str]) -> list[list[TaskRow]]:
+    """The rows as requests can carry them. Raises InvalidRequest."""
+    if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
+        raise InvalidRequest(f"rows is one {type(rows).__name__}.", hint="Give a list of rows: [row, ...].")
+    parts: list[list[TaskRow]] = []
+    names: set[str] = set()
+    room = 0
+    for at, row in enumerate(rows):
+        size = _size(at, row)
+        named = name(row)
+        if not isinstance(named, str) or not 0 < len(named) <= 512:
+            raise InvalidRequest(f"The name of row {at} must be a text of 1 to 512 characters, not {named!r:.80}.")
+        if named in names:
+            raise InvalidRequest(f"Row {at} is there twice: {named!r:.80}.", hint="More attempts at it: attempts=...")
+        names.add(named)
+        if not parts or len(parts[-1]) == ROWS_AT_ONCE or room < size:
+            parts.append([])
+            room = BYTES_AT_ONCE
+        room -= size
+        parts[-1].append(TaskRow(name=named, row=row))
+    if not parts:
+        raise InvalidRequest("There are no rows.", hint="Give a list of them, or look at the split that was read.")
+    return parts
+
+
+def _size(at: int, row: Any) -> int:
+    try:
+        size = len(json.dumps(row, allow_nan=False))
+    except (TypeError, ValueError) as failure:
+        raise InvalidRequest(
+            f"Row {at} is not JSON: {failure}", hint="Use strings, numbers, booleans, lists and dicts only."
+        ) from failure
+    if size > MAX_ROW_BYTES:
+        raise InvalidRequest(f"Row {at} has {size} bytes of JSON; {MAX_ROW_BYTES} are allowed.")
+    return size + 600  # with its name

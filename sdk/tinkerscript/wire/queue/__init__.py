@@ -1,0 +1,1 @@
+"""The queue that workers pull from."""

@@ -1,0 +1,156 @@
+"""A worker: pulls tasks of a session and runs an agent on them. Any number of them, on any machines.
+
+Each attempt has one ended episode: the worker says in which episode it plays before the agent runs; whoever gets the
+attempt after it gives that episode up first, and where that comes too late because it has ended, the attempt is done.
+"""
+
+import contextlib
+import importlib
+import logging
+import os
+import socket
+import sys
+import threading
+from typing import Any
+
+from .arguments import count, seconds
+from .client import TinkerScript
+from .connection.waiting import Wait
+from .errors import (
+    ClientClosed,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    SessionEnded,
+    SessionFailed,
+    StaleLease,
+    TinkerScriptError,
+)
+from .rollouts.runner import Agent, check_agent, run_agent
+from .wire.queue.tasks import LeasedTask, TasksLease
+
+POLL_INTERVAL_S = 1.0
+FAR_OVER = (ClientClosed, SessionEnded, SessionFailed)
+log = logging.getLogger("tinkerscript")
+
+
+def agent_load(named: str) -> Agent:
+    """The function that ``module:name`` means, with the working directory among the places to look.
+
+    Raises InvalidRequest when there is no such module or name, and for what cannot be called as an agent.
+    """
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise InvalidRequest(f"{named!r} names no agent.", hint="Give module:function, such as my_agent:run.")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+    except ImportError as failure:
+        raise InvalidRequest(f"{named}: the module cannot be imported: {failure}.") from failure
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise InvalidRequest(f"{named}: module {module} has no {name}.")
+        found = getattr(found, part)
+    if not callable(found):
+        raise InvalidRequest(f"{named} is a {type(found).__name__}, not a function.")
+    check_agent(found)
+    agent: Agent = found
+    return agent
+
+
+class Worker:
+    """Plays up to ``workers`` attempts at once until the session ends, or with ``until_empty`` until the queue is."""
+
+    def __init__(
+        self, session: TinkerScript, agent: Agent, *, workers: int = 8, lease_s: float = 60.0, until_empty: bool = False
+    ) -> None:
+        self._session, self._agent, self._until_empty = session, agent, until_empty
+        self._workers, self._lease_s = count("workers", workers, least=1), seconds("lease_s", lease_s, least=1.0)
+        self._name = f"{socket.gethostname()}:{os.getpid()}"[:120]
+        self._lock, self._freed = threading.Lock(), threading.Event()
+        self._held: set[str] = set()
+        self.done = self.failed = 0
+
+    def run(self) -> None:
+        """Return when there is no more to do. Raises Conflict when the session had ended before it began."""
+        first = True
+        while True:
+            self._freed.clear()
+            try:
+                idle = self._lease_more()
+            except Conflict:
+                if first:
+                    raise
+                log.warning("Session %s has ended: this worker stops.", self._session.id)
+                return
+            first = False
+            if idle and self._until_empty:
+                counts = self._session.tasks.counts()
+                if counts.waiting + counts.running == 0:
+                    return
+            # A slot that becomes free is filled at once; an empty queue is asked again a little later.
+            self._freed.wait(min(POLL_INTERVAL_S, self._lease_s / 3))
+
+    def _lease_more(self) -> bool:
+        """Renew, and begin what there is; True when nothing is held then."""
+        with self._lock:
+            held = sorted(self._held)
+        body = TasksLease(worker=self._name, count=self._workers - len(held), held=held, lease_s=self._lease_s)
+        leases = self._session.tasks.lease(body)
+        with self._lock:
+            self._held |= {task.lease for task in leases.items}
+            self._held -= set(leases.lost)
+        for task in leases.items:
+            threading.Thread(target=self._work, args=(task,), name="tinkerscript-worker", daemon=True).start()
+        return not self._held
+
+    def _work(self, task: LeasedTask) -> None:
+        try:
+            self._ended(task, self._played(task))
+        except StaleLease:
+            log.warning("Task %s was taken over: its lease of %g s had run out.", task.name, self._lease_s)
+        except FAR_OVER:
+            pass  # the next lease says so too
+        except Exception as failure:  # noqa: BLE001 - the agent is the user's: told to the server, tried again
+            self._failed(task, failure)
+        finally:
+            with self._lock:
+                self._held.discard(task.lease)
+            self._freed.set()
+
+    def _played(self, task: LeasedTask) -> str | None:
+        """None when the attempt has one ended episode, else what is wrong."""
+        if task.episode_id is not None and self._had_ended(task.episode_id):
+            return None
+        if task.try_number > task.tries:
+            return f"Its workers were lost {task.tries} times."
+        with self._session.begin_waiting(Wait(), task=task.name, eval=task.eval) as episode:
+            self._session.tasks.episode_set(task, episode.id)
+            output = run_agent(self._agent, task.row, episode)
+            if output is not None or episode.result is None:
+                episode.end(output)
+        return None
+
+    def _had_ended(self, episode_id: str) -> bool:
+        """Give up the episode of the worker that was lost; True when it had been ended before."""
+        try:
+            self._session.when_ready(lambda: self._session.episode_abandon(episode_id, "its worker was lost"))
+        except NotFound:
+            return False
+        except (SessionEnded, SessionFailed):
+            raise
+        except Conflict:
+            return True
+        return False
+
+    def _ended(self, task: LeasedTask, error: str | None) -> None:
+        self._session.tasks.finish(task, error)
+        with self._lock:
+            self.done += error is None
+            self.failed += error is not None
+
+    def _failed(self, task: LeasedTask, failure: Exception) -> None:
+        log.warning("Task %s failed in try %d of %d: %r", task.name, task.try_number, task.tries, failure)
+        with contextlib.suppress(TinkerScriptError):  # its lease runs out, and another worker tries
+            self._ended(task, f"{type(failure).__name__}: {failure}")

@@ -1,0 +1,99 @@
+"""Workers pull tasks of a real server while some are killed: one ended episode for each attempt."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from e2e.loop_server import LoopServer, until
+
+from tinkerscript import Conflict, InvalidRequest
+
+ROOT = Path(__file__).resolve().parents[2]
+AGENT = """
+import os, signal, time
+
+not_callable = 3
+
+def run(row, episode):
+    asked = [{"role": "user", "content": row["q"]}]
+    with episode.openai() as client:
+        client.chat.completions.create(model=episode.model, messages=asked, max_tokens=4)
+    if os.environ["MODE"] == "hangs":
+        time.sleep(600)
+    if os.environ["MODE"] == "dies":  # its end is on the server's disk, and no one was told that the task is done
+        episode.end(1.0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if row["q"] == "hard":
+        raise ValueError("no idea")
+    return 1.0
+"""
+
+
+def worker(server: LoopServer, folder: Path, session_id: str, mode: str, agent: str = "run") -> subprocess.Popen:
+    """``tinkerscript worker`` in a process of its own."""
+    (folder / "my_agent.py").write_text(AGENT)
+    command = [
+        "worker",
+        f"my_agent:{agent}",
+        "--session",
+        session_id,
+        "--workers",
+        "2",
+        "--lease-s",
+        "1.5",
+        "--until-empty",
+    ]
+    environment = os.environ | {
+        "MODE": mode, "PYTHONPATH": str(ROOT / "sdk"), "TINKERSCRIPT_BASE_URL": server.url,
+        "TINKERSCRIPT_API_KEY": server.api_key,
+    }  # fmt: skip
+    return subprocess.Popen(
+        [sys.executable, "-m", "tinkerscript", *command], cwd=folder, env=environment, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_a_killed_workers_attempts_are_played_elsewhere_once(loop_server: LoopServer, tmp_path: Path) -> None:
+    with loop_server.session(grpo_n=2, tasks_per_batch=50) as session, ExitStack() as processes:
+        session.tasks.put([{"q": name} for name in ("a", "b", "c", "hard")], tries=2, task_name=lambda row: row["q"])
+        hangs = processes.enter_context(worker(loop_server, tmp_path, session.id, "hangs"))
+        until(lambda: session.accounting().open == 2 and all(e.calls for e in session.episodes()), "it plays two")
+        assert (session.tasks.counts().running, session.tasks.counts().workers) == (2, 1)
+        dies = processes.enter_context(worker(loop_server, tmp_path, session.id, "dies"))
+        hangs.kill()
+        dies.communicate(timeout=60)
+        assert dies.returncode == -9
+        ends = processes.enter_context(worker(loop_server, tmp_path, session.id, "none"))
+        out, err = ends.communicate(timeout=60)
+        hangs.communicate(timeout=10)
+        assert ends.returncode == 0, err
+        counts = session.tasks.counts()
+        assert (counts.waiting, counts.running, counts.done, counts.failed) == (0, 0, 6, 2), (out, err)
+        assert {(failure.name, failure.error) for failure in counts.failures} == {("hard", "ValueError: no idea")}
+        episodes = list(session.episodes())
+        ended = Counter(episode.task for episode in episodes if episode.state == "completed")
+        assert ended == {"a": 2, "b": 2, "c": 2}
+        assert {episode.reward for episode in episodes if episode.state == "completed"} == {1.0}
+        reasons = Counter(episode.reason for episode in episodes if episode.state == "abandoned")
+        assert reasons["its worker was lost"] >= 2 and reasons["ValueError"] == 4
+
+
+def test_what_a_worker_cannot_do_is_said(loop_server: LoopServer, tmp_path: Path) -> None:
+    with loop_server.session() as session:
+        with pytest.raises(InvalidRequest, match="There are no rows"):
+            session.tasks.put([])
+        for agent, words in {
+            "missing": "module my_agent has no missing",
+            "not_callable": "is a int, not a function",
+        }.items():
+            process = worker(loop_server, tmp_path, session.id, "none", agent)
+            _, err = process.communicate(timeout=60)
+            assert (process.returncode, words in err) == (1, True), err
+        session.stop()
+        session.wait_released(30)
+        with pytest.raises(Conflict, match="plays no more tasks"):
+            session.tasks.put(["a"])
