@@ -25,7 +25,7 @@ from .episodes.current_episode import CurrentEpisode
 from .episodes.episode import Episode
 from .episodes.episode_loop import no_open_episode
 from .episodes.episode_state import EpisodeState
-from .errors import ClientClosed, TinkerScriptError
+from .errors import ClientClosed
 from .reports import Report
 from .sessions import starting
 from .sessions.session import OnProgress
@@ -260,10 +260,10 @@ class AsyncTinkerScript(NamedArguments):
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self.close()
-        except TinkerScriptError:
-            if kind is None:  # the loop's own exception matters more than a failing close()
-                raise
+            if self._session is not None and not self.closed:
+                await self._run(partial(self._session.__exit__, kind, failure, trace))
+        finally:
+            self._threads.shutdown(wait=False)
 
     async def _run(self, call: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._submit(call))

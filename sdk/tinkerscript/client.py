@@ -1,5 +1,6 @@
 """TinkerScript: the object that a training loop holds. Connects, begins and ends episodes, brings the model home."""
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -175,9 +176,21 @@ class TinkerScript(SessionRollouts):
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The loop's own exception matters more than a failing close().
-        with contextlib.suppress(TinkerScriptError) if kind is not None else contextlib.nullcontext():
+        if kind is None:
             self.close()
+            return
+        try:
+            if issubclass(
+                kind, (KeyboardInterrupt, asyncio.CancelledError)
+            ):  # who pressed Ctrl-C waits for no server that is away
+                self.close(timeout_s=process_sessions.CLOSE_TIMEOUT_S)
+            else:
+                self.close()
+        except TinkerScriptError as problem:  # the loop's own exception matters more
+            log.warning(
+                "Session %s could not be stopped, and may still run: %s Stop it with: tinkerscript stop %s",
+                self.id, problem, self.id,
+            )  # fmt: skip
 
 
 def attach(

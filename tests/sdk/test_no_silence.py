@@ -1,10 +1,12 @@
 """Nothing waits or is lost without words: what the client's log says, and when."""
 
+import asyncio
 import logging
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 
 import pytest
@@ -12,10 +14,10 @@ from sdk.http_parts import not_ready
 from sdk.rest_server import API_KEY
 
 from support.waiting import wait_until
-from tinkerscript import NoOpenEpisode, WaitTimeout
+from tinkerscript import AsyncTinkerScript, NoOpenEpisode, WaitTimeout
 from tinkerscript.connection import waiting
 from tinkerscript.downloads import checkpoints
-from tinkerscript.sessions import flushing, session
+from tinkerscript.sessions import flushing, process_sessions, session
 from tinkerscript.wire.episodes import SampleFate
 
 
@@ -225,6 +227,34 @@ def test_create_that_ctrl_c_interrupts_leaves_no_session_either(server):
     status, _ = interrupted(server, lambda: server.seen("POST /v1/sessions"))
     assert status != 0
     assert [view.state for view in server.sessions.values()] == ["stopped"]
+
+
+def test_ctrl_c_while_the_server_is_away_ends_soon_and_names_the_session(server, connect, said, monkeypatch):
+    monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
+    session = connect()
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), session:
+        server.stop()
+        raise KeyboardInterrupt
+    assert time.monotonic() - started < 5, "the bound of another close() is 30 s for each request"
+    assert session.closed
+    [warning] = [text for text in said() if "could not be stopped" in text]
+    assert session.id in warning and "tinkerscript stop" in warning
+
+
+def test_ctrl_c_in_an_asyncio_loop_while_the_server_is_away_does_too(server, said, monkeypatch):
+    monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
+
+    async def loop():
+        async with AsyncTinkerScript("SmolLM2", base_url=server.url, api_key=API_KEY):
+            server.stop()
+            raise asyncio.CancelledError
+
+    started = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(loop())
+    assert time.monotonic() - started < 5
+    assert any("could not be stopped" in text for text in said())
 
 
 def test_an_episode_that_is_not_trained_after_all_is_named_with_the_option(server, connect, said):
