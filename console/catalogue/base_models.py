@@ -99,7 +99,7 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     A file begins with the length of its header (8 bytes, little-endian) and the header, which is JSON.
     Source: huggingface.co/docs/safetensors, "Format".
     """
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for path in folder.glob("*.safetensors") if folder.is_absolute() else ():
         with path.open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
