@@ -21,9 +21,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.model_interfaces import Datum
+from support.loss_graphs import traced
 from support.model_data import RATIO_LOSSES, SETTINGS, drawn_data, gradient_of, plain_logprobs, plain_loss
 from support.tinker_client_server import TINKER_SESSION, client_server_open
 from support.tinker_exit import ended_well
+from tinkerscript.wire.tinker.custom_loss import CustomLoss, loss_pack
 
 ROOT = Path(__file__).resolve().parents[4]
 PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
@@ -54,7 +56,23 @@ CASES: list[tuple[str, str, list[Datum]]] = [
     *[(name, name, drawn_data(name)) for name in ("cross_entropy", *RATIO_LOSSES)],
     ("three targets", "cross_entropy", drawn_data("cross_entropy", targets=3)),
     ("sparse", "cross_entropy", sparse_data()),
+    ("own loss", "custom", drawn_data("cross_entropy", seed=6, targets=3)),
 ]
+
+
+def own_loss(logprobs, weights):
+    """Cross-entropy once more, as a client's own loss, so that it has a formula here."""
+    loss = -(logprobs * weights).sum()
+    return loss, {"custom/own:sum": loss}
+
+
+FORMULAS = {"custom": "cross_entropy"}
+
+
+def settings_of(loss: str) -> dict[str, Any]:
+    if loss != "custom":
+        return SETTINGS[loss]
+    return {"loss_id": loss_pack(CustomLoss.model_validate(traced(own_loss, logprobs=2, weights=2)))}
 
 
 def written(name: str, datum: Datum) -> list[Any]:
@@ -81,7 +99,9 @@ async def _drive(trainer_of: Any, folder: Path) -> dict[str, tuple[dict[str, Any
             place, room = folder / name, WAYS[way]
             place.mkdir()
             urls[name] = await stack.enter_async_context(client_server_open(trainer_of(micro_batch_tokens=room), place))
-        cases = [[name, loss, SETTINGS[loss], [written(name, datum) for datum in data]] for name, loss, data in CASES]
+        cases = [
+            [name, loss, settings_of(loss), [written(name, datum) for datum in data]] for name, loss, data in CASES
+        ]
         servers = [[url, KINDS[name.partition(",")[0]]] for name, url in urls.items()]
         sent = {"servers": servers, "cases": cases}
         (folder / "cases.json").write_text(json.dumps(sent))
@@ -109,7 +129,7 @@ def test_each_loss_through_the_client_is_what_its_formula_says(kind, said, base)
         key = b"".join(datum.token_ids_N.tobytes() + datum.loss_inputs["target_tokens"].tobytes() for datum in data)
         if key not in scored:
             scored[key] = [plain_logprobs(plain, datum) for datum in data]
-        total, expected = brute_force(plain, loss, data, scored[key])
+        total, expected = brute_force(plain, FORMULAS.get(loss, loss), data, scored[key])
         norm = sum(each.square().sum() for each in expected.values()).sqrt().item()
         for answers, store in servers:
             answer = answers[name]
