@@ -26,7 +26,7 @@ def run(folder: Path, *command: str, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("name", ["hello", "guess_number", "twenty_questions"])
+@pytest.mark.parametrize("name", ["hello", "guess_number", "twenty_questions", "countdown"])
 def test_an_example_trains_one_step_and_leaves_a_model(loop_server: LoopServer, tmp_path: Path, name: str) -> None:
     script = str(EXAMPLES / name / "train.py")
     ran = run(
@@ -69,6 +69,23 @@ def test_guess_number_reads_the_first_number(example: Any) -> None:
     module = example("guess_number", "train")
     assert [module.number_in(said) for said in ("7", "I say 12 or 13", "none", "9" * 5000)] == [7, 12, None, 999999]
     assert [module.hint(guess, 7) for guess in (3, 9)] == ["higher", "lower"]
+
+
+@pytest.mark.parametrize(
+    ("said", "value"),
+    [
+        ("2*5+7", 17), ("(7 - 2) * 5 = 25", 25), ("2+5", None), ("2+5+7+1", None), ("7/2-5", -1.5), ("2**5**7", None),
+        ("2/(5-7)", -1), ("17", None), ("__import__('os')", None), ("(" * 500, None), ("", None),
+    ],
+)  # fmt: skip
+def test_countdown_computes_sums_of_the_given_numbers_alone(example: Any, said: str, value: float | None) -> None:
+    assert example("countdown", "train").value_of(said, [2, 5, 7]) == value
+
+
+def test_countdown_makes_different_tasks_and_the_same_ones_again(example: Any) -> None:
+    module = example("countdown", "train")
+    tasks = module.tasks_make(160)
+    assert len({str(task) for task in tasks}) == 160 and tasks == module.tasks_make(160)
 
 
 @pytest.mark.parametrize(
