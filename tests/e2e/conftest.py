@@ -1,12 +1,16 @@
-"""One server for all tests of the loop that leave it running."""
+"""One server for all tests of the loop that leave it running, and one for the tests of the console's pages."""
 
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from e2e.loop_server import LoopServer
+
+if TYPE_CHECKING:
+    from e2e.console_pages import Server
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +24,12 @@ def loop_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopServer
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def console_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Server"]:
+    """``manage.py up`` with runtimes that need no model and do what a test's files tell them."""
+    from e2e.console_pages import serving
+
+    with serving(tmp_path_factory.mktemp("console")) as server:
+        yield server

@@ -37,14 +37,17 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with serving(tmp_path_factory.mktemp("data")) as server:
-        yield server
+def server(console_server: Server) -> Server:
+    """The one server of these tests. Each test signs up with an address of its own."""
+    return console_server
 
 
 @contextmanager
-def serving(data: Path, **settings: str) -> Iterator[Server]:
-    """``manage.py up`` over a fresh folder, with runtimes that need no model. Skips where the page cannot be shown."""
+def serving(data: Path) -> Iterator[Server]:
+    """``manage.py up`` over a fresh folder, with runtimes that need no model. Skips where the page cannot be shown.
+
+    An address is taken at its word, and a webhook may lead to this machine.
+    """
     pages_need()
     (data / "models/SmolLM2-135M-Instruct").mkdir(parents=True)
     port = free_port()
@@ -53,11 +56,12 @@ def serving(data: Path, **settings: str) -> Iterator[Server]:
     } | {
         "TINKERSCRIPT_DATA": str(data),
         "TINKERSCRIPT_PORT": str(port),
-        "TINKERSCRIPT_MAX_RUNTIMES": "4",
+        "TINKERSCRIPT_MAX_RUNTIMES": "8",  # some tests leave a session running
+        "TINKERSCRIPT_EMAIL_VERIFICATION": "none",
+        "TINKERSCRIPT_WEBHOOKS_PRIVATE": "1",
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
         "PYTHONUNBUFFERED": "1",
-        **settings,
     }
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True, timeout=60)
     leader = start([str(Path(__file__).with_name("lead_with_fake_runtimes.py"))], environment, data / "leader.log")

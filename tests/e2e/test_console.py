@@ -18,12 +18,12 @@ pytestmark = pytest.mark.browser
 
 
 def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_model(page: Page, server: Server) -> None:
-    sign_up(page, "ada@example.org")
+    sign_up(page, "cora@example.org")
     expect(page.get_by_text("No session yet")).to_be_visible()
 
     secret = make_key(page)
     account = httpx.get(f"{server.url}/v1/account", headers={"Authorization": f"Bearer {secret}"}).json()
-    assert account["email"] == "ada@example.org"
+    assert account["email"] == "cora@example.org"
     expect(page.get_by_test_id("project")).to_have_text(account["projects"][0]["name"])
 
     session_id = create_session(page, "first run")
@@ -48,7 +48,7 @@ def test_a_stranger_gets_from_sign_up_to_the_first_live_point_and_the_tuned_mode
 
 
 def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(page: Page, server: Server) -> None:
-    sign_up(page, "grace@example.org")
+    sign_up(page, "clara@example.org")
     page.goto("/sessions/new")
     page.get_by_label("GRPO n").fill("1")
     page.get_by_role("button", name="Start session").click()
@@ -63,7 +63,7 @@ def test_a_wrong_option_is_shown_at_its_field_and_nothing_is_created(page: Page,
 
 
 def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(page: Page, server: Server) -> None:
-    sign_up(page, "edsger@example.org")
+    sign_up(page, "cecil@example.org")
     session_id = create_session(page, "broken line")
     runtime = server.data / "runtimes" / session_id
     expect(page.get_by_text("collecting episodes for step 1").first).to_be_visible()
@@ -81,7 +81,7 @@ def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(page: 
 
 
 def test_another_users_session_does_not_exist(page: Page, browser: Browser, server: Server) -> None:
-    sign_up(page, "alan@example.org")
+    sign_up(page, "carl@example.org")
     session_id = create_session(page, "private")
     stranger = browser.new_context(base_url=server.url).new_page()
     sign_up(stranger, "eve@example.org")
@@ -92,13 +92,13 @@ def test_another_users_session_does_not_exist(page: Page, browser: Browser, serv
 
 
 def test_signing_out_ends_it_and_signing_in_leads_back_to_the_page(page: Page) -> None:
-    sign_up(page, "barbara@example.org")
-    page.get_by_role("button", name="barbara@example.org").click()
+    sign_up(page, "celia@example.org")
+    page.get_by_role("button", name="celia@example.org").click()
     page.get_by_role("menuitem", name="Sign out").click()
     page.wait_for_url("**/signin")
     page.goto("/keys")
     page.wait_for_url("**/signin?next=%2Fkeys")
-    page.get_by_label("E-mail").fill("barbara@example.org")
+    page.get_by_label("E-mail").fill("celia@example.org")
     page.get_by_label("Password").fill("wrong-password")
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_be_visible()

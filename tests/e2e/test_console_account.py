@@ -1,10 +1,7 @@
 """The account in a real browser: a second factor, an invitation, another project, a key with limits, the end."""
 
-import os
 import re
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import cv2
@@ -12,52 +9,12 @@ import httpx
 import numpy as np
 import pytest
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
-from e2e.console_pages import (
-    PASSWORD,
-    ROOT,
-    Server,
-    browser,
-    free_port,
-    page,
-    pages_need,
-    sign_up,
-    start,
-    stop,
-    wait_for_line,
-)
+from e2e.console_pages import PASSWORD, Server, browser, page, server, sign_up
 from playwright.sync_api import Browser, Page, expect
 
-__all__ = ["browser", "page"]
+__all__ = ["browser", "page", "server"]
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """``manage.py up`` over a fresh folder, where an address is taken at its word."""
-    pages_need()
-    data: Path = tmp_path_factory.mktemp("data")
-    (data / "models/SmolLM2-135M-Instruct").mkdir(parents=True)
-    port = free_port()
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("TINKERSCRIPT_", "S3_"))}
-    up = start(
-        ["manage.py", "up"],
-        kept
-        | {
-            "TINKERSCRIPT_DATA": str(data),
-            "TINKERSCRIPT_PORT": str(port),
-            "TINKERSCRIPT_EMAIL_VERIFICATION": "none",
-            "DJANGO_SETTINGS_MODULE": "console.settings",
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
-            "PYTHONUNBUFFERED": "1",
-        },
-        data / "up.log",
-    )
-    try:
-        wait_for_line(up, "ready")
-        yield Server(f"http://127.0.0.1:{port}", data)
-    finally:
-        stop(up)
 
 
 def code_of(secret: str, *, later: int = 0) -> str:

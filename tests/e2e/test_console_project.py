@@ -10,25 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from e2e.console_pages import ROOT, Server, browser, create_session, free_port, page, serving, sign_up
+from e2e.console_pages import ROOT, Server, browser, create_session, free_port, page, server, sign_up
 from e2e.test_console_account import open_account
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tinkerscript.wire.webhooks import WebhookTopic
 
-__all__ = ["browser", "page"]
+__all__ = ["browser", "page", "server"]
 
 pytestmark = pytest.mark.browser
 
 DELIVERED_MS = 60_000
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Runtimes that need no model; an address is taken at its word, and a webhook may lead to this machine."""
-    data = tmp_path_factory.mktemp("data")
-    with serving(data, TINKERSCRIPT_EMAIL_VERIFICATION="none", TINKERSCRIPT_WEBHOOKS_PRIVATE="1") as server:
-        yield server
 
 
 @contextmanager
@@ -77,7 +69,7 @@ def deliveries(page: Page, url: str) -> Locator:
 def test_a_webhook_shows_its_secret_once_gets_the_events_of_a_session_and_is_deleted(
     page: Page, server: Server, tmp_path: Path
 ) -> None:
-    sign_up(page, "ada@example.org")
+    sign_up(page, "paula@example.org")
     open_webhooks(page)
     expect(page.get_by_text("No webhook yet")).to_be_visible()
     port, closed = free_port(), free_port()
@@ -108,7 +100,7 @@ def test_a_webhook_shows_its_secret_once_gets_the_events_of_a_session_and_is_del
 
 
 def test_an_address_that_is_not_allowed_is_refused_at_its_field(page: Page) -> None:
-    sign_up(page, "grace@example.org")
+    sign_up(page, "priya@example.org")
     open_webhooks(page)
     page.get_by_role("button", name="New webhook").click()
     page.get_by_label("Address", exact=True).fill("ftp://example.org")
@@ -125,7 +117,7 @@ def test_an_address_that_is_not_allowed_is_refused_at_its_field(page: Page) -> N
 
 
 def test_usage_is_what_the_api_measured_beside_the_quotas(page: Page, server: Server) -> None:
-    sign_up(page, "edsger@example.org")
+    sign_up(page, "petra@example.org")
     page.get_by_role("link", name="Usage").click()
     expect(page.get_by_text("No session yet")).to_be_visible()
     now = page.get_by_role("region", name="Now")
@@ -158,7 +150,7 @@ def set_quota(server: Server, project: str) -> None:
 def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
     page: Page, browser: Browser, server: Server
 ) -> None:
-    sign_up(page, "alan@example.org")
+    sign_up(page, "peter@example.org")
     page.get_by_role("link", name="Members").click()
     page.get_by_role("button", name="Invite").click()
     page.get_by_label("E-mail").fill("vera@example.org")
@@ -173,8 +165,8 @@ def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
     expect(viewer.get_by_role("region", name="Invitations")).to_have_count(0)
     expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(1)  # of the project that is their own
     viewer.get_by_role("button", name="Project vera").click()
-    viewer.get_by_role("menuitemradio", name="alan").click()
-    expect(viewer.get_by_test_id("project")).to_have_text("alan")
+    viewer.get_by_role("menuitemradio", name="peter").click()
+    expect(viewer.get_by_test_id("project")).to_have_text("peter")
     viewer.get_by_role("link", name="Usage").click()
     expect(viewer.get_by_role("region", name="All sessions")).to_be_visible()
     expect(viewer.get_by_role("link", name="Webhooks")).to_have_count(0)
