@@ -14,6 +14,7 @@ import pytest
 from django.apps import apps
 
 from console.object_store import seaweedfs
+from console.object_store.client import Store
 from console.operations.backups import rows_rename
 from console.scheduling import processes
 
@@ -102,12 +103,10 @@ class Server:
 
 
 @pytest.fixture
-def servers(s3: str, tmp_path: Path) -> tuple[Server, Server]:
-    from console.object_store.client import store_get
-
-    store = store_get()
-    there = {"S3_ENDPOINT_URL": s3, "S3_ACCESS_KEY": store.access_key, "S3_SECRET_KEY": store.secret_key}
-    there["S3_REGION"] = store.region
+def servers(swift_store: Store, tmp_path: Path) -> tuple[Server, Server]:
+    """Two servers with a bucket each in one store that is not theirs."""
+    there = {"S3_ENDPOINT_URL": swift_store.endpoint_url, "S3_REGION": swift_store.region}
+    there |= {"S3_ACCESS_KEY": swift_store.access_key, "S3_SECRET_KEY": swift_store.secret_key}
     bucket = tmp_path.name[-6:].replace("_", "-")
     old, new = (Server(tmp_path / name, S3_BUCKET=f"{name}-{bucket}", **there) for name in ("old", "new"))
     return old, new
@@ -135,7 +134,9 @@ def check_restored(old: Server, new: Server, folder: Path) -> None:
     assert "no whole backup" in new.manage("restore", str(folder.parent), fails=True)
 
 
-def test_a_restored_server_has_the_same_people_keys_sessions_and_bytes(servers, tmp_path: Path) -> None:
+def test_a_server_with_a_store_elsewhere_is_restored_with_the_same_people_keys_sessions_and_bytes(
+    servers: tuple[Server, Server], tmp_path: Path
+) -> None:
     check_restored(*servers, tmp_path / "backup")
 
 

@@ -98,7 +98,8 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
     log = data / "runtimes" / remote.id / "runtime.log"
     assert "Exception ignored" not in log.read_text(), "a runtime that was asked to end ends without a complaint"
     assert transformers_answers(tuned.path) == own_answers
-    assert vllm_answers(tuned.path) == own_answers
+    if parts:  # nightly
+        assert vllm_answers(tuned.path) == own_answers
 
 
 def ask(episode, prompt: str, *, temperature: float) -> str:
