@@ -30,6 +30,7 @@ from .rollouts.runner import Agent, check_agent, run_agent
 from .wire.queue.tasks import LeasedTask, TasksLease
 
 POLL_INTERVAL_S = 1.0
+MAX_WORKERS = 256  # leases of one request
 FAR_OVER = (ClientClosed, SessionEnded, SessionFailed)
 log = logging.getLogger("tinkerscript")
 
@@ -67,6 +68,8 @@ class Worker:
     ) -> None:
         self._session, self._agent, self._until_empty = session, agent, until_empty
         self._workers, self._lease_s = count("workers", workers, least=1), seconds("lease_s", lease_s, least=1.0)
+        if self._workers > MAX_WORKERS:
+            raise InvalidRequest(f"workers is {workers}; {MAX_WORKERS} are allowed.", hint="Start more workers.")
         self._name = f"{socket.gethostname()}:{os.getpid()}"[:120]
         self._lock, self._freed = threading.Lock(), threading.Event()
         self._held: set[str] = set()

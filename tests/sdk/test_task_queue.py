@@ -6,7 +6,7 @@ from tinkerscript import InvalidRequest
 from tinkerscript.rollouts import task_queue
 from tinkerscript.rollouts.task_queue import TaskQueue
 from tinkerscript.wire.queue.tasks import TaskCounts
-from tinkerscript.worker import agent_load
+from tinkerscript.worker import Worker, agent_load
 
 
 class Noted(TaskQueue):
@@ -65,3 +65,12 @@ def test_many_rows_are_sent_in_parts_with_the_attempts_of_a_group(monkeypatch):
 def test_an_agent_that_is_none_is_named(named, words):
     with pytest.raises(InvalidRequest, match=words):
         agent_load(named)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"workers": 0}, "workers must be"), ({"workers": 257}, "256 are allowed"), ({"lease_s": 0}, "lease_s must be")],
+)
+def test_an_option_of_a_worker_that_cannot_be_is_named(options, words):
+    with pytest.raises(InvalidRequest, match=words):
+        Worker(None, print, **options)
