@@ -164,8 +164,8 @@ class Named(_Body):
     request_id: str | None = None
 
 
-def body_read(model: type[M], body: bytes) -> M:
-    """The body as ``model``. Raises UserMistake, which names the field."""
+def body_parse(model: type[M], body: bytes) -> M:
+    """Validates a JSON body as ``model``. Raises UserMistake, which names the field."""
     try:
         return model.model_validate_json(body or b"{}")
     except ValidationError as error:

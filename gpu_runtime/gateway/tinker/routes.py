@@ -20,7 +20,7 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.http import check_relay_key, read_body
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Ledger, Result
-from gpu_runtime.gateway.tinker.requests import Named, Retrieve, RetrieveFinished, Sample, body_read
+from gpu_runtime.gateway.tinker.requests import Named, Retrieve, RetrieveFinished, Sample, body_parse
 from gpu_runtime.gateway.tinker.sampling import Busy, Gone, Promise, Samples
 from gpu_runtime.gateway.tinker.work import WHOLE_SNAPSHOTS_KEPT, CheckpointStore
 from gpu_runtime.journal.model_table import CREATE, ModelTable
@@ -104,7 +104,7 @@ class TinkerRoutes:
         body = await read_body(request)
         sha256 = hashlib.sha256(body).hexdigest()
         try:
-            promise = self._samples.submit(await asyncio.to_thread(body_read, Sample, body), sha256)
+            promise = self._samples.submit(await asyncio.to_thread(body_parse, Sample, body), sha256)
         except Busy:
             return JSONResponse({"detail": "too many samples are under way"}, 429, {"retry-after": "1"})
         except UserMistake as mistake:
@@ -115,7 +115,7 @@ class TinkerRoutes:
         """``POST /api/v1/retrieve_future``: held until the result is there, for less than the client waits."""
         check_relay_key(request, self._relay_key)
         try:
-            request_id = body_read(Retrieve, await read_body(request)).request_id
+            request_id = body_parse(Retrieve, await read_body(request)).request_id
         except UserMistake as mistake:
             raise BadRequest(str(mistake)) from None
         if (promise := self._samples.find(request_id)) is not None:
@@ -138,7 +138,7 @@ class TinkerRoutes:
         """``POST /api/v1/retrieve_futures``: which samples of a client are done, held until one more is."""
         check_relay_key(request, self._relay_key)
         try:
-            wanted = body_read(RetrieveFinished, await read_body(request))
+            wanted = body_parse(RetrieveFinished, await read_body(request))
         except UserMistake as mistake:
             raise BadRequest(str(mistake)) from None
         timeout_s = self._poll_s if wanted.timeout is None else min(wanted.timeout, self._poll_s)
@@ -152,7 +152,7 @@ class TinkerRoutes:
         """``POST /api/v1/cancel_future``: of samples; an operation of a model cannot be taken back."""
         check_relay_key(request, self._relay_key)
         try:
-            self._samples.cancel(body_read(Named, await read_body(request)).request_id or "")
+            self._samples.cancel(body_parse(Named, await read_body(request)).request_id or "")
         except UserMistake as mistake:
             raise BadRequest(str(mistake)) from None
         return JSONResponse({})

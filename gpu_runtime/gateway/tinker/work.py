@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.ledger import Result
-from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_read
+from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
 from gpu_runtime.object_store.staging import folder_publish
@@ -151,7 +151,7 @@ class ModelWork:
 
     async def _load(self, operation: Operation) -> Result:
         """Another state's weights in the place of the model's, and its optimizer or a fresh one; a gradient goes."""
-        wanted = body_read(LoadWeights, operation.body)
+        wanted = body_parse(LoadWeights, operation.body)
         if wanted.weights_access_token is not None:
             raise UserMistake(
                 "weights_access_token is not taken by load_state, as no credential is kept in a runtime: make a model"
@@ -173,7 +173,7 @@ class ModelWork:
         return Result("proto", await asyncio.to_thread(output_write, result))
 
     async def _optim_step(self, operation: Operation) -> Result:
-        wanted = body_read(OptimStep, operation.body)
+        wanted = body_parse(OptimStep, operation.body)
         if wanted.adam_params is None:
             kind = (wanted.optimizer_params or {}).get("type", "none")
             raise UserMistake(f"the optimizer {kind!r} is not there: send adam_params, AdamW is what this server has")
@@ -181,7 +181,7 @@ class ModelWork:
         return Result.of({"metrics": await self._trainer.optim_step(operation.model_id, params)})
 
     async def _save(self, operation: Operation, segment: Segment) -> Awaitable[Result]:
-        wanted = body_read(SaveWeights, operation.body)
+        wanted = body_parse(SaveWeights, operation.body)
         if wanted.age_encryption_recipients:
             raise UserMistake("age_encryption_recipients: encrypted files are not there; leave the option out")
         opening = self._named(wanted, segment, wanted.overwrite)
@@ -191,7 +191,7 @@ class ModelWork:
         return self._stored(opening, folder, operation, kind=operation.kind)
 
     async def _save_for_sampler(self, operation: Operation) -> Result | Awaitable[Result]:
-        wanted = body_read(SaveForSampler, operation.body)
+        wanted = body_parse(SaveForSampler, operation.body)
         if (wanted.path is None) == (wanted.sampling_session_seq_id is None):
             raise UserMistake("give either path, a name to keep it by, or sampling_session_seq_id")
         if wanted.path is not None:
