@@ -20,7 +20,7 @@ up:
 	@$(SETUP) runtime model + frontend
 	@$(RUN) manage.py up
 
-## make test         set-up, the checks, then the whole suite in four parts side by side
+## make test         set-up, the checks, then the whole suite in five parts side by side
 test:
 	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker
 	@$(RUN) tests/checks.py

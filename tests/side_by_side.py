@@ -1,4 +1,4 @@
-"""The whole suite in four parts that run side by side: ``python tests/side_by_side.py [pytest arguments]``.
+"""The whole suite in five parts that run side by side: ``python tests/side_by_side.py [pytest arguments]``.
 
 The quick tests compute and wait by turns, those of the whole loop (tests/e2e) mostly wait for servers, clocks and
 browsers, and those with the real engine and trainer take what is left of the machine: one after the other they would
@@ -15,13 +15,14 @@ from collections import Counter
 from pathlib import Path
 
 QUICK = "not engine and not nightly"
-CONTROL_PLANE = ["tests/api", "tests/console", "tests/docker", "tests/launching", "tests/live"]
-ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, "tests/e2e", "tests/architecture"]]
+CONTROL_PLANE = ["tests/console", "tests/docker", "tests/launching", "tests/live"]
+ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, "tests/api", "tests/e2e", "tests/architecture"]]
 
 # Title, pytest's own choice of tests, and niceness: deadlines of the quick tests are in seconds. No more than that: the
 # engine's part is the longest, one process at a time, and left for the end it would use half of the machine.
 PARTS = [
     ("The control plane", ["-m", QUICK, *CONTROL_PLANE], 0),
+    ("REST and the relay", ["-m", QUICK, "tests/api"], 0),
     ("The runtime, the client and other folders", ["-m", QUICK, *ELSEWHERE], 0),
     ("The whole loop", ["-m", QUICK, "tests/e2e"], 0),
     ("The real engine and trainer", ["-m", "engine and not nightly"], 5),
