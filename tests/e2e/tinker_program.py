@@ -60,7 +60,9 @@ def main(base_model: str, rank: int = 8) -> None:
     said = {}
     with tinker.ServiceClient(user_metadata={"of": "a test"}, display_name="drive") as service:
         said["models"] = [model.model_name for model in service.get_server_capabilities().supported_models]
-        training = service.create_lora_training_client(base_model=base_model, rank=rank, user_metadata={"k": "v"})
+        training = service.create_lora_training_client(
+            base_model=base_model, rank=rank, seed=3, user_metadata={"k": "v"}
+        )
         info = training.get_info()
         said["info"] = [info.model_id, info.is_lora, info.lora_rank, info.model_data.model_name]
         losses = []
