@@ -98,7 +98,7 @@ def test_what_is_there_already_is_refused_until_it_is_over(ids) -> None:
     put(ids, "a")
     with pytest.raises(Conflict, match="Task 'a' is in the queue already"):
         put(ids, "b", "a")
-    with pytest.raises(InvalidRequest, match="Task 'c' is there twice"):
+    with pytest.raises(InvalidRequest, match="Task 'c' is there 2 times"):
         put(ids, "c", "c")
     assert counts(ids)[0] == 1, "all or none"
     (task,) = lease(ids).items

@@ -4,6 +4,7 @@ Each change is one conditional UPDATE: of two workers that want the same attempt
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -153,9 +154,9 @@ def _session(project: Project, session_id: str) -> Session:
 
 
 def _duplicates_refuse(session: Session, names: Sequence[str]) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise InvalidRequest(f"Task {twice[0]!r:.80} is there twice.", hint="Give each row a name of its own.")
+    name, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise InvalidRequest(f"Task {name!r:.80} is there {times} times.", hint="Give each row a name of its own.")
     there = QueuedTask.objects.filter(session=session, state__in=(WAITING, RUNNING), name__in=names)
     if found := list(there.order_by("id").values_list("name", flat=True).distinct()[:3]):
         raise Conflict(
