@@ -26,7 +26,7 @@ def run(folder: Path, *command: str, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("name", ["hello", "guess_number", "twenty_questions", "countdown"])
+@pytest.mark.parametrize("name", ["hello", "guess_number", "twenty_questions", "countdown", "multi_agent"])
 def test_an_example_trains_one_step_and_leaves_a_model(loop_server: LoopServer, tmp_path: Path, name: str) -> None:
     script = str(EXAMPLES / name / "train.py")
     ran = run(
@@ -86,6 +86,19 @@ def test_countdown_makes_different_tasks_and_the_same_ones_again(example: Any) -
     module = example("countdown", "train")
     tasks = module.tasks_make(160)
     assert len({str(task) for task in tasks}) == 160 and tasks == module.tasks_make(160)
+
+
+@pytest.mark.parametrize(
+    ("described", "guessed", "rewards"),
+    [
+        ("a red fruit", "Apple.", (1.0, 1.0)), ("a red fruit", "It is an apple", (0.0, 0.0)), ("a", "", (0.0, 0.0)),
+        ("An Apple", "apple", (-1.0, 0.0)),
+    ],
+)  # fmt: skip
+def test_each_role_has_its_own_reward(example: Any, described: str, guessed: str, rewards: tuple[float, float]) -> None:
+    describer, guesser = rewards
+    scored = example("multi_agent", "train").score("apple", described, guessed)
+    assert scored == {"describer": describer, "guesser": guesser}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,72 @@
+"""Two roles of one model that learn together, each by its own reward: one describes a word, the other finds it.
+
+``python train.py`` trains; ``--smoke`` plays a few games to see that everything is connected.
+"""
+
+import argparse
+import random
+import re
+
+from openai import OpenAI
+
+from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import curve
+
+BASE_MODEL = "SmolLM2-135M-Instruct"
+WORDS = "apple bridge candle desert engine forest guitar hammer island jacket kettle ladder mirror needle ocean pencil"
+CHOICES = 3
+
+
+def agent(word: str, episode) -> WorkflowOutput:
+    """The describer sees the word, the guesser only the description. ``X-Agent`` says whose call it is."""
+    chance = random.Random(word)
+    others = chance.sample([other for other in WORDS.split() if other != word], CHOICES - 1)
+    offered = chance.sample([word, *others], CHOICES)
+    with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
+
+        def say(role: str, asked: str) -> str:
+            reply = client.chat.completions.create(
+                model=episode.model, messages=[{"role": "user", "content": asked}], max_tokens=16,
+                extra_headers={"X-Agent": role},
+            )  # fmt: skip
+            return reply.choices[0].message.content or ""
+
+        described = say("describer", f"Describe a {word} in a few words. Do not write the word {word}.")
+        guessed = say("guesser", f"What is meant: {described!r}? Reply with one of: {', '.join(offered)}.")
+    rewards = score(word, described, guessed)
+    return WorkflowOutput(
+        reward=sum(rewards.values()) / 2, rewards_by_agent=rewards, is_success=rewards["describer"] == 1.0
+    )
+
+
+def score(word: str, described: str, guessed: str) -> dict[str, float]:
+    """A right guess is 1 for both. A description that holds the word itself is -1, and worth nothing to the guesser."""
+    named = re.findall(r"[a-z]+", guessed.lower())
+    if word in described.lower():
+        return {"describer": -1.0, "guesser": 0.0}
+    right = 1.0 if named and named[0] == word else 0.0
+    return {"describer": right, "guesser": right}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--base-model", default=BASE_MODEL)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--smoke", action="store_true", help="four words, one step")
+    arguments = parser.parse_args()
+    words = WORDS.split()[: 4 if arguments.smoke else None]
+    with TinkerScript(
+        arguments.base_model, name="describe and guess", grpo_n=4 if arguments.smoke else 8, tasks_per_batch=4,
+        learning_rate=3e-5, max_context_length=256, max_tokens=16,
+    ) as session:  # fmt: skip
+        before = session.evaluate(agent, words, attempts=1 if arguments.smoke else 4)
+        session.rollouts(agent, words, epochs=1 if arguments.smoke else arguments.epochs)
+        after = session.evaluate(agent, words, attempts=1 if arguments.smoke else 4)
+        tuned = session.download_tuned_model("multi-agent-model")
+        rewards = [event.data["reward_mean"] for event in session.events(kinds=["metric"])]
+    print(curve(rewards, title="mean reward by step"))
+    print(f"found: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
+
+
+if __name__ == "__main__":
+    main()
