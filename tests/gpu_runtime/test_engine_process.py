@@ -1,4 +1,4 @@
-"""vLLM's sockets lie in a private folder that goes with its process, however that ends."""
+"""What vLLM's processes are given: a private folder for sockets, which goes with them, and no compiler on a CPU."""
 
 import os
 import signal
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.engine.sockets import LOCK, MAX_PATH, NAME_LENGTH, PREFIX, sockets_folder
+from gpu_runtime.engine.vllm_process import child_variables
 from gpu_runtime.errors import RuntimeFault
 
 PROGRAM = """
@@ -96,3 +97,11 @@ def test_an_operators_own_folder_is_kept(place: Path, monkeypatch: pytest.Monkey
     program.communicate(timeout=20)
     assert path.parent == place
     assert [each.name for each in place.iterdir()] == [path.name]
+
+
+def test_what_is_to_be_compiled_is_computed_as_it_is_on_a_cpu() -> None:
+    """The first call of an engine's process does not wait for a compiler."""
+    program = "import torch; torch.compile(lambda x: x + 1, backend=lambda *_: 1 / 0)(torch.ones(1))"
+    environment = os.environ | child_variables("cpu", ())
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr[-1000:]
