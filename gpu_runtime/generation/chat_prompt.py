@@ -16,6 +16,7 @@ from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser
 from gpu_runtime.rendering.conversation import Conversation
+from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.messages import extended, normal, normal_answer
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.splicing import Prompt, compose
@@ -67,7 +68,7 @@ class PreparedChat:
             self.tool_format,
             is_forced=self.forced is not None,
             is_guaranteed=self._is_guaranteed,
-            decode=self.renderer.decode,
+            marks=self._marks(),
             thoughts=self._thoughts,
         )
 
@@ -178,7 +179,9 @@ class PreparedChat:
         """Whether a grammar sees to it that what begins as a call is one."""
         if self.forced is not None or self.tool_format is None:
             return self.forced is not None
-        wanted = bool(self.request.strict_tools) or (self._wants_one_call and self.tool_format.lists_calls)
+        # A cut after the first call is possible where calls stand alone, in text.
+        cannot_cut = self.tool_format.lists_calls or self.tool_format.marker_id is not None
+        wanted = bool(self.request.strict_tools) or (self._wants_one_call and cannot_cut)
         wanted = wanted or self.request.chosen_tools is not None
         return wanted and not self._may_call_or_answer
 
@@ -207,17 +210,18 @@ class PreparedChat:
             return text_then_calls(call_format, tools, many=many)
         return None
 
+    def _marks(self) -> MarkedText:
+        return self.renderer.marked_text(self._thoughts, self.tool_format)
+
     def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
-        thoughts, rest = self._thoughts.split(text) if self._thoughts else (None, text)
+        marked = self._marks().feed(text, ids)
+        thoughts, rest = self._thoughts.split(marked) if self._thoughts else (None, marked)
         message: dict[str, Any] = {"role": "assistant", "content": rest}
         if thoughts:
             message["reasoning_content"] = thoughts
         if (call_format := self.tool_format) is None:
             return message
-        if self._is_guaranteed:
-            content, calls = self._read(text, ids)
-        else:
-            content, calls = call_format.parse(self._marked(text, rest, ids, call_format.marker_id))
+        content, calls = self._read(text, ids) if self._is_guaranteed else call_format.parse(rest)
         if not calls:
             return message
         message["content"] = content or None
@@ -230,14 +234,6 @@ class PreparedChat:
         """Plain text and calls, as a stream of the same answer hands them out."""
         _, content, pieces = self.reader().more(text, ids)
         return content, [ParsedCall(piece.name or "", piece.arguments) for piece in pieces]
-
-    def _marked(self, text: str, rest: str, ids: Sequence[int], marker_id: int | None) -> str:
-        """``rest``, the end of ``text``, with the special token that marks a call, where there is one."""
-        if marker_id is None or marker_id not in ids:
-            return rest
-        body = ids[:-1] if ids and self.renderer.is_special(ids[-1]) else ids
-        marked = self.renderer.decode(body, special=True)
-        return self._thoughts.split(marked)[1] if self._thoughts and rest != text else marked
 
 
 def _any_arguments(tool: dict[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,12 @@ Elsewhere the answer is known to be calls at its end alone: one slip makes all o
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
 from gpu_runtime.rendering.tool_formats import ToolFormat
-
-Decode = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True)
@@ -27,11 +26,15 @@ class CallPiece:
 class CallScanner:
     """Finds calls in text that a grammar of `call_grammars` allows. A call that is cut short counts with what it has.
 
-    Example: ``CallScanner("arguments").feed('[{"name": "f", "arguments": {"a"')`` is ``[CallPiece(0, "f", '{"a"')]``.
+    Example: ``CallScanner(HERMES).feed('{"name": "f", "arguments": {"a"')`` is ``[CallPiece(0, "f", '{"a"')]``.
     """
 
-    def __init__(self, arguments_key: str) -> None:
-        self._head = re.compile(r'\{"name": ("(?:[^"\\]|\\.)*"), ' + re.escape(json.dumps(arguments_key)) + ": ")
+    def __init__(self, call_format: ToolFormat) -> None:
+        key = re.escape(json.dumps(call_format.arguments_key))
+        in_object = r'\{"name": ("(?:[^"\\]|\\.)*"), ' + key + ": "
+        before_mark = r"([\w.-]+)" + re.escape(call_format.arguments_mark)
+        self._is_in_object = not call_format.arguments_mark
+        self._head = re.compile(in_object if self._is_in_object else before_mark)
         self._between = ""  # text since the last call in which the next one may have begun
         self._index, self._is_inside = -1, False
         self._depth, self._in_string, self._escaped = 0, False, False
@@ -46,12 +49,13 @@ class CallScanner:
                 head = self._head.search(self._between)
                 if head is None:
                     break
-                name, text = json.loads(head[1]), self._between[head.end() :]
+                name = json.loads(head[1]) if self._is_in_object else head[1]
+                text = self._between[head.end() :]
                 self._index, self._is_inside, self._between = self._index + 1, True, ""
             end = self._value_end(text)
             if name is not None or end:
                 pieces.append(CallPiece(self._index, name, text[:end]))
-            text = text[end + 1 :]  # without the brace that closes the call
+            text = text[end + self._is_in_object :]  # without the brace that closes the call
         return pieces
 
     def _value_end(self, text: str) -> int:
@@ -69,13 +73,16 @@ class CallScanner:
                     self._is_inside = False
                     return index
                 self._depth -= 1
+                if self._depth == 0 and not self._is_in_object:
+                    self._is_inside = False
+                    return index + 1
         return len(text)
 
 
 class AnswerParser:
     """``call_format`` is set where tools may be called, ``is_forced`` where the answer must be a call, and
     ``is_guaranteed`` where a grammar sees to it that what begins as a call is one. ``thoughts`` is the format of those
-    that may come first."""
+    that may come first; ``marks`` writes the special tokens into the text that belong to these formats."""
 
     def __init__(
         self,
@@ -83,13 +90,12 @@ class AnswerParser:
         *,
         is_forced: bool,
         is_guaranteed: bool,
-        decode: Decode,
+        marks: MarkedText,
         thoughts: ThoughtFormat | None = None,
     ) -> None:
-        self._format, self._decode = call_format, decode
-        self._splitter, self._whole, self._thoughts_sent = ThoughtSplitter(thoughts), 0, 0
-        self._scanner = CallScanner(call_format.arguments_key) if call_format and is_guaranteed else None
-        self._ids: list[int] = []
+        self._format, self._marks = call_format, marks
+        self._splitter, self._thoughts_sent = ThoughtSplitter(thoughts), 0
+        self._scanner = CallScanner(call_format) if call_format and is_guaranteed else None
         self._names: dict[int, str] = {}
         self._text, self._sent, self._scanned = "", 0, 0
         self._calls_from = 0 if is_forced else None  # where plain text ends for good
@@ -97,11 +103,9 @@ class AnswerParser:
     def more(self, text: str, token_ids: Sequence[int]) -> tuple[str, str, list[CallPiece]]:
         """The thoughts, the plain text and the pieces of calls that are certain now that ``text`` has come, as
         ``token_ids``."""
-        thoughts, text_now = self._splitter.feed(text)
-        self._whole += len(text)
+        thoughts, text_now = self._splitter.feed(self._marks.feed(text, token_ids))
         self._thoughts_sent += len(thoughts)
         self._text += text_now
-        self._ids += token_ids
         safe = self._plain_length()
         plain, self._sent = self._text[self._sent : safe], max(self._sent, safe)
         if self._scanner is None or self._calls_from is None:
@@ -134,12 +138,6 @@ class AnswerParser:
         return self._format.plain_length(self._text)
 
     def _find_calls(self, call_format: ToolFormat) -> int | None:
-        mark = call_format.marker_id
-        if mark is not None:  # no part of the text: it stands where the text of the ids before it ends
-            if mark not in self._ids:
-                return None
-            before_rest = self._whole - len(self._text)  # thoughts and their marks
-            return max(0, len(self._decode(self._ids[: self._ids.index(mark)])) - before_rest)
         if call_format.at_start:
             begun = self._text.lstrip()
             return 0 if begun.startswith(call_format.marker) else None

@@ -14,6 +14,7 @@ import jinja2
 
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import ToolFormat, detect
 
@@ -111,6 +112,12 @@ class Renderer:
             self._token_texts[token_id] = self.decode([token_id], special=True)
         return self._token_texts[token_id]
 
+    def marked_text(self, thoughts: ThoughtFormat | None, calls: ToolFormat | None) -> MarkedText:
+        """Writes the special tokens of these formats into the text of one answer."""
+        marks = (thoughts.opening + thoughts.closing if thoughts else "") + (calls.marks if calls else "")
+        special = filter(self.is_special, self.encode(marks))
+        return MarkedText({token: self.token_text(token) for token in special}, self.decode)
+
     def _probe(self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = ()) -> str | None:
         try:
             return self.text(messages, tools, generation=False)
@@ -123,14 +130,10 @@ class Renderer:
         return rendered.rpartition(PROBE * 2)[2]
 
     def special_marks(self) -> list[str]:
-        """Special tokens that the template wants inside of an answer, before its text or around its thoughts.
-
-        They are no part of an answer's text, so that thoughts and channels behind them would be read as one text.
-        """
+        """Special tokens that the template wants inside of an answer, before its text: channels that are not read."""
         prompt, written = self._prompt_of(_user()), self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}])
         marks = "" if written is None or not written.startswith(prompt) else written.removeprefix(prompt)
         marks = marks.partition(PROBE)[0]
-        marks += self.thoughts.opening + self.thoughts.closing if self.thoughts else ""
         return [self.entry(token) for token in self.encode(marks) if self.is_special(token)]
 
     def _probe_thoughts(self) -> ThoughtFormat | None:
@@ -160,7 +163,16 @@ class Renderer:
         before = self._probe(_user(), tools=[_tool()]) or ""
         after = self._probe([*_user(), turn], tools=[_tool()]) or ""
         found = detect(after.removeprefix(before), PROBE_TOOL)
-        return found and replace(found, marker_id=next(filter(self.is_special, self.encode(found.marker)), None))
+        if found is None:
+            return None
+        return replace(
+            found,
+            marker_id=self._special_id(found.marker),
+            arguments_mark_id=self._special_id(found.arguments_mark),
+        )
+
+    def _special_id(self, mark: str) -> int | None:
+        return next(filter(self.is_special, self.encode(mark)), None)
 
 
 def _user() -> list[dict[str, Any]]:

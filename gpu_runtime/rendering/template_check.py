@@ -15,6 +15,6 @@ def template_verify(renderer: Renderer, model: str) -> None:
         )
     if marks := renderer.special_marks():
         raise ModelUnsupported(
-            f"the chat template of {Path(model).name} marks thoughts or channels inside an answer with special tokens"
+            f"the chat template of {Path(model).name} marks channels inside an answer with special tokens"
             f" ({', '.join(marks)}), which this version does not read: thoughts would be taken for the answer"
         )

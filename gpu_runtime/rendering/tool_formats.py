@@ -21,7 +21,8 @@ class ParsedCall:
 
 @dataclass(frozen=True)
 class ToolFormat:
-    """``marker`` begins the part of an answer that is not plain text. ``arguments_key`` names a call's arguments.
+    """``marker`` begins the part of an answer that is not plain text. ``arguments_key`` names a call's arguments, or
+    ``arguments_mark`` stands between its name and them, where a call is no object.
 
     A forced call is asked for by ending the prompt with ``prefill`` and constraining the answer to calls. They are
     sampled with all that the template writes after them, so that the end of the turn comes where it stands in the
@@ -39,7 +40,14 @@ class ToolFormat:
     between: str | None = None
     at_start: bool = False  # a call can only begin an answer
     short_ids: bool = False  # the template takes call ids of nine letters and digits only
-    marker_id: int | None = None  # set where the marker is a special token, which is no part of an answer's text
+    marker_id: int | None = None  # set where the marker is a special token
+    arguments_mark: str = ""
+    arguments_mark_id: int | None = None  # set where that is a special token
+
+    @property
+    def marks(self) -> str:
+        """All that may stand around calls and between their parts."""
+        return "".join((self.marker, self.prefill, *self.list_frame, self.arguments_mark))
 
     def plain_length(self, text: str) -> int:
         """How many characters of ``text``, the answer so far, are plain text whatever comes next."""
@@ -89,6 +97,8 @@ def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
         return SMOLLM2
     if found := re.search(r"\[TOOL_CALLS\](\s*)\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return replace(MISTRAL, list_frame=(found[1] + "[", "]"))
+    if f"[TOOL_CALLS]{tool_name}[ARGS]" in rendered_call:
+        return MISTRAL_ARGS
     if re.search(r"\{\s*\"name\":\s*\"" + re.escape(tool_name) + r"\",\s*\"parameters\":", rendered_call):
         return LLAMA3
     return None
@@ -113,6 +123,25 @@ def _parse_mistral(text: str) -> tuple[str, list[ParsedCall]]:
     before, marker, after = text.partition("[TOOL_CALLS]")
     values = _load(after) if marker else []
     return _whole(text, before, [_call(value, "arguments") for value in values] if isinstance(values, list) else [None])
+
+
+def _parse_mistral_args(text: str) -> tuple[str, list[ParsedCall]]:
+    """A mark may also be text of an argument: the arguments' own JSON says where they end."""
+    before, marker, rest = text.partition("[TOOL_CALLS]")
+    calls: list[ParsedCall | None] = []
+    while marker:
+        name, _, rest = rest.partition("[ARGS]")
+        try:
+            arguments, end = json.JSONDecoder().raw_decode(rest)
+        except (ValueError, RecursionError):
+            return text, []
+        calls.append(_call({"name": name.strip(), "arguments": arguments}, "arguments"))
+        rest = rest[end:].strip()
+        marker = "[TOOL_CALLS]" if rest else ""
+        if rest and not rest.startswith(marker):
+            return text, []
+        rest = rest.removeprefix(marker)
+    return _whole(text, before, calls)
 
 
 def _parse_llama3(text: str) -> tuple[str, list[ParsedCall]]:
@@ -155,4 +184,9 @@ SMOLLM2 = ToolFormat(
     "smollm2", "<tool_call>", _parse_smollm2, prefill="<tool_call>", list_frame=("[", "]</tool_call>"), separator=", "
 )
 MISTRAL = ToolFormat("mistral", "[TOOL_CALLS]", _parse_mistral, prefill="[TOOL_CALLS]", separator=", ", short_ids=True)
+# Of tokenizer version 13. Source: mistral-common's templates.
+MISTRAL_ARGS = ToolFormat(
+    "mistral_args", "[TOOL_CALLS]", _parse_mistral_args, prefill="[TOOL_CALLS]", between="", short_ids=True,
+    arguments_mark="[ARGS]",
+)  # fmt: skip
 LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True)

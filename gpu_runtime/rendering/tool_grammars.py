@@ -42,22 +42,27 @@ def _calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bo
     """With their marker, as a model writes them by itself."""
     framed = _framed_calls(call_format, tools, many=many)
     if call_format.marker_id is not None:
-        return _row({"type": "token", "token": call_format.marker_id}, framed)
-    calls = _row(call_format.prefill, framed)
+        calls = _row({"type": "token", "token": call_format.marker_id}, framed)
+    else:
+        calls = _row(call_format.prefill, framed)
     return _repeated(calls, call_format.between) if many and call_format.between is not None else calls
 
 
 def _framed_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> Grammar:
     before, after = call_format.list_frame
-    calls = _one_of([_call(tool["function"], call_format.arguments_key) for tool in tools])
+    calls = _one_of([_call(tool["function"], call_format) for tool in tools])
     if many and call_format.separator is not None:
         calls = _repeated(calls, call_format.separator)
     return _row(before, calls, after)
 
 
-def _call(function: dict[str, Any], arguments_key: str) -> Grammar:
+def _call(function: dict[str, Any], call_format: ToolFormat) -> Grammar:
     arguments = {"type": "json_schema", "json_schema": function["parameters"]}
-    return _row(f'{{"name": {json.dumps(function["name"])}, "{arguments_key}": ', arguments, "}")
+    if call_format.arguments_mark_id is not None:
+        return _row(function["name"], {"type": "token", "token": call_format.arguments_mark_id}, arguments)
+    if call_format.arguments_mark:
+        return _row(f"{function['name']}{call_format.arguments_mark}", arguments)
+    return _row(f'{{"name": {json.dumps(function["name"])}, "{call_format.arguments_key}": ', arguments, "}")
 
 
 def _row(*parts: Grammar | str) -> Grammar:

@@ -85,6 +85,8 @@ SPECIAL = [
     *("<end_of_turn>", "<｜end▁of▁sentence｜>", "<|return|>"),
     *("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
 ]
+# Further marks of families; the ids of the others' tokenizers stay as they are.
+MARKS = {"magistral_v13": ["[THINK]", "[/THINK]", "[ARGS]"]}
 
 
 def build_tokenizer(folder: Path, family: str = "chatml", *, special: Sequence[str] = ()) -> Path:
@@ -92,6 +94,7 @@ def build_tokenizer(folder: Path, family: str = "chatml", *, special: Sequence[s
 
     ``special`` are further special tokens.
     """
+    special = [*MARKS.get(family, []), *special]
     template, end_of_turn = TEMPLATES[family] if family in TEMPLATES else real_template(family)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -1,6 +1,7 @@
 """Strict tools are called as their schema says, and calls that a grammar vouches for stream while they are written."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import anthropic
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_runtime.rendering.answer_parser import CallScanner
-from gpu_runtime.rendering.tool_formats import HERMES, LLAMA3, MISTRAL, ToolFormat
+from gpu_runtime.rendering.tool_formats import HERMES, LLAMA3, MISTRAL, MISTRAL_ARGS, ToolFormat
 from gpu_runtime.rendering.tool_grammars import text_then_calls
 from support.gateway_harness import Gateway, running_gateway
 from support.generated import any_speed
@@ -59,6 +60,26 @@ def test_a_strict_tool_is_held_to_its_schema_after_a_special_token_too() -> None
         assert not takes(mark, *spell(wrong))
 
 
+def test_a_call_with_two_special_tokens_is_held_to_its_schema() -> None:
+    call, args = LISTED.vocab_size, LISTED.vocab_size + 1
+    listed = xgrammar.TokenizerInfo([*LISTED.decoded_vocab, b"[TOOL_CALLS]", b"[ARGS]"], stop_token_ids=[96])
+    call_format = replace(MISTRAL_ARGS, marker_id=call, arguments_mark_id=args)
+
+    def takes(*parts: int | str, many: bool) -> bool:
+        tag = text_then_calls(call_format, TOOLS, many=many)
+        matcher = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(listed).compile_structural_tag(tag))
+        ids = [[part] if isinstance(part, int) else [ord(letter) - 32 for letter in part] for part in parts]
+        return all(matcher.accept_token(token) for token in [*sum(ids, []), 96])
+
+    rome, mars = [call, "get_weather", args, '{"city": "Rome"}'], [call, "get_weather", args, '{"city": "Mars"}']
+    for many in (False, True):
+        assert takes("It is sunny.", many=many)
+        assert takes("So: ", *rome, many=many)
+        assert takes(*rome, *rome, many=many) == many
+        assert not takes(*mars, many=many)
+        assert not takes(call, "rm", args, "{}", many=many)
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda v: st.lists(v, max_size=4) | st.dictionaries(st.text(), v, max_size=4),
@@ -70,17 +91,23 @@ VALUES = st.recursive(
 @given(
     calls=st.lists(st.tuples(st.text(min_size=1), st.dictionaries(st.text(), VALUES)), min_size=1, max_size=3),
     cuts=st.lists(st.integers(0, 400), max_size=20),
-    between=st.sampled_from([", ", "\n</tool_call>\n<tool_call>\n"]),
+    between=st.sampled_from([", ", "\n</tool_call>\n<tool_call>\n", "[TOOL_CALLS]"]),
     is_ascii=st.booleans(),
 )
 def test_calls_are_read_the_same_however_their_text_is_cut(calls, cuts, between: str, is_ascii: bool) -> None:
+    is_mistrals = between == "[TOOL_CALLS]"
+    if is_mistrals:
+        calls = [(f"tool_{number}", arguments) for number, (_, arguments) in enumerate(calls)]
     written = [json.dumps(arguments, ensure_ascii=is_ascii) for _, arguments in calls]
     bodies = [
         f'{{"name": {json.dumps(name, ensure_ascii=is_ascii)}, "arguments": {text}}}'
         for (name, _), text in zip(calls, written, strict=True)
     ]
     text = f"[{between.join(bodies)}]"
-    scanner, names, arguments = CallScanner("arguments"), [], []
+    if is_mistrals:
+        pairs = zip(calls, written, strict=True)
+        text = "".join(f"[TOOL_CALLS]{name}[ARGS]{arguments}" for (name, _), arguments in pairs)
+    scanner, names, arguments = CallScanner(MISTRAL_ARGS if is_mistrals else HERMES), [], []
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     for start, end in zip(edges, edges[1:], strict=False):
         for piece in scanner.feed(text[start:end]):

@@ -1,0 +1,35 @@
+"""Special tokens as part of an answer's text: the marks around thoughts and calls that some models write as tokens."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+Decode = Callable[[Sequence[int]], str]
+
+
+class MarkedText:
+    """One answer on its way: an engine's text, which has no special tokens, with those in ``marks`` (id: text) written
+    where they were sampled. ``decode`` makes the engine's text of ids.
+
+    Example: with ``{7: "[THINK]"}`` the text ``"hm"`` of the ids ``[7, 40]`` is ``"[THINK]hm"``.
+    """
+
+    def __init__(self, marks: Mapping[int, str], decode: Decode) -> None:
+        self._marks, self._decode = marks, decode
+        self._ids: list[int] = []
+        self._length = 0  # of the text that came
+        self._waiting: list[tuple[int, str]] = []  # where in the text a mark stands that the text has not reached
+
+    def feed(self, text: str, token_ids: Sequence[int]) -> str:
+        """``text``, which came with ``token_ids``, and its marks. An engine may hold text back, and never ahead."""
+        if not self._marks:
+            return text
+        for token in token_ids:
+            if token in self._marks:
+                self._waiting.append((len(self._decode(self._ids)), self._marks[token]))
+            self._ids.append(token)
+        begin, self._length = self._length, self._length + len(text)
+        marked, taken = "", 0
+        while self._waiting and self._waiting[0][0] <= self._length:
+            at, mark = self._waiting.pop(0)
+            upto = max(taken, at - begin)
+            marked, taken = marked + text[taken:upto] + mark, upto
+        return marked + text[taken:]
