@@ -1,4 +1,4 @@
-"""Thoughts and calls that a model marks with special tokens: Mistral's own template of Magistral, tokenizer version 13."""
+"""Thoughts and calls that a model marks with special tokens: Mistral's own template of Magistral (version 13)."""
 
 import json
 from collections.abc import AsyncIterator
