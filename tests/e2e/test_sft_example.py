@@ -1,0 +1,87 @@
+"""The sweep of supervised fine-tuning: the unmodified ``tinker`` client, in its own environment, against a server."""
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.loop_server import BASE_MODEL, ROOT, LoopServer
+
+PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
+EXAMPLE = ROOT / "sdk" / "examples" / "modular_sft"
+pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker")
+Sweep = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def sweep(loop_server: LoopServer, tmp_path: Path) -> Sweep:
+    """Runs sweep.py of a copy of the folder, as its README says."""
+    copy = tmp_path / "modular_sft"
+    shutil.copytree(EXAMPLE, copy)
+    clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    clean |= {"TINKER_BASE_URL": loop_server.url, "TINKER_API_KEY": loop_server.api_key, "TINKER_TELEMETRY": "0"}
+
+    def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        tokenizer = str(loop_server.data / "models" / BASE_MODEL)
+        command = [str(PYTHON), "sweep.py", "--smoke", "--tokenizer", tokenizer, *arguments]
+        environment = clean | variables
+        return subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=240)
+
+    return run
+
+
+@pytest.mark.timeout(300)
+def test_a_sweep_trains_evaluates_compares_and_goes_on_with_what_is_missing(sweep: Sweep, tmp_path: Path) -> None:
+    experiments = tmp_path / "modular_sft" / "experiments"
+    trained = sweep(RUN_EVAL="0")
+    assert trained.returncode == 0, trained.stderr
+    assert trained.stdout.count("not evaluated") == 2
+    first, second = sorted(path.parent for path in experiments.glob("*/checkpoint.json"))
+    checkpoint = json.loads((first / "checkpoint.json").read_text())
+    assert checkpoint["steps"] == 2 == len((first / "metrics.jsonl").read_text().splitlines())
+    assert checkpoint["state"].startswith("tinker://") and "sampler_weights" in checkpoint["sampler"]
+    (second / "checkpoint.json").unlink()  # as a sweep that was interrupted leaves it
+    evaluated = sweep()
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert f"{first.name}: step" not in evaluated.stdout, "what has a checkpoint is not trained again"
+    assert f"{second.name}: step 2 of 2" in evaluated.stdout and "not evaluated" not in evaluated.stdout
+    for folder in (first, second):
+        assert set(json.loads((folder / "evaluation.json").read_text())) == {"base", "tuned"}
+        replies = [json.loads(line) for line in (folder / "replies.jsonl").read_text().splitlines()]
+        assert len(replies) == 4 and all(reply["base"] != reply["tuned"] for reply in replies)
+    table = (experiments / "comparison.md").read_text().splitlines()
+    assert [row.split(" | ")[0] for row in table[2:]] == [f"| {first.name}", f"| {second.name}"]
+
+
+def test_another_tokenizer_or_a_bad_dataset_ends_one_experiment_by_name(sweep: Sweep, tmp_path: Path) -> None:
+    (tmp_path / "modular_sft" / "orders.jsonl").write_text('{"messages": [{"role": "user", "content": "Hi"}]}\n')
+    ran = sweep()
+    assert ran.returncode == 1
+    assert "orders.jsonl:1 is no conversation: ValueError: the last message has to be the assistant's" in ran.stdout
+    assert "2 of 2 experiments failed: smollm2-orders, smollm2-orders-rank-4" in ran.stdout
+
+
+def report_module() -> Any:
+    spec = importlib.util.spec_from_file_location("sft_report", EXAMPLE / "report.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_report_ranks_a_datasets_experiments_and_draws_their_losses(tmp_path: Path) -> None:
+    for name, loss in (("a", 1.5), ("b", 0.5)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps({"name": name, "base_model": "m", "dataset": "d.jsonl"}))
+        done = {"steps": 2, "loss_before": 2.0, "loss_after": loss, "minutes": 1.0}
+        (folder / "checkpoint.json").write_text(json.dumps(done))
+        (folder / "metrics.jsonl").write_text('{"loss": 2.0}\n{"loss": 1.0}\n')
+    said = report_module().report(tmp_path)
+    rows = [line for line in said.splitlines() if "d.jsonl" in line]
+    assert [row.split(" | ")[0] for row in rows] == ["| b", "| a"] and "2.000 to 0.500" in rows[0]
+    assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
