@@ -137,6 +137,52 @@ def test_the_nouns_are_160_and_40_of_8_categories() -> None:
     assert all(len({row["category"] for row in rows}) == 8 for rows in parts.values())
 
 
+def test_the_player_may_search_before_it_asks(loop_server: LoopServer, tmp_path: Path) -> None:
+    ran = run(
+        tmp_path, str(EXAMPLES / "twenty_questions" / "train.py"), "--smoke", "--search", "--runners", "2",
+        TINKERSCRIPT_BASE_URL=loop_server.url, TINKERSCRIPT_API_KEY=loop_server.api_key,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert "solved:" in ran.stdout and "attempts failed" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("animal that starts with o", "otter"), ("instrument and starts with v", "violin"),
+        ("how heavy is it", "nothing; ask for one of"), ("", "nothing; ask for one of"),
+    ],
+)  # fmt: skip
+def test_the_index_finds_the_nouns_of_which_every_part_is_true(example: Any, query: str, found: str) -> None:
+    assert found in example("twenty_questions", "search").by_index(query)
+
+
+def test_a_dry_run_needs_no_server_and_says_what_merges_and_which_call_gets_which_reward(tmp_path: Path) -> None:
+    script = str(EXAMPLES / "twenty_questions" / "dry_run.py")
+    ran = run(tmp_path, script, "--games", "3", "--turns", "9", "--search", OPENAI_API_KEY="")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.count("timeline 1: calls 1 to ") == 3 and "merge share 1.00" in ran.stdout
+    assert "  searched: " in ran.stdout and ", reward 0\n" in ran.stdout
+
+
+def test_a_game_whose_agent_writes_its_prompt_anew_has_a_timeline_for_each_call(example: Any) -> None:
+    canned, dry_run = (example("twenty_questions", name) for name in ("canned_player", "dry_run"))
+    player = canned.Player()
+    said = {"role": "assistant", "content": "Is it a tool?"}
+    player.record("a", [{"role": "user", "content": "Ask."}], said)
+    player.record("a", [{"role": "user", "content": "Ask again."}], said)
+    player.record("a", [{"role": "user", "content": "Ask."}, said, {"role": "user", "content": "no"}], said)
+    assert dry_run.timelines_of(player.calls["a"]) == [[0, 2], [1]]
+
+
+def test_two_models_are_compared_at_the_nouns_that_both_played(example: Any) -> None:
+    module = example("twenty_questions", "tables")
+    before = {str(n): {"solved": n < 2} for n in range(10)}
+    after = {str(n): {"solved": n >= 1} for n in range(9)}
+    assert module.comparison(before, after).startswith("9 nouns played by both: 7 solved only after, 1 only before")
+    assert "difference +67%, 95 % interval +23% to +100%" in module.comparison(before, after)
+
+
 def test_an_evaluation_goes_on_where_it_was_interrupted(loop_server: LoopServer, tmp_path: Path) -> None:
     script = str(EXAMPLES / "twenty_questions" / "evaluate.py")
     with loop_server.session() as session, session.begin_episode(eval=True) as episode:

@@ -1,14 +1,20 @@
-"""One game of twenty questions: the player is the model that learns, the answerer is somebody else.
+"""One game of twenty questions as a plain loop: the player is the model that learns; answerer and search are not.
 
 The whole conversation is sent each time, so every question is sampled on the tokens of those before it: one timeline.
 """
 
+import json
 from dataclasses import dataclass, field
+from typing import Any
 
 from answerer import Answerer, Secret
 from openai import OpenAI
+from search import TOOL, Search
 
 TURNS = 20
+SEARCHES_A_TURN = 1
+MAX_TOKENS, MAX_TOKENS_WITH_TOOL = 24, 64
+PLAYER = {"X-Agent": "player"}
 RULES = (
     "We play twenty questions. I think of a thing; ask one yes-or-no question at a time and name the thing when you "
     "know it. It is one of: animal, food, tool, place, instrument, vehicle, clothing, profession. "
@@ -22,6 +28,7 @@ class Game:
 
     secret: Secret
     asked: list[tuple[str, str]] = field(default_factory=list)
+    searched: list[str] = field(default_factory=list)
     solved: bool = False
 
     @property
@@ -30,19 +37,47 @@ class Game:
         return float(self.solved)
 
 
-def play(secret: Secret, client: OpenAI, model: str, answerer: Answerer, *, turns: int = TURNS, **sampling) -> Game:
+def play(
+    secret: Secret, client: OpenAI, model: str, answerer: Answerer, *, turns: int = TURNS,
+    search: Search | None = None, **sampling: Any,
+) -> Game:  # fmt: skip
     """Play until it is solved or the turns are over. A player that says nothing has used its turn."""
     game, messages = Game(secret), [{"role": "user", "content": RULES}]
     for turn in range(turns):
-        reply = client.chat.completions.create(model=model, messages=messages, max_tokens=24, **sampling)
-        question = reply.choices[0].message.content or ""
+        question = ask(client, model, messages, game, search, sampling)
         answer = answerer(question, secret)
         game.asked.append((question, answer.said))
         if answer.correct:
             game.solved = True
             break
-        messages += [
-            {"role": "assistant", "content": question},
-            {"role": "user", "content": f"{answer.said}. {turns - turn - 1} questions left."},
-        ]
+        messages.append({"role": "user", "content": f"{answer.said}. {turns - turn - 1} questions left."})
     return game
+
+
+def ask(
+    client: OpenAI, model: str, messages: list[dict[str, Any]], game: Game, search: Search | None, sampling: dict
+) -> str:
+    """The player's next question, after at most one search; ``messages`` grow by what was said."""
+    sampling = {"max_tokens": MAX_TOKENS_WITH_TOOL if search else MAX_TOKENS, **sampling}
+    if search:
+        sampling["tools"] = [TOOL]
+    for used in range(SEARCHES_A_TURN + 1):
+        reply = client.chat.completions.create(model=model, messages=messages, extra_headers=PLAYER, **sampling)
+        said = reply.choices[0].message
+        messages.append(said.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
+        if not said.tool_calls or search is None:
+            break
+        for call in said.tool_calls:
+            found = searched(call.function.arguments, game, search) if used < SEARCHES_A_TURN else "Ask now."
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": found})
+    return said.content or ""
+
+
+def searched(arguments: str, game: Game, search: Search) -> str:
+    """What the search finds; arguments that are no JSON object with a query are told to the player."""
+    try:
+        query = str(json.loads(arguments)["query"])
+    except (ValueError, TypeError, KeyError):
+        return 'Call it with {"query": "..."}.'
+    game.searched.append(query)
+    return search(query)
