@@ -21,6 +21,7 @@ from .errors import (
     InternalError,
     InvalidRequest,
     InvalidReward,
+    JudgeFailed,
     NoOpenEpisode,
     NotFound,
     PathInUse,
@@ -38,6 +39,7 @@ from .errors import (
     UnknownOption,
     WaitTimeout,
 )
+from .judge import LlmJudge
 from .reports import Report
 from .sessions.session import Session
 from .wire.config import SessionConfig
@@ -65,6 +67,8 @@ __all__ = [
     "InternalError",
     "InvalidRequest",
     "InvalidReward",
+    "JudgeFailed",
+    "LlmJudge",
     "NoOpenEpisode",
     "NotFound",
     "PathInUse",

@@ -28,6 +28,7 @@ TinkerScriptError
   BeginWouldBlock           a begin that would have to wait, inside a running event loop
   ClientClosed              used after close()
   CheckpointFailed          the runtime could not make the checkpoint
+  JudgeFailed               the attempts at a task could not be judged, and were abandoned
   DownloadFailed            a file did not arrive
     DownloadCorrupt           a file arrived, twice, with another hash than in its manifest
     PathInUse                 the target folder holds the weights of another model
@@ -209,6 +210,10 @@ class ClientClosed(TinkerScriptError):
 
 class CheckpointFailed(TinkerScriptError):
     default_hint = "Ask for the checkpoint again; the session's events say more."
+
+
+class JudgeFailed(TinkerScriptError):
+    """No endpoint, no use of its answer, or fewer attempts than a group has. Nothing was rewarded."""
 
 
 class DownloadFailed(TinkerScriptError):

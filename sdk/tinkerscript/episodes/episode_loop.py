@@ -83,6 +83,10 @@ class EpisodeLoop(Session):
         self._current.set(state)
         return episode
 
+    def put_aside(self) -> None:
+        """The current episode of this thread or task stays open, and the next begin leaves it alone."""
+        self._current.set(None)
+
     def begin_for(
         self, wait: Wait, supersedes: EpisodeState | None, *, task: str | None, eval: bool, timeout: float | None
     ) -> tuple[EpisodeState, Episode]:

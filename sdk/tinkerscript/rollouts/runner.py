@@ -2,18 +2,16 @@
 
 import asyncio
 import contextlib
-import hashlib
 import inspect
-import json
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tinkerscript.arguments import count, function_or_none, wrong
+from tinkerscript.arguments import count, wrong
 from tinkerscript.connection.waiting import Wait
 from tinkerscript.episodes.episode import Episode
 from tinkerscript.errors import (
@@ -21,11 +19,15 @@ from tinkerscript.errors import (
     EmptyEpisode,
     EpisodeClosed,
     InvalidRequest,
+    JudgeFailed,
     NoOpenEpisode,
     SessionEnded,
     TinkerScriptError,
 )
 from tinkerscript.reports import Failure, Report
+
+from .attempts import Attempt
+from .judging import Candidate, JudgedGroups, check_judgeable
 
 Agent = Callable[[Any, Episode], Any]
 Begin = Callable[[Wait, str], Episode]
@@ -33,14 +35,7 @@ Begin = Callable[[Wait, str], Episode]
 LINE_INTERVAL_S = 10.0  # of the progress line where it cannot rewrite itself
 INTERRUPTED_WAIT_S = 5.0
 # What an attempt can get wrong by itself. Any other error of ours would meet every attempt.
-OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, NoOpenEpisode)
-
-
-@dataclass(frozen=True)
-class Attempt:
-    task: Any
-    name: str
-    retries_left: int
+OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, JudgeFailed, NoOpenEpisode)
 
 
 @dataclass
@@ -53,6 +48,8 @@ class Runner:
     report: Report
     progress: bool = True
     cancelled: threading.Event = field(default_factory=threading.Event)
+    judging: JudgedGroups | None = None
+    put_aside: Callable[[], None] = lambda: None  # the thread's current episode, which stays open
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _fatal: BaseException | None = None
@@ -87,6 +84,8 @@ class Runner:
             raise
         finally:
             self.report.seconds += time.monotonic() - started
+            if self.judging is not None:
+                self.judging.abandon_all()
             line.end(str(self.report), self.report.table())
         if self._fatal is not None:
             raise self._fatal
@@ -113,21 +112,22 @@ class Runner:
     def _try(self, attempt: Attempt) -> None:
         wait = Wait()
         with _in(self._waits, wait):
-            episode = self.begin(wait, attempt.name)
-        with _in(self._open, episode), episode:
-            try:
+            episode = self.begin(wait, attempt.group)
+        with contextlib.ExitStack() as held:
+            held.enter_context(_in(self._open, episode))
+            held.enter_context(episode)
+            with self._counted((attempt, episode)):
                 output = run_agent(self.agent, attempt.task, episode)
-                view = episode.result if output is None and episode.result is not None else episode.end(output)
-            except (ClientClosed, SessionEnded):
-                raise
-            except TinkerScriptError as failure:
-                if not isinstance(failure, OF_ONE_ATTEMPT):
-                    raise
-                self._failed(attempt, failure)
-                return
-            except Exception as failure:  # noqa: BLE001 - the agent is the user's: counted, shown in the table
-                self._failed(attempt, failure)
-                return
+                if self.judging is None:
+                    self._end(attempt, episode, output)
+                else:
+                    check_judgeable(episode, output)
+                    self.put_aside()
+                    candidate = Candidate(attempt, episode, output, held.pop_all())
+                    self._judge(self.judging.add(attempt.group, candidate))
+
+    def _end(self, attempt: Attempt, episode: Episode, output: Any) -> None:
+        view = episode.result if output is None and episode.result is not None else episode.end(output)
         with self._lock:
             self.report.rewards.setdefault(attempt.name, []).append(float(view.reward or 0.0))
             played = (view.policy_version_first, view.policy_version_last)
@@ -135,13 +135,45 @@ class Runner:
             if view.is_success is not None:
                 self.report.successes.append(view.is_success)
 
-    def _failed(self, attempt: Attempt, failure: Exception) -> None:
+    def _judge(self, group: list[Candidate]) -> None:
+        """End every episode of a group with what the judge says; none is played again for the judge's failure."""
+        if self.judging is None or not group:
+            return
+        with contextlib.ExitStack() as held:
+            for candidate in group:
+                held.enter_context(candidate.held)
+            outputs: list[Any] = []
+            with self._counted(*((c.attempt, c.episode) for c in group), again=False):
+                outputs = self.judging.outputs(group)
+            for candidate, output in zip(group, outputs, strict=False):  # none when it failed
+                with self._counted((candidate.attempt, candidate.episode), again=False):
+                    self._end(candidate.attempt, candidate.episode, output)
+
+    @contextlib.contextmanager
+    def _counted(self, *played: tuple[Attempt, Episode], again: bool = True) -> Iterator[None]:
+        """A failure of what these attempts do is counted; what ends the session goes through."""
+        try:
+            yield
+        except (ClientClosed, SessionEnded):
+            raise
+        except Exception as failure:
+            if isinstance(failure, TinkerScriptError) and not isinstance(failure, OF_ONE_ATTEMPT):
+                raise
+            for attempt, episode in played:
+                if episode.is_open:
+                    _abandon(episode, type(failure).__name__)
+                self._failed(attempt, failure, again)
+
+    def _failed(self, attempt: Attempt, failure: Exception, again: bool) -> None:
         if self._stop.is_set():
             return
         with self._lock:
             self.report.failures.append(Failure(attempt.name, failure))
-            if attempt.retries_left > 0:  # first in the queue: its group waits for it
-                self.attempts.appendleft(Attempt(attempt.task, attempt.name, attempt.retries_left - 1))
+            repeats = again and attempt.retries_left > 0
+            if repeats:  # first in the queue: its group waits for it
+                self.attempts.appendleft(replace(attempt, retries_left=attempt.retries_left - 1))
+        if again and not repeats and self.judging is not None:
+            self._judge(self.judging.miss(attempt.group))
 
     def _interrupt(self, threads: list[threading.Thread]) -> None:
         """Takes INTERRUPTED_WAIT_S at most, however many episodes are open; a second Ctrl-C ends it at once."""
@@ -156,41 +188,9 @@ class Runner:
             thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _abandon(episode: Episode) -> None:
+def _abandon(episode: Episode, reason: str = "interrupted") -> None:
     with contextlib.suppress(TinkerScriptError):  # it expires on the server
-        episode.abandon("interrupted")
-
-
-def plan(
-    tasks: Iterable[Any], *, attempts: int, epochs: int, retries: int, task_name: Callable[[Any], str] | None
-) -> "deque[Attempt]":
-    """Every attempt, task by task, so that groups are full as early as can be. Raises InvalidRequest."""
-    attempts, epochs = count("attempts", attempts, least=1), count("epochs", epochs, least=1)
-    retries = count("retries", retries, least=0)
-    function_or_none("task_name", task_name)
-    if isinstance(tasks, str | bytes | Mapping) or not isinstance(tasks, Iterable):
-        raise InvalidRequest(f"tasks is one {type(tasks).__name__}.", hint="Give a list of tasks: [task, ...].")
-    named = [(task, (task_name or name_of)(task)) for task in tasks]
-    for task, name in named:
-        if not isinstance(name, str) or not 0 < len(name) <= 512:
-            raise wrong(f"task_name({task!r:.40})", name, "a text of 1 to 512 characters")
-    if not named:
-        raise InvalidRequest("There are no tasks.", hint="Give a list of them, or look at the split that was read.")
-    return deque(Attempt(task, name, retries) for _ in range(epochs) for task, name in named for _ in range(attempts))
-
-
-def name_of(task: Any) -> str:
-    """The key of a task: a text is its own key, anything else has the hash of its JSON."""
-    if isinstance(task, str) and 0 < len(task) <= 200:
-        return task
-    try:
-        text = json.dumps(task, sort_keys=True)
-    except (TypeError, ValueError) as failure:
-        raise InvalidRequest(
-            f"A task of type {type(task).__name__} has no name: {failure}",
-            hint="Give task_name, a function from a task to a text that is its own.",
-        ) from failure
-    return "task-" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        episode.abandon(reason)
 
 
 def check_agent(agent: Agent) -> None:

@@ -13,12 +13,15 @@ from tinkerscript.connection.waiting import Wait
 from tinkerscript.episodes.episode import Episode
 from tinkerscript.episodes.episode_loop import EpisodeLoop
 from tinkerscript.errors import TinkerScriptError
+from tinkerscript.judge import Judge
 from tinkerscript.reports import Evaluated, Report
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import Evaluation
 
+from .attempts import Attempt, plan
 from .evaluating import Evaluations, evaluation_plan
-from .runner import Agent, Attempt, Runner, plan
+from .judging import JudgedGroups
+from .runner import Agent, Runner
 from .step_log import StepLog
 from .targets import ReportTo
 from .task_queue import TaskQueue
@@ -54,6 +57,7 @@ class SessionRollouts(EpisodeLoop):
         best_metric: str = "reward_mean",
         patience: int | None = None,
         keep_best: bool = False,
+        judge: Judge | None = None,
         cancelled: threading.Event | None = None,
     ) -> Report:
         """Run ``agent(task, episode)`` in ``workers`` threads, ``grpo_n`` attempts at each task.
@@ -76,6 +80,11 @@ class SessionRollouts(EpisodeLoop):
         ``patience`` evaluations in a row without a better one end the call. ``keep_best`` makes a ``model`` checkpoint
         of each best policy and pins the last: ``session.download_checkpoint(report.best.checkpoint_id, path)``.
 
+        ``judge(task, outputs)`` rewards the ``grpo_n`` attempts at a task together: the agent returns what the judge
+        reads, and the judge a reward or WorkflowOutput for each, in their order; LlmJudge asks a model. Episodes stay
+        open until their group is complete. Where the judge fails, or an attempt does and has no retry left, the whole
+        group is abandoned and counted. ``eval_tasks`` are judged too, in groups of ``eval_attempts``.
+
         Raises InvalidRequest, and what ends the session: SessionFailed, SessionEnded, ServerUnreachable.
 
         Example: ``session.rollouts(lambda task, episode: my_agent(task, *episode), ["3+4", "5+6"], epochs=10)``
@@ -85,7 +94,8 @@ class SessionRollouts(EpisodeLoop):
             every=evaluate_every, tasks=eval_tasks, attempts=eval_attempts, patience=patience, keep_best=keep_best,
             best_metric=best_metric,
         )  # fmt: skip
-        attempts = plan(tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name)
+        judged = judge is not None
+        attempts = plan(tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name, judged=judged)
         groups = len(attempts) // size
         if groups < self.config.tasks_per_batch:
             log.warning(
@@ -97,12 +107,12 @@ class SessionRollouts(EpisodeLoop):
         cancelled = cancelled or threading.Event()
 
         def run(some: "deque[Attempt]") -> None:
-            self._run(Runner(agent, self._begins(eval=False), some, report, progress, cancelled), workers)
+            self._run(self._runner(agent, some, report, progress, cancelled, judge, eval=False), workers)
 
         def evaluate(name: str, some: list[Any]) -> Evaluated:
-            todo = plan(some, attempts=eval_attempts, epochs=1, retries=0, task_name=task_name)
+            todo = plan(some, attempts=eval_attempts, epochs=1, retries=0, task_name=task_name, judged=judged)
             played = Report(wanted=len(todo), attempts_per_task=eval_attempts)
-            self._run(Runner(agent, self._begins(eval=True), todo, played, progress, cancelled), workers)
+            self._run(self._runner(agent, todo, played, progress, cancelled, judge, eval=True), workers)
             return Evaluated(self._evaluation_record(played, name, steps), name, played)
 
         with self._step_log(report_to) as steps:
@@ -132,20 +142,21 @@ class SessionRollouts(EpisodeLoop):
         progress: bool = True,
         report_to: ReportTo = None,
         name: str = "eval",
+        judge: Judge | None = None,
         cancelled: threading.Event | None = None,
     ) -> Report:
         """As rollouts(), with episodes that are served and counted but never trained; ``attempts`` at each task.
 
         What they earned is recorded under ``name`` at the step of the policy, and drawn in the console; ``report_to``
-        gets it as ``eval/...``, of another name as ``eval/<name>/...``.
+        gets it as ``eval/...``, of another name as ``eval/<name>/...``. ``judge`` rewards the attempts at a task.
         """
         if not isinstance(name, str) or not 0 < len(name) <= 60:
             raise wrong("name", name, "a text of 1 to 60 characters")
-        todo = plan(tasks, attempts=attempts, epochs=1, retries=0, task_name=task_name)
+        todo = plan(tasks, attempts=attempts, epochs=1, retries=0, task_name=task_name, judged=judge is not None)
         report = Report(wanted=len(todo), attempts_per_task=attempts)
         with self._step_log(report_to) as steps:
             over = cancelled or threading.Event()
-            self._run(Runner(agent, self._begins(eval=True), todo, report, progress, over), workers)
+            self._run(self._runner(agent, todo, report, progress, over, judge, eval=True), workers)
             self._evaluation_record(report, name, steps)
         return report
 
@@ -162,8 +173,22 @@ class SessionRollouts(EpisodeLoop):
         finally:
             self._logged = steps.cursor
 
-    def _begins(self, *, eval: bool) -> Callable[[Wait, str], Episode]:
-        return lambda wait, task: self.begin_waiting(wait, task=task, eval=eval)
+    def _runner(
+        self,
+        agent: Agent,
+        attempts: "deque[Attempt]",
+        report: Report,
+        progress: bool,
+        cancelled: threading.Event,
+        judge: Judge | None,
+        *,
+        eval: bool,
+    ) -> Runner:
+        def begin(wait: Wait, task: str) -> Episode:
+            return self.begin_waiting(wait, task=task, eval=eval)
+
+        judging = None if judge is None else JudgedGroups(judge, report.attempts_per_task)
+        return Runner(agent, begin, attempts, report, progress, cancelled, judging, self.put_aside)
 
     def _run(self, runner: Runner, workers: int) -> None:
         with self.planned_attempts():

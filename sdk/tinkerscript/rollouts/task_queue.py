@@ -11,7 +11,7 @@ from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import InvalidRequest, WaitTimeout
 from tinkerscript.wire.queue.tasks import MAX_ROW_BYTES, TaskCounts, TaskRow, TasksPut
 
-from .runner import name_of
+from .attempts import name_of
 
 ROWS_AT_ONCE, BYTES_AT_ONCE = 500, 1 << 20  # of one request
 POLL_INTERVAL_S = 1.0

@@ -1,0 +1,94 @@
+"""Attempts that wait with an open episode until all of their group are there, so that they can be judged together."""
+
+import inspect
+import secrets
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from tinkerscript.arguments import function_or_none
+from tinkerscript.episodes.episode import Episode
+from tinkerscript.errors import InvalidRequest, JudgeFailed
+from tinkerscript.judge import Judge
+
+MAX_NAME = 500
+
+
+def group_key(name: str) -> str:
+    """The name of one group on the server. Attempts of other groups at the same task must not fill it: their judge is
+    another, and whose attempts wait for each other must be those that the server waits for."""
+    return f"{name[:MAX_NAME]} #{secrets.token_hex(4)}"
+
+
+@dataclass(eq=False)
+class Candidate:
+    """What an agent returned. ``held`` keeps its episode; to close it abandons an episode that was not ended."""
+
+    attempt: Any
+    episode: Episode
+    output: Any
+    held: ExitStack
+
+
+@dataclass
+class JudgedGroups:
+    """Safe to share between threads. No thread waits for a group: the one that brings its last attempt judges it."""
+
+    judge: Judge
+    size: int
+    _waiting: dict[str, list[Candidate]] = field(default_factory=dict)
+    _missing: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        function_or_none("judge", self.judge)
+        if inspect.iscoroutinefunction(self.judge):
+            raise InvalidRequest("judge is a coroutine function.", hint="Give a plain function of a task and outputs.")
+
+    def add(self, group: str, candidate: Candidate) -> list[Candidate]:
+        """All of the group once they are there; else none."""
+        with self._lock:
+            self._waiting.setdefault(group, []).append(candidate)
+            return self._whole(group)
+
+    def miss(self, group: str) -> list[Candidate]:
+        """An attempt of the group has failed for good: returns the others once they are all there."""
+        with self._lock:
+            self._missing[group] = self._missing.get(group, 0) + 1
+            return self._whole(group)
+
+    def _whole(self, group: str) -> list[Candidate]:
+        if len(self._waiting.get(group, [])) + self._missing.get(group, 0) < self.size:
+            return []
+        return self._waiting.pop(group, [])
+
+    def outputs(self, candidates: Sequence[Candidate]) -> list[Any]:
+        """What the judge makes of them, in their order. Raises JudgeFailed; what the judge raises goes through."""
+        if len(candidates) < self.size:
+            raise JudgeFailed(f"{self.size - len(candidates)} of the {self.size} candidates of a task are missing.")
+        judged = self.judge(candidates[0].attempt.task, [candidate.output for candidate in candidates])
+        if not isinstance(judged, Sequence) or isinstance(judged, str | bytes) or len(judged) != len(candidates):
+            said = f"{len(judged)} outputs" if isinstance(judged, Sequence) else type(judged).__name__
+            raise JudgeFailed(
+                f"The judge returned {said} for {len(candidates)} candidates.",
+                hint="Return a list with a reward or WorkflowOutput for each.",
+            )
+        return list(judged)
+
+    def abandon_all(self) -> None:
+        """Give up what still waits for others: no one will come."""
+        with self._lock:
+            left = [candidate for group in self._waiting.values() for candidate in group]
+            self._waiting.clear()
+        for candidate in left:
+            candidate.held.close()
+
+
+def check_judgeable(episode: Episode, output: Any) -> None:
+    """Raises InvalidRequest for an agent that left the judge nothing to do."""
+    if episode.result is not None:
+        raise InvalidRequest("The agent ended its episode, which the judge does.", hint="Return what it is to read.")
+    if output is None:
+        raise InvalidRequest("The agent returned nothing for the judge.", hint="Return a text or messages.")
