@@ -6,11 +6,9 @@ It drives a TinkerScript in threads of its own, one for each call under way, so 
 import asyncio
 import inspect
 import threading
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from os import PathLike
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, Unpack
 
@@ -18,7 +16,6 @@ from .arguments import NamedArguments, check_client_options
 from .client import TinkerScript
 from .connection import forks
 from .connection.waiting import Wait
-from .downloads.checkpoints import TunedModel
 from .episodes.async_episode import AsyncEpisode, BeginningEpisode, belongs_to_its_loop
 from .episodes.begins import give_up
 from .episodes.current_episode import CurrentEpisode
@@ -27,21 +24,19 @@ from .episodes.episode_loop import no_open_episode
 from .episodes.episode_state import EpisodeState
 from .errors import ClientClosed
 from .reports import Report
+from .rollouts.async_task_queue import AsyncTaskQueue
 from .sessions import starting
+from .sessions.async_session import AsyncSession
 from .sessions.session import OnProgress
 from .sessions.session_options import SessionOptions
-from .wire.calls import EpisodeCalls
-from .wire.checkpoints import CheckpointView
 from .wire.episodes import EpisodeView
-from .wire.events import Event, EventKind
-from .wire.sessions import Accounting, Budget, SessionView
+from .wire.sessions import Budget
 
 T = TypeVar("T")
 MAX_THREADS = 4096  # they are made as they are needed
-END = object()
 
 
-class AsyncTinkerScript(NamedArguments):
+class AsyncTinkerScript(NamedArguments, AsyncSession):
     """As TinkerScript, for asyncio: the same options and methods, awaited. ``async with`` starts and closes it.
 
     Example::
@@ -175,67 +170,10 @@ class AsyncTinkerScript(NamedArguments):
         """As TinkerScript.evaluate(); agents as in rollouts()."""
         return await self._run_all(self.sync.evaluate, agent, tasks, options)
 
-    async def status(self) -> SessionView:
-        """How the session stands now."""
-        return await self._run(self.sync.status)
-
-    async def accounting(self) -> Accounting:
-        """Where every begun episode went."""
-        return await self._run(self.sync.accounting)
-
-    async def flush(self, timeout_s: float = 1800.0) -> Accounting:
-        """As TinkerScript.flush()."""
-        return await self._run(partial(self.sync.flush, timeout_s))
-
-    async def episodes(self) -> AsyncIterator[EpisodeView]:
-        """Every episode, newest first."""
-        async for view in self._each(self.sync.episodes):
-            yield view
-
-    async def episode_calls(self, episode_id: str) -> EpisodeCalls:
-        """As TinkerScript.episode_calls()."""
-        return await self._run(partial(self.sync.episode_calls, episode_id))
-
-    async def events(
-        self, after: int = 0, kinds: Collection[EventKind | str] | None = None, follow: bool = False
-    ) -> AsyncIterator[Event]:
-        """As TinkerScript.events()."""
-        async for event in self._each(partial(self.sync.events, after, kinds, follow)):
-            yield event
-
-    async def checkpoints(self) -> list[CheckpointView]:
-        """Every checkpoint, newest first."""
-        return await self._run(self.sync.checkpoints)
-
-    async def save_checkpoint(self, *, timeout_s: float = 1800.0) -> CheckpointView:
-        """As TinkerScript.save_checkpoint()."""
-        return await self._run(partial(self.sync.save_checkpoint, timeout_s=timeout_s))
-
-    async def download_tuned_model(
-        self, path: str | PathLike[str] = "tuned_model", timeout_s: float = 1800.0, progress: bool = True
-    ) -> TunedModel:
-        """As TinkerScript.download_tuned_model()."""
-        return await self._run(partial(self.sync.download_tuned_model, path, timeout_s, progress))
-
-    async def download_checkpoint(
-        self, checkpoint_id: str, path: str | PathLike[str], timeout_s: float = 1800.0, progress: bool = True
-    ) -> TunedModel:
-        """As TinkerScript.download_checkpoint()."""
-        return await self._run(partial(self.sync.download_checkpoint, checkpoint_id, path, timeout_s, progress))
-
-    async def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
-        """As TinkerScript.download_batch()."""
-        return await self._run(partial(self.sync.download_batch, batch, path))
-
-    async def download_episodes(
-        self, path: str | PathLike[str] = "episodes", timeout_s: float = 1800.0, progress: bool = True
-    ) -> list[Path]:
-        """As TinkerScript.download_episodes()."""
-        return await self._run(partial(self.sync.download_episodes, path, timeout_s, progress))
-
-    async def stop(self) -> SessionView:
-        """Ask the server to end the session; harmless when it has ended."""
-        return await self._run(self.sync.stop)
+    @property
+    def tasks(self) -> AsyncTaskQueue:
+        """The queue that workers pull from: ``await session.tasks.put(rows)``."""
+        return AsyncTaskQueue(self.sync.tasks, self._run)
 
     async def close(self, *, stop: bool | None = None, timeout_s: float = 120.0) -> None:
         """As TinkerScript.close()."""
@@ -282,11 +220,6 @@ class AsyncTinkerScript(NamedArguments):
         except asyncio.CancelledError:
             cancelled.set()
             raise
-
-    async def _each(self, iterate: Callable[[], Iterable[T]]) -> AsyncIterator[T]:
-        iterator = iter(iterate())
-        while (item := await self._run(partial(next, iterator, END))) is not END:
-            yield item
 
     def _in_this_loop(self, agent: Callable[..., Any]) -> Callable[[Any, Episode], Any]:
         if not inspect.iscoroutinefunction(agent):

@@ -12,7 +12,6 @@ import contextlib
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -29,7 +28,7 @@ from .client import TinkerScript
 from .connection.compatibility import check_server
 from .connection.task_api import TaskApi
 from .connection.transport import Transport
-from .curve import curve
+from .curve import REWARD, curve
 from .errors import InvalidRequest, TinkerScriptError
 from .sessions.session import Session, session_list
 from .sessions.starting import connect
@@ -136,20 +135,13 @@ def plot(
     """Draw the mean reward of every step as a curve in the terminal."""
     if png is not None and find_spec("matplotlib") is None:
         raise InvalidRequest("--png needs matplotlib, which is not installed.", hint="pip install matplotlib")
-    steps = _steps(session_id)
+    with connection() as transport:
+        drawn = Session(transport, session_id).plot(png)
     width = max(16, min(100, shutil.get_terminal_size().columns - 12))
-    print(curve([m.reward_mean for m in steps], title="mean reward by step", width=width))
+    rewards = next((line.values for line in drawn.lines if line.name == REWARD), [])
+    print(curve(rewards, title="mean reward by step", width=width))
     if png is not None:
-        _picture(steps, png)
         print(png)
-
-
-def _picture(steps: list[StepMetrics], path: Path) -> None:
-    figure_module = import_module("matplotlib.figure")  # not pyplot, which looks for a screen
-    axes = figure_module.Figure(figsize=(8, 4.5), layout="constrained").add_subplot()
-    axes.plot([m.step for m in steps], [m.reward_mean for m in steps], marker=".")
-    axes.set(xlabel="step", ylabel="mean reward", title="mean reward by step")
-    axes.figure.savefig(path, format="png", dpi=120)
 
 
 @app.command()

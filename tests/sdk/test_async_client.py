@@ -2,15 +2,26 @@
 
 import asyncio
 import inspect
+import json
 
 import pytest
-from sdk.http_parts import not_ready
+from sdk.http_parts import not_ready, reply
 from sdk.rest_server import API_KEY
 
 from support.waiting import eventually, wait_until
-from tinkerscript import AsyncTinkerScript, ClientClosed, NoOpenEpisode, Session, TinkerScript, UnknownOption
+from tinkerscript import (
+    AsyncTinkerScript,
+    ClientClosed,
+    InvalidRequest,
+    NoOpenEpisode,
+    Session,
+    TinkerScript,
+    UnknownOption,
+    WaitTimeout,
+)
 from tinkerscript.downloads import checkpoints
 from tinkerscript.episodes.episode_loop import EpisodeLoop
+from tinkerscript.wire.queue.tasks import TaskCounts
 
 OF_REQUESTS = {"status", "accounting", "stop", "checkpoints"}
 OF_THIS_PROCESS = {
@@ -19,6 +30,7 @@ OF_THIS_PROCESS = {
     "begin_for",
     "begin_waiting",
     "planned_attempts",
+    "put_aside",
     "watch_groups",
     "abandon_open_episodes",
 }
@@ -154,3 +166,16 @@ async def test_options_are_checked_before_the_start(server, start):
     with pytest.raises(ClientClosed, match="async with"):
         await start().status()
     assert server.requests == []
+
+
+async def test_the_queue_of_tasks_is_awaited(server, start):
+    counts = TaskCounts(waiting=2, running=0, done=0, failed=0, workers=0)
+    server.fail("POST .*/tasks", answer=reply(200, counts))
+    server.fail("GET .*/tasks", answer=reply(200, counts))
+    async with start(grpo_n=2) as session:
+        assert (await session.tasks.put(["a"])).waiting == 2
+        assert json.loads(server.seen("POST .*/tasks")[0].body)["attempts"] == 2
+        with pytest.raises(WaitTimeout, match="2 attempts wait"):
+            await session.tasks.wait(0.0)
+        with pytest.raises(InvalidRequest, match="no rows"):
+            await session.tasks.put([])

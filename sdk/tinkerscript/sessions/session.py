@@ -11,6 +11,7 @@ from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.session_errors import describe, raise_if_over
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import NOTICE_AFTER_S
+from tinkerscript.curve import REWARD, Plot, session_plot
 from tinkerscript.downloads import batches, checkpoints
 from tinkerscript.downloads import episodes as episode_files
 from tinkerscript.downloads.checkpoints import TunedModel
@@ -18,7 +19,7 @@ from tinkerscript.errors import ClientClosed, WaitTimeout
 from tinkerscript.wire.calls import CallView, EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointView
 from tinkerscript.wire.episodes import EpisodeView
-from tinkerscript.wire.events import Event, EventKind
+from tinkerscript.wire.events import Event, EventKind, StepMetrics
 from tinkerscript.wire.sessions import Accounting, SessionList, SessionState, SessionView
 
 from . import flushing
@@ -27,6 +28,7 @@ OnProgress = Callable[[str, str, int | None], object]
 
 log = logging.getLogger("tinkerscript")
 
+CURVE_KINDS = (EventKind.METRIC, EventKind.EVALUATION)
 FOLLOW_WAIT_S = 5.0  # a closed client ends its followers within this; the server would hold a long poll for 20 s
 POLL_INTERVAL_S = 2.0  # phase and queue position change without an event
 
@@ -109,6 +111,20 @@ class Session(NamedArguments, SessionApi):
                 raise
             yield from (event for event in page.items if wanted is None or event.kind in wanted)
             after = max(after, page.next_cursor)
+
+    def plot(self, path: str | PathLike[str] | None = None, *, measure: str = REWARD) -> Plot:
+        """``measure`` of every step, by default the mean reward, and with it what evaluations measured.
+
+        The last expression of a notebook's cell shows it as a picture, print() as text; ``path`` also writes it, as
+        ``.svg``, or as ``.png`` where matplotlib is installed. Raises InvalidRequest for a measure that steps have not.
+        """
+        if measure not in StepMetrics.model_fields or measure == "step":
+            raise wrong("measure", measure, f"one of {', '.join(name for name in StepMetrics.model_fields)}")
+        view = self.status()
+        drawn = session_plot(f"{view.name or view.id}: {measure} by step", self.events(kinds=CURVE_KINDS), measure)
+        if path is not None:
+            drawn.save(path)
+        return drawn
 
     def save_checkpoint(self, *, timeout_s: float = 1800.0) -> CheckpointView:
         """Make a ``state`` checkpoint, from which training can resume, and wait until it is committed.

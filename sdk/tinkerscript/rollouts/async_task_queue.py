@@ -1,0 +1,37 @@
+"""session.tasks of an AsyncTinkerScript: the same queue, awaited."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any
+
+from tinkerscript.wire.queue.tasks import TaskCounts
+
+from .task_queue import TaskQueue
+
+
+class AsyncTaskQueue:
+    """Example: ``await session.tasks.put(rows); await session.tasks.wait(timeout_s=3600)``"""
+
+    def __init__(self, queue: TaskQueue, run: Callable[[Callable[[], TaskCounts]], Awaitable[TaskCounts]]) -> None:
+        self._queue, self._run = queue, run
+
+    async def put(
+        self,
+        rows: Iterable[Any],
+        *,
+        attempts: int | None = None,
+        eval: bool = False,
+        tries: int = 3,
+        task_name: Callable[[Any], str] | None = None,
+    ) -> TaskCounts:
+        """As TaskQueue.put()."""
+        put = partial(self._queue.put, rows, attempts=attempts, eval=eval, tries=tries, task_name=task_name)
+        return await self._run(put)
+
+    async def counts(self) -> TaskCounts:
+        """As TaskQueue.counts()."""
+        return await self._run(self._queue.counts)
+
+    async def wait(self, timeout_s: float = 86_400.0) -> TaskCounts:
+        """As TaskQueue.wait(), in a thread: the loop goes on."""
+        return await self._run(partial(self._queue.wait, timeout_s))
