@@ -168,3 +168,19 @@ def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
     expect(page).to_have_url(re.compile("/steps/1"))
     page.goto(f"/sessions/{run.session_id}/steps/77")
     expect(page.get_by_text("There is no step 77")).to_be_visible()
+
+
+def test_an_open_episode_shows_what_looks_wrong_with_its_calls(run: Run, loop_server: LoopServer) -> None:
+    """Attempts in one episode, because the loop begins it outside."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop_server, "api_key", run.api.headers["Authorization"].removeprefix("Bearer "))
+        remote = loop_server.session()
+    with remote.episode() as begun:
+        for task in ["mist", "fog"] * 4:
+            execute_agent(task, begun)
+        run.page.goto(f"/sessions/{remote.id}/episodes/{begun.id}")
+        notice = run.page.get_by_role("alert")
+        expect(notice).to_contain_text("began with the same prompt")
+        expect(notice).to_contain_text("Call begin_episode() inside the loop")
+        photograph(run.page, "episode-warning")
+    remote.close()

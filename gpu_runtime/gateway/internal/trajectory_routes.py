@@ -15,6 +15,7 @@ from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.trajectories.advantages import step_advantages
 from gpu_runtime.trajectories.documents import episode_document
 from gpu_runtime.trajectories.token_texts import TokenTexts
+from tinkerscript.wire.episodes import EpisodeView
 from tinkerscript.wire.runtime import Assignment
 
 
@@ -32,17 +33,19 @@ class TrajectoryRoutes:
     async def timelines(self, request: Request) -> Response:
         """``GET /episodes/{id}/timelines``: the episode, its whole document, and the advantages of its calls."""
         check_relay_key(request, self._assignment.relay_key)
-        record, calls = await self._episodes.recorded(request.path_params["episode_id"])
-        body = await asyncio.to_thread(self._body, record, calls)
+        episode_id = request.path_params["episode_id"]
+        shown = await self._episodes.view(episode_id)  # what is known of an open one alone, such as its warning
+        record, calls = await self._episodes.recorded(episode_id)
+        body = await asyncio.to_thread(self._body, record.view(warning=shown.warning), record, calls)
         return Response(body, media_type="application/json")
 
-    def _body(self, record: EpisodeRecord, calls: list[CallRecord]) -> str:
+    def _body(self, view: EpisodeView, record: EpisodeRecord, calls: list[CallRecord]) -> str:
         advantages: dict[str, float] | None = None
         if record.trained_step is not None:
             config = self._assignment.config
             advantages = step_advantages(self._episodes.batches, record.trained_step, config).get(record.id)
         body: dict[str, Any] = {
-            "episode": record.view().model_dump(mode="json"),
+            "episode": view.model_dump(mode="json"),
             "document": episode_document(record, calls, self._texts),
             "advantages": advantages,
         }

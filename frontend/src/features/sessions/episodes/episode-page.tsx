@@ -10,7 +10,7 @@ import { CopyText } from "../../../ui/copy";
 import { Facts } from "./facts";
 import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
-import { ErrorNotice } from "../../../ui/notice";
+import { ErrorNotice, Notice } from "../../../ui/notice";
 import { useTitle } from "../../../ui/use-title";
 import { Conversation } from "./conversation";
 import { EpisodeSide } from "./episode-side";
@@ -37,6 +37,13 @@ export function EpisodePage() {
       {told && (
         <>
           <EpisodeHeader id={id} episode={told.episode} />
+          {told.episode.warning && (
+            <div className="mt-4">
+              <Notice tone="warn" title="Something looks wrong with how its calls are made">
+                {visible(told.episode.warning)}
+              </Notice>
+            </div>
+          )}
           <div className="mt-4 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
             <div className="min-w-0">
               <Conversation key={episodeId} timelines={told.timelines} calls={told.calls} />
