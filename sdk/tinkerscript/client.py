@@ -13,6 +13,7 @@ from .arguments import check_client_options, seconds
 from .connection import forks
 from .connection.compatibility import check_server
 from .connection.http_client import HttpOptions
+from .connection.session_api import LEAVE_RETRY_S
 from .errors import (
     InvalidRequest,
     SessionEnded,
@@ -179,6 +180,7 @@ class TinkerScript(SessionRollouts):
         if kind is None:
             self.close()
             return
+        self._transport.retry_timeout_s = min(self._transport.retry_timeout_s, LEAVE_RETRY_S)
         try:
             if issubclass(
                 kind, (KeyboardInterrupt, asyncio.CancelledError)

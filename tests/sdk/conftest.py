@@ -1,5 +1,6 @@
 """A hand-written control plane on a real socket, and sessions on it that are closed at the end."""
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -48,3 +49,10 @@ def connect(server: RestServer) -> Iterator[Callable[..., TinkerScript]]:
 @pytest.fixture
 def session(connect: Callable[..., TinkerScript]) -> TinkerScript:
     return connect()
+
+
+@pytest.fixture
+def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """The client's warnings so far."""
+    caplog.set_level(logging.WARNING, "tinkerscript")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "tinkerscript"]

@@ -275,7 +275,7 @@ class RestServer:
         output = {"reward": wanted.output.reward, "is_success": wanted.output.is_success}
         fate = "eval" if episode.eval else "accepted"
         return self.close_episode(
-            episode_id, state="completed", fate=fate, group_key=episode.task or "first prompt", **output
+            episode_id, state="completed", fate=fate, group_key=episode.group_key or "first prompt", **output
         )
 
     def handle_abandon(self, request: Request, session_id: str, episode_id: str) -> Answer:

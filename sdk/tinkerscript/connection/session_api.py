@@ -41,6 +41,7 @@ R = TypeVar("R", bound=BaseModel)
 
 EPISODE_CALL_TIMEOUT_S = 60.0  # the API and the gateway may each hold an episode call for 20 s
 ABANDON_RETRY_S = 30.0  # an episode that cannot be abandoned expires anyway
+LEAVE_RETRY_S = 2.0  # of each request as an exception leaves a block: what failed there is to be seen soon
 
 
 class SessionApi:

@@ -10,6 +10,7 @@ import httpx
 
 from tinkerscript.arguments import NamedArguments
 from tinkerscript.connection.http_client import certificates, is_loopback
+from tinkerscript.connection.session_api import LEAVE_RETRY_S
 from tinkerscript.errors import TinkerScriptError
 from tinkerscript.wire.episodes import EpisodeBegun, EpisodeView
 
@@ -143,7 +144,10 @@ class Episode(NamedArguments):
         if not self.is_open:
             return
         try:
-            self.abandon(kind.__name__ if kind is not None else "not_ended")
+            if kind is None:
+                self.abandon("not_ended")
+            else:
+                self._state.abandon(kind.__name__, retry_timeout_s=LEAVE_RETRY_S)
         except TinkerScriptError as problem:
             if kind is None:
                 raise

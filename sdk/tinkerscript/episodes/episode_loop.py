@@ -158,7 +158,7 @@ class EpisodeLoop(Session):
             if left_s <= 0:
                 continue
             try:
-                self.episode_abandon(state.id, "closed", retry_timeout_s=left_s)
+                self.episode_abandon(state.id, "closed", retry_timeout_s=min(left_s, self._transport.retry_timeout_s))
             except TinkerScriptError as failure:
                 if failure.status is None:
                     return  # the server is away: it expires them all by itself

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tinkerscript.arguments import reason_of
-from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.connection.session_api import ABANDON_RETRY_S, SessionApi
 from tinkerscript.errors import EpisodeClosed, NotFound
 from tinkerscript.outputs import workflow_output
 from tinkerscript.wire import episodes as wire
@@ -70,12 +70,12 @@ class EpisodeState:
         self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value, view)
         return view
 
-    def abandon(self, reason: str | BaseException) -> wire.EpisodeView:
+    def abandon(self, reason: str | BaseException, *, retry_timeout_s: float = ABANDON_RETRY_S) -> wire.EpisodeView:
         """As Episode.abandon()."""
         reason = reason_of(reason)
         self._check_open()
         try:
-            view = self.api.episode_abandon(self.id, reason)
+            view = self.api.episode_abandon(self.id, reason, retry_timeout_s=retry_timeout_s)
         except (EpisodeClosed, NotFound):
             self.mark_closed("closed on the server")
             raise

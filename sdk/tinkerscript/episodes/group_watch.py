@@ -3,6 +3,9 @@
 Attempts may come task by task, or in rounds over all tasks, or from many threads. A group is left behind when a batch
 of groups that began after its last attempt have got as many attempts as it has: in rounds, no group begins so late.
 While an episode is open, or about to be, whose begin was asked for before, it may be one of the group's.
+
+A loop whose every episode is of a task of its own leaves no group behind and fills none: that is told after as many
+episodes as make a step. It may be the first of rounds over many tasks, which only its author knows.
 """
 
 import logging
@@ -14,6 +17,11 @@ from dataclasses import dataclass
 from tinkerscript.wire.episodes import EpisodeView, SampleFate
 
 MAX_GROUPS = 4096  # what is kept of the groups that are not full; the server reports on all of them
+SAME_TASK = "Give begin_episode() the same task for each attempt at it, and make that many."
+SAME_PROMPT = (
+    "Without a task those with the same first prompt are one group, and each had another: give"
+    " begin_episode(task=...) the same task for each attempt at it, and make that many."
+)
 log = logging.getLogger("tinkerscript")
 
 
@@ -33,6 +41,7 @@ class GroupWatch:
         self._open: dict[object, int] = {}  # attempts before each open episode, and before each begin under way
         self._groups: dict[str, _Group] = {}
         self._attempts = 0
+        self._has_repeated = False  # whether any task has a second attempt
         self._warned = False
         self._lock = threading.Lock()
 
@@ -57,7 +66,7 @@ class GroupWatch:
             self._open[episode_id] = self._attempts
 
     def closed(self, episode_id: str, ended: EpisodeView | None) -> None:
-        """An episode that is over: warn if it shows that an earlier group was left behind."""
+        """An episode that is over: warn if it shows that an earlier group was left behind, or that none ever fills."""
         with self._lock:  # at once: another thread must not find it neither open nor counted
             self._open.pop(episode_id, None)
             if ended is None or ended.eval or ended.fate is not SampleFate.ACCEPTED or ended.group_key is None:
@@ -65,17 +74,26 @@ class GroupWatch:
             self._attempts += 1
             group = self._groups.setdefault(ended.group_key, _Group(ended.task or "", self._attempts, self._attempts))
             group.last, group.attempts = self._attempts, group.attempts + 1
+            self._has_repeated = self._has_repeated or group.attempts > 1
             if group.attempts >= self._grpo_n:
                 del self._groups[ended.group_key]
             elif len(self._groups) > MAX_GROUPS:
                 del self._groups[next(iter(self._groups))]
             left = None if self._warned else self._left_behind()
             self._warned = self._warned or left is not None
+            only_singles = not self._has_repeated and self._attempts == self._later * self._grpo_n
         if left is not None:
             log.warning(
                 "Task %r has %d attempts and other tasks have begun since; a group is trained once it has grpo_n=%d. "
                 "Make that many attempts per task, or set grpo_n=%d.",
                 left.task or "(the first prompt)", left.attempts, self._grpo_n, max(2, left.attempts),
+            )  # fmt: skip
+
+        if only_singles:
+            log.warning(
+                "%d episodes have ended, and no two of them are attempts at one task; a group is trained once it has"
+                " grpo_n=%d. %s If attempts come in rounds over more tasks than that, go on.",
+                self._attempts, self._grpo_n, SAME_TASK if ended.task is not None else SAME_PROMPT,
             )  # fmt: skip
 
     def _left_behind(self) -> _Group | None:
