@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from e2e.console_pages import browser, charted_steps, make_key, page, server, sign_up
-from playwright.sync_api import Locator, Page, Response, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, Response, Route, WebSocketRoute, expect
 
 from tinkerscript.wire.events import StepMetrics
 
@@ -164,6 +164,20 @@ def test_escape_does_not_lose_a_key_that_is_shown_once(page: Page) -> None:
     secret = make_key(page, keep_open=True)
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_contain_text(secret)
+
+
+def test_the_form_of_a_new_key_does_not_move_once_it_is_shown(page: Page) -> None:
+    """The models arrive late here: were they added to the form, its button would move from under the pointer."""
+    held: list[Route] = []
+    page.route("**/v1/base-models", lambda route: held.append(route))
+    sign_up(page, "mona@example.org")
+    page.get_by_role("link", name="API keys").click()
+    page.get_by_role("button", name="New key").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Loading")
+    expect(page.get_by_role("button", name="Create key")).to_have_count(0)
+    held.pop().continue_()
+    expect(page.get_by_role("checkbox", name="SmolLM2-135M-Instruct")).to_be_visible()
+    expect(page.get_by_role("button", name="Create key")).to_be_visible()
 
 
 def test_a_browser_without_network_reports_it_and_a_page_that_cannot_be_loaded_leads_on(page: Page) -> None:

@@ -6,11 +6,13 @@ import { createKey, keysQuery } from "../../api/keys";
 import { Button } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
+import { Loading } from "../../ui/loading";
 import { LoopSnippet } from "../../ui/loop-snippet";
 import { KeyForm } from "./key-form";
 
 export function CreateKey({ readOnly }: { readOnly: boolean }) {
   const [open, setOpen] = useState(false);
+  const { data: models, isPending } = useQuery(baseModelsQuery);
   const client = useQueryClient();
   const create = useMutation({
     mutationFn: createKey,
@@ -44,25 +46,34 @@ export function CreateKey({ readOnly }: { readOnly: boolean }) {
         {create.data ? (
           <Created
             secret={create.data.secret}
+            baseModel={models?.items[0]?.name ?? "SmolLM2-135M-Instruct"}
             onDone={() => {
               onOpenChange(false);
             }}
           />
+        ) : isPending ? (
+          // Models that came later would push the button away from under the pointer.
+          <Loading />
         ) : (
-          <KeyForm error={create.error} busy={create.isPending} readOnly={readOnly} onSubmit={create.mutate} />
+          <KeyForm
+            models={models?.items ?? []}
+            error={create.error}
+            busy={create.isPending}
+            readOnly={readOnly}
+            onSubmit={create.mutate}
+          />
         )}
       </Dialog>
     </>
   );
 }
 
-function Created({ secret, onDone }: { secret: string; onDone: () => void }) {
-  const { data: models } = useQuery(baseModelsQuery);
+function Created({ secret, baseModel, onDone }: { secret: string; baseModel: string; onDone: () => void }) {
   return (
     <div className="space-y-3">
       <CopyBlock label="API key" text={secret} />
       <p className="pt-1 font-medium">Use it</p>
-      <LoopSnippet secret={secret} target={{ baseModel: models?.items[0]?.name ?? "SmolLM2-135M-Instruct" }} />
+      <LoopSnippet secret={secret} target={{ baseModel }} />
       <div className="flex justify-end pt-1">
         <Button look="primary" onClick={onDone}>
           Done, I have copied it

@@ -1,9 +1,7 @@
 // What a new key may do, for how long, and how much it may spend.
-import { useQuery } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { baseModelsQuery } from "../../api/base-models";
 import { ApiError } from "../../api/client";
-import type { KeyCreate, Scope } from "../../api/types";
+import type { BaseModel, KeyCreate, Scope } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Choices } from "../../ui/choices";
 import { SelectField, TextField } from "../../ui/field";
@@ -24,6 +22,7 @@ const LIFETIMES = [
 ];
 
 interface KeyFormProps {
+  models: BaseModel[];
   error: Error | null;
   busy: boolean;
   /** A viewer's keys can only read. */
@@ -31,9 +30,8 @@ interface KeyFormProps {
   onSubmit: (body: KeyCreate) => void;
 }
 
-export function KeyForm({ error, busy, readOnly, onSubmit }: KeyFormProps) {
+export function KeyForm({ models, error, busy, readOnly, onSubmit }: KeyFormProps) {
   const offered = SCOPES.filter((scope) => !readOnly || scope.value.endsWith(":read"));
-  const { data: models } = useQuery(baseModelsQuery);
   const [name, setName] = useState("");
   const [days, setDays] = useState(0);
   const [scopes, setScopes] = useState<Scope[]>(offered.map((scope) => scope.value));
@@ -80,10 +78,10 @@ export function KeyForm({ error, busy, readOnly, onSubmit }: KeyFormProps) {
           </option>
         ))}
       </SelectField>
-      {models && models.items.length > 0 && (
+      {models.length > 0 && (
         <Choices
           legend="Only for these base models (none: every one)"
-          options={models.items.map((model) => ({ value: model.name, name: model.name }))}
+          options={models.map((model) => ({ value: model.name, name: model.name }))}
           chosen={allowed}
           onChange={setAllowed}
         />
