@@ -1,51 +1,60 @@
-"""TinkerScript: reinforcement fine-tuning of all of an LLM's weights, for the agent loop that you already have."""
+"""TinkerScript: reinforcement fine-tuning of all of an LLM's weights, for the agent loop that you already have.
 
-from .async_client import AsyncTinkerScript
-from .client import TinkerScript
-from .downloads.checkpoints import TunedModel
-from .episodes.async_episode import AsyncEpisode
-from .episodes.episode import Episode
-from .errors import (
-    AuthenticationError,
-    BeginWouldBlock,
-    CheckpointFailed,
-    ClientClosed,
-    Conflict,
-    DiskFull,
-    DownloadCorrupt,
-    DownloadFailed,
-    EmptyEpisode,
-    EpisodeClosed,
-    IdempotencyMismatch,
-    IncompatibleServer,
-    InternalError,
-    InvalidRequest,
-    InvalidReward,
-    JudgeFailed,
-    NoOpenEpisode,
-    NotFound,
-    PathInUse,
-    PermissionDenied,
-    RateLimited,
-    ServerUnreachable,
-    SessionEnded,
-    SessionFailed,
-    SessionNotReady,
-    StaleLease,
-    StorageUnavailable,
-    TinkerScriptError,
-    UnexpectedAnswer,
-    UnknownBaseModel,
-    UnknownOption,
-    WaitTimeout,
-)
-from .judge import LlmJudge
-from .reports import Report
-from .sessions.session import Session
-from .wire.config import SessionConfig
-from .wire.episodes import WorkflowOutput
-from .wire.sessions import Budget
+A name is imported when it is first used: a server or a runtime needs ``tinkerscript.wire`` alone, and is spared the
+client, whose import takes longer than its own.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .wire.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from .async_client import AsyncTinkerScript
+    from .client import TinkerScript
+    from .downloads.checkpoints import TunedModel
+    from .episodes.async_episode import AsyncEpisode
+    from .episodes.episode import Episode
+    from .errors import (
+        AuthenticationError,
+        BeginWouldBlock,
+        CheckpointFailed,
+        ClientClosed,
+        Conflict,
+        DiskFull,
+        DownloadCorrupt,
+        DownloadFailed,
+        EmptyEpisode,
+        EpisodeClosed,
+        IdempotencyMismatch,
+        IncompatibleServer,
+        InternalError,
+        InvalidRequest,
+        InvalidReward,
+        JudgeFailed,
+        NoOpenEpisode,
+        NotFound,
+        PathInUse,
+        PermissionDenied,
+        RateLimited,
+        ServerUnreachable,
+        SessionEnded,
+        SessionFailed,
+        SessionNotReady,
+        StaleLease,
+        StorageUnavailable,
+        TinkerScriptError,
+        UnexpectedAnswer,
+        UnknownBaseModel,
+        UnknownOption,
+        WaitTimeout,
+    )
+    from .judge import LlmJudge
+    from .reports import Report
+    from .sessions.session import Session
+    from .wire.config import SessionConfig
+    from .wire.episodes import WorkflowOutput
+    from .wire.sessions import Budget
 
 __all__ = [
     "AsyncEpisode",
@@ -93,3 +102,31 @@ __all__ = [
     "WorkflowOutput",
     "__version__",
 ]
+
+_ERRORS = "errors"  # the module of every name that is not here
+_MODULES = {
+    "AsyncEpisode": "episodes.async_episode",
+    "AsyncTinkerScript": "async_client",
+    "Budget": "wire.sessions",
+    "Episode": "episodes.episode",
+    "LlmJudge": "judge",
+    "Report": "reports",
+    "Session": "sessions.session",
+    "SessionConfig": "wire.config",
+    "TinkerScript": "client",
+    "TunedModel": "downloads.checkpoints",
+    "WorkflowOutput": "wire.episodes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from the module that has it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f".{_MODULES.get(name, _ERRORS)}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

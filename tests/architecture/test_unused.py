@@ -18,6 +18,7 @@ SAY_NOTHING = {"Protocol", "Generic", "Enum", "StrEnum", "IntEnum", "NamedTuple"
 PUBLIC = re.compile(r"sdk/tinkerscript/[a-z_]+\.py")
 DECORATORS = ["@app.command", "@*validator*", "@*serializer*", "@receiver*", "@*.register*", "@overload"]
 EXPECTED = {
+    "__getattr__", "__dir__",  # of a module: Python calls them
     # called or read by Django and vLLM
     "urlpatterns", "handler400", "handler403", "handler404", "handler500", "take_weights", "take_model", "domain",
     "adapters_set_right", "prompt_rows_set", "bgmv_shrink", "add_lora_logits",

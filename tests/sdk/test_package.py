@@ -6,6 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import tinkerscript
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +25,17 @@ def test_importing_the_sdk_imports_nothing_heavy():
     assert done.stdout == "[]\n"
 
 
-def test_every_public_name_exists():
-    assert sorted(tinkerscript.__all__) == tinkerscript.__all__
+def test_a_server_that_needs_the_wire_alone_does_not_import_the_client():
+    code = "import sys, tinkerscript.wire.errors; print(sorted({'httpx', 'tinkerscript.client'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_every_public_name_exists_and_no_other():
+    assert sorted(tinkerscript.__all__) == tinkerscript.__all__ == dir(tinkerscript)
     assert all(hasattr(tinkerscript, name) for name in tinkerscript.__all__)
+    with pytest.raises(AttributeError, match="'tinkerscript' has no attribute 'Sesion'"):
+        tinkerscript.Sesion  # noqa: B018
 
 
 def test_wheel_holds_the_sdk_alone_and_needs_httpx_and_pydantic_only(tmp_path):
