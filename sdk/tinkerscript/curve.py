@@ -62,7 +62,8 @@ class Plot:
     lines: Sequence[Line]
 
     def __str__(self) -> str:
-        return "\n\n".join(curve(line.values, title=line.name) for line in self.lines) or f"{self.title}: no step yet"
+        drawn = [curve(line.values, title=line.name) for line in self.lines] or ["no step yet"]
+        return "\n\n".join([self.title, *drawn])
 
     __repr__ = __str__  # a prompt shows it as print() does
 

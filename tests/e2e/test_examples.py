@@ -15,6 +15,7 @@ import pytest
 from e2e.loop_server import LoopServer
 
 from tinkerscript.datasets import rows_read
+from tinkerscript.judge import scores_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
 
@@ -26,17 +27,42 @@ def run(folder: Path, *command: str, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("name", ["hello", "guess_number", "twenty_questions", "countdown", "multi_agent"])
+@pytest.mark.parametrize(
+    "name",
+    ["hello", "guess_number", "twenty_questions", "countdown", "multi_agent", "judge", "gsm8k", "tool_use"],
+)
 def test_an_example_trains_one_step_and_leaves_a_model(loop_server: LoopServer, tmp_path: Path, name: str) -> None:
     script = str(EXAMPLES / name / "train.py")
     ran = run(
         tmp_path, script, "--smoke", TINKERSCRIPT_BASE_URL=loop_server.url, TINKERSCRIPT_API_KEY=loop_server.api_key
     )
     assert ran.returncode == 0, ran.stderr
-    assert "mean reward by step" in ran.stdout and "before" in ran.stdout
+    assert " by step" in ran.stdout and "before" in ran.stdout
     (model,) = tmp_path.glob("*-model")
     assert any(model.iterdir())
     assert "attempts failed" not in ran.stderr
+
+
+def test_hello_is_played_by_runners_that_pull_from_its_queue(loop_server: LoopServer, tmp_path: Path) -> None:
+    server = {"TINKERSCRIPT_BASE_URL": loop_server.url, "TINKERSCRIPT_API_KEY": loop_server.api_key}
+    environment = os.environ | server | {"PYTHONPATH": str(EXAMPLES.parent)}
+    train = [sys.executable, str(EXAMPLES / "hello" / "train.py"), "--queue", "--smoke"]
+
+    def start(command: list[str], folder: Path) -> subprocess.Popen[str]:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+
+    with start(train, tmp_path) as trainer:
+        told = trainer.stdout.readline().split()
+        assert told[:3] == ["tinkerscript", "worker", "train:agent"], (told, trainer.stderr.read())
+        command = [sys.executable, "-m", *told]
+        with start(command, EXAMPLES / "hello") as first, start(command, EXAMPLES / "hello") as second:
+            out, err = trainer.communicate(timeout=120)
+            assert trainer.returncode == 0, err
+            ended = [worker.communicate(timeout=60) for worker in (first, second)]
+    assert "held out: " in out and "nan" not in out
+    done = [int(said.split()[-6]) for said, _ in ended]
+    assert sum(done) == 2 + 4 * 4 + 2, ended
 
 
 @pytest.fixture
@@ -86,6 +112,40 @@ def test_countdown_makes_different_tasks_and_the_same_ones_again(example: Any) -
     module = example("countdown", "train")
     tasks = module.tasks_make(160)
     assert len({str(task) for task in tasks}) == 160 and tasks == module.tasks_make(160)
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [("3 + 4 = 7", 7), ("It is 1,234.", 1234), ("-2.5", -2.5), ("none", None), ("", None), ("#### 42", 42), ("7.", 7)],
+)
+def test_gsm8k_takes_the_last_number(example: Any, said: str, number: float | None) -> None:
+    assert example("gsm8k", "train").last_number(said) == number
+
+
+@pytest.mark.parametrize(
+    ("folder", "file", "sizes"), [("gsm8k", "problems", (192, 48)), ("tool_use", "questions", (128, 32))]
+)
+def test_the_parts_of_a_file_have_no_task_in_common(folder: str, file: str, sizes: tuple[int, int]) -> None:
+    path = EXAMPLES / folder / f"{file}.jsonl"
+    parts = [rows_read(path, split=split, columns=["question", "answer"]) for split in ("train", "test")]
+    assert tuple(map(len, parts)) == sizes
+    assert len({row["question"] for rows in parts for row in rows}) == sum(sizes)
+
+
+def test_every_question_is_answered_by_what_the_search_finds_and_by_no_model_that_does_not_search(example: Any) -> None:
+    module = example("tool_use", "train")
+    for row in rows_read(EXAMPLES / "tool_use" / "questions.jsonl"):
+        found = module.run("search", json.dumps({"query": row["question"]}))
+        assert row["answer"].lower() in module.words(found), row
+    assert module.run("search", '{"query": "xyz"}') == "No article was found."
+    for name, arguments in (("look", '{"query": "a"}'), ("search", "{"), ("search", "[]"), ("search", '{"query": 3}')):
+        assert module.run(name, arguments) is None
+
+
+def test_the_stand_in_of_a_judge_prefers_fewer_words(example: Any) -> None:
+    judged = example("judge", "stand_in").judged
+    answer = judged("Task:\nrain\n\nCandidate 1:\n" + "word " * 16 + "\n\nCandidate 2:\nwater\n\nCandidate 3:\n")
+    assert scores_in(answer, 3) == [0.5, 1 - 1 / 32, 0.0]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_plot_has_the_steps_and_the_evaluations_and_is_a_picture_in_a_notebook
     texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
     assert texts[0] == "a & b: reward_mean by step" and "evaluation held <out>" in texts
     assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == 3
-    assert "reward_mean\n" in str(plot) == shown["text/plain"]
+    assert str(plot).startswith("a & b: reward_mean by step\n\nreward_mean\n") and str(plot) == shown["text/plain"]
 
 
 def test_a_plot_of_another_measure_is_written_where_it_is_asked_for(server, connect, tmp_path):

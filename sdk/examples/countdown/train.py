@@ -12,7 +12,6 @@ from fractions import Fraction
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
-from tinkerscript.curve import curve
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 SIGNS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -81,8 +80,7 @@ def main() -> None:
             evaluate_every=8, eval_tasks=held_out, report_to="countdown.jsonl",
         )  # fmt: skip
         tuned = session.download_tuned_model("countdown-model")
-        rewards = [event.data["reward_mean"] for event in session.events(kinds=["metric"])]
-    print(curve(rewards, title="mean reward by step"))
+        print(session.plot("countdown.svg"))
     for evaluated in report.evaluations:
         print(f"held out after {evaluated.step} steps: {evaluated.report.success_rate:.0%} solved")
     print(f"{report.evaluations[0].report.mean:.2f} before; the model lies in {tuned.path}")

@@ -10,7 +10,6 @@ import re
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
-from tinkerscript.curve import curve
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 LARGEST, TURNS = 15, 5
@@ -61,8 +60,7 @@ def main() -> None:
         session.rollouts(agent, numbers, epochs=1 if arguments.smoke else arguments.epochs, task_name=str)
         after = session.evaluate(agent, numbers, attempts=1 if arguments.smoke else 4, task_name=str)
         tuned = session.download_tuned_model("guess-number-model")
-        rewards = [event.data["reward_mean"] for event in session.events(kinds=["metric"])]
-    print(curve(rewards, title="mean reward by step"))
+        print(session.plot("guess-number.svg"))
     print(f"solved: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
 
 

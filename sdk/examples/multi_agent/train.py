@@ -10,7 +10,6 @@ import re
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
-from tinkerscript.curve import curve
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 WORDS = "apple bridge candle desert engine forest guitar hammer island jacket kettle ladder mirror needle ocean pencil"
@@ -63,8 +62,7 @@ def main() -> None:
         session.rollouts(agent, words, epochs=1 if arguments.smoke else arguments.epochs)
         after = session.evaluate(agent, words, attempts=1 if arguments.smoke else 4)
         tuned = session.download_tuned_model("multi-agent-model")
-        rewards = [event.data["reward_mean"] for event in session.events(kinds=["metric"])]
-    print(curve(rewards, title="mean reward by step"))
+        print(session.plot("multi-agent.svg"))
     print(f"found: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
 
 
