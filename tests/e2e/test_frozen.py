@@ -35,9 +35,12 @@ async def frozen(server: LoopServer, session_id: str) -> dict:
     [
         ("hold-optim_step-1", "training", "training step 1: no progress"),
         ("block-optim_step-1", "training", "training step 1: no progress"),
-        ("hold-load_weights-1", "hand-over", "handing over the weights of step 1: no progress"),
+        pytest.param(
+            "hold-load_weights-1", "hand-over", "handing over the weights of step 1: no progress",
+            marks=pytest.mark.nightly,
+        ),
     ],
-)
+)  # fmt: skip
 async def test_a_frozen_step_is_ended_with_its_stacks_and_trained_by_the_next_runtime(
     loop_server: LoopServer, tmp_path: Path, hold: str, phase: str, cause: str
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-POINTS = 4
+POINTS = 2
 
 
 @pytest.mark.engine

@@ -13,7 +13,7 @@ from e2e.storm_checks import Books, Move, names_problems, problems
 
 from tinkerscript.wire.sessions import Accounting
 
-SESSIONS, KILLS, SEED = 8, 4, 3
+SESSIONS, KILLS, SEED = 6, 4, 3
 
 
 @pytest.mark.timeout(420)
