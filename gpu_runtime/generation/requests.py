@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from gpu_runtime.generation.engine_options import EngineOptions, StrictOptions, TemplateOptions
 from gpu_runtime.generation.tools import AllowedTools, NamedTool, Tool
@@ -123,12 +123,17 @@ class SampledRequest(EngineOptions):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
+def _one_is_true(value: Any) -> Any:
+    """Some clients (the proxy of Agent-lightning) send the number that text completions take; vLLM reads it so too."""
+    return bool(value) if type(value) is int and value in (0, 1) else value
+
+
 class ChatRequest(SampledRequest, TemplateOptions):
     """The body of ``POST /v1/chat/completions``."""
 
     messages: list[Message] = Field(min_length=1)
     max_completion_tokens: int | None = Field(None, ge=1)
-    logprobs: bool | None = None
+    logprobs: Annotated[bool | None, BeforeValidator(_one_is_true)] = None
     top_logprobs: int | None = Field(None, ge=0, le=20)
     tools: list[Tool] | None = Field(None, max_length=128)
     tool_choice: Literal["none", "auto", "required"] | NamedTool | AllowedTools | None = None

@@ -73,6 +73,15 @@ async def test_ids_and_logprobs_are_left_out_when_refused(gateway: Gateway) -> N
     assert answer["choices"][0]["logprobs"] is None
 
 
+async def test_logprobs_may_be_the_number_one_or_zero(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    for sent, wanted in ((1, True), (0, False)):
+        answer = (await gateway.raw_chat(begun["api_key"], logprobs=sent, return_token_ids=False)).json()
+        assert bool(answer["choices"][0]["logprobs"]) is wanted, sent
+    refused = await gateway.raw_chat(begun["api_key"], logprobs=2)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "logprobs")
+
+
 async def test_top_logprobs_are_returned_as_many_as_asked(gateway: Gateway) -> None:
     answer = await gateway.chat(await gateway.begin(), logprobs=True, top_logprobs=2)
     assert all(len(entry.top_logprobs) == 2 for entry in answer.choices[0].logprobs.content)
