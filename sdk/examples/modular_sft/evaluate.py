@@ -16,8 +16,8 @@ def evaluate(
 ) -> dict[str, float]:  # fmt: skip
     """Shares of held-out replies that are the expected ones, word for word. The replies go to replies.jsonl."""
     samplers = {
-        "base": service.create_sampling_client(base_model=experiment.base_model),
-        "tuned": service.create_sampling_client(model_path=checkpoint["sampler"]),
+        "base": service.create_sampling_client(base_model=experiment.base_model).result(),
+        "tuned": service.create_sampling_client(model_path=checkpoint["sampler"]).result(),
     }
     replies = {
         name: replies_sample(sampler, tokenizer, held_out, experiment.max_reply) for name, sampler in samplers.items()

@@ -64,7 +64,7 @@ def carry_out(experiment: Experiment, folder: Path, *, smoke: bool) -> None:
         if wants_training:
             training = service.create_lora_training_client(
                 base_model=experiment.base_model, rank=experiment.rank, seed=experiment.seed
-            )
+            ).result()
             trained = train(experiment, training, tokenizer, splits, folder, max_steps=2 if smoke else None)
             checkpoint.write_text(json.dumps(trained))
         if RUN_EVAL:
