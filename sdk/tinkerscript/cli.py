@@ -226,12 +226,19 @@ def worker(
     workers: Annotated[int, typer.Option(help="Attempts at once.")] = 8,
     lease_s: Annotated[float, typer.Option(help="After so long without a sign another worker takes over.")] = 60.0,
     until_empty: Annotated[bool, typer.Option(help="End when no attempt waits or runs.")] = False,
+    attempt_timeout_s: Annotated[
+        float | None,
+        typer.Option(help="After so long an agent has failed; by default episode_timeout_s."),
+    ] = None,
 ) -> None:
     """Pull tasks of a session and run an agent on them, until the session ends."""
     run = agent_load(agent)
     attached = TinkerScript(session_id=session)
     try:
-        pulling = Worker(attached, run, workers=workers, lease_s=lease_s, until_empty=until_empty)
+        pulling = Worker(
+            attached, run, workers=workers, lease_s=lease_s, until_empty=until_empty,
+            attempt_timeout_s=attempt_timeout_s,
+        )  # fmt: skip
         print(f"pulling from {session}", flush=True)
         pulling.run()
         print(f"{pulling.done} attempts done, {pulling.failed} tries failed")

@@ -11,11 +11,14 @@ import os
 import socket
 import sys
 import threading
+import time
+from dataclasses import dataclass
 from typing import Any
 
 from .arguments import count, seconds
 from .client import TinkerScript
 from .connection.waiting import Wait
+from .episodes.episode import Episode
 from .errors import (
     ClientClosed,
     Conflict,
@@ -25,6 +28,7 @@ from .errors import (
     SessionFailed,
     StaleLease,
     TinkerScriptError,
+    WaitTimeout,
 )
 from .rollouts.runner import Agent, check_agent, run_agent
 from .wire.queue.tasks import LeasedTask, TasksLease
@@ -60,19 +64,37 @@ def agent_load(named: str) -> Agent:
     return agent
 
 
+@dataclass
+class _Held:
+    task: LeasedTask
+    until: float  # time.monotonic(), when its agent has taken too long
+    episode: Episode | None = None
+
+
 class Worker:
     """Plays up to ``workers`` attempts at once until the session ends, or with ``until_empty`` until the queue is."""
 
     def __init__(
-        self, session: TinkerScript, agent: Agent, *, workers: int = 8, lease_s: float = 60.0, until_empty: bool = False
+        self,
+        session: TinkerScript,
+        agent: Agent,
+        *,
+        workers: int = 8,
+        lease_s: float = 60.0,
+        until_empty: bool = False,
+        attempt_timeout_s: float | None = None,
     ) -> None:
+        """``attempt_timeout_s``: an agent that has not returned then has failed; ``episode_timeout_s`` if absent."""
         self._session, self._agent, self._until_empty = session, agent, until_empty
         self._workers, self._lease_s = count("workers", workers, least=1), seconds("lease_s", lease_s, least=1.0)
         if self._workers > MAX_WORKERS:
             raise InvalidRequest(f"workers is {workers}; {MAX_WORKERS} are allowed.", hint="Start more workers.")
         self._name = f"{socket.gethostname()}:{os.getpid()}"[:120]
         self._lock, self._freed = threading.Lock(), threading.Event()
-        self._held: set[str] = set()
+        self._held: dict[str, _Held] = {}
+        if attempt_timeout_s is not None:
+            seconds("attempt_timeout_s", attempt_timeout_s, least=1.0)
+        self._attempt_timeout_s = attempt_timeout_s
         self.done = self.failed = 0
 
     def run(self) -> None:
@@ -80,6 +102,7 @@ class Worker:
         first = True
         while True:
             self._freed.clear()
+            self._give_up_overdue()
             try:
                 idle = self._lease_more()
             except Conflict:
@@ -102,25 +125,51 @@ class Worker:
         body = TasksLease(worker=self._name, count=self._workers - len(held), held=held, lease_s=self._lease_s)
         leases = self._session.tasks.lease(body)
         with self._lock:
-            self._held |= {task.lease for task in leases.items}
-            self._held -= set(leases.lost)
+            until = time.monotonic() + (self._attempt_timeout_s or self._session.config.episode_timeout_s)
+            self._held |= {task.lease: _Held(task, until) for task in leases.items}
+            for lost in leases.lost:
+                self._held.pop(lost, None)
         for task in leases.items:
             threading.Thread(target=self._work, args=(task,), name="tinkerscript-worker", daemon=True).start()
         return not self._held
 
+    def _give_up_overdue(self) -> None:
+        """No thread can be ended from outside: its place is free, and what its agent still does counts nothing."""
+        with self._lock:
+            overdue = [held for held in self._held.values() if time.monotonic() >= held.until]
+            for held in overdue:
+                del self._held[held.task.lease]
+        for held in overdue:
+            threading.Thread(target=self._give_up, args=(held,), name="tinkerscript-worker", daemon=True).start()
+
+    def _give_up(self, held: "_Held") -> None:
+        late = WaitTimeout("The agent did not return in time.")
+        if held.episode is not None:
+            with contextlib.suppress(TinkerScriptError):  # it expires on the server
+                held.episode.abandon(type(late).__name__)
+        self._failed(held.task, late)
+
     def _work(self, task: LeasedTask) -> None:
         try:
-            self._ended(task, self._played(task))
+            error = self._played(task)
+            if self._holds(task):
+                self._ended(task, error)
         except StaleLease:
             log.warning("Task %s was taken over: its lease of %g s had run out.", task.name, self._lease_s)
         except FAR_OVER:
             pass  # the next lease says so too
         except Exception as failure:  # noqa: BLE001 - the agent is the user's: told to the server, tried again
-            self._failed(task, failure)
+            if self._holds(task):
+                self._failed(task, failure)
         finally:
             with self._lock:
-                self._held.discard(task.lease)
+                self._held.pop(task.lease, None)
             self._freed.set()
+
+    def _holds(self, task: LeasedTask) -> bool:
+        """Whether the attempt is still this worker's: its agent has taken no longer than it may."""
+        with self._lock:
+            return task.lease in self._held
 
     def _played(self, task: LeasedTask) -> str | None:
         """None when the attempt has one ended episode, else what is wrong."""
@@ -130,6 +179,9 @@ class Worker:
             return f"Its workers were lost {task.tries} times."
         with self._session.begin_waiting(Wait(), task=task.name, eval=task.eval) as episode:
             self._session.tasks.episode_set(task, episode.id)
+            with self._lock:
+                if task.lease in self._held:
+                    self._held[task.lease].episode = episode
             output = run_agent(self._agent, task.row, episode)
             if output is not None or episode.result is None:
                 episode.end(output)

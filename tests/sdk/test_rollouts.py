@@ -3,6 +3,7 @@
 import asyncio
 import math
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 
 import pytest
+from openai import OpenAI
 from sdk.http_parts import error
 from sdk.rest_server import API_KEY
 
@@ -82,6 +84,64 @@ def test_agent_that_returns_nothing_is_a_failure_and_no_reward_of_zero(server, c
     assert report.count == 0
     assert math.isnan(report.mean)
     assert {failure.kind.split(":")[0] for failure in report.failures} == {"InvalidReward"}
+
+
+def test_an_agent_that_hangs_is_counted_and_its_place_taken(server, connect):
+    session = connect(grpo_n=2, tasks_per_batch=1)
+    lock, calls, over = threading.Lock(), Counter(), threading.Event()
+
+    def agent(task, episode):
+        with lock:
+            calls[task] += 1
+            hangs = calls[task] == 1
+        if hangs:
+            over.wait(60)
+            return 5.0  # far too late: it is in no mean
+        return 1.0
+
+    began = time.monotonic()
+    report = session.rollouts(agent, ["a", "b"], workers=1, attempt_timeout_s=1.0, progress=False)
+    assert time.monotonic() - began < 20
+    over.set()
+    assert report.rewards == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
+    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The agent had not returned after 1 s."] * 2
+    assert fates(server)["a", "abandoned", False] == fates(server)["b", "abandoned", False] == 1
+    assert {e.reason for e in server.episodes.values() if e.state == "abandoned"} == {"WaitTimeout"}
+    assert report.mean == 1.0
+
+
+def test_an_evaluation_whose_agents_all_hang_ends_and_measures_nothing(server, connect):
+    over = threading.Event()
+    report = connect().evaluate(lambda t, e: over.wait(60), ["a", "b"], attempt_timeout_s=1.0, progress=False)
+    over.set()
+    assert report.count == 0 and len(report.failures) == 2
+    with pytest.raises(InvalidRequest, match="attempt_timeout_s must be"):
+        connect().evaluate(lambda t, e: 1.0, ["a"], attempt_timeout_s=0)
+
+
+def test_a_wrong_column_and_an_endpoint_that_is_down_are_named_and_no_reward(server, connect, free_port):
+    down = f"http://127.0.0.1:{free_port}/v1"
+
+    def agent(row, episode):
+        if row["q"] == "down":
+            OpenAI(base_url=down, api_key="k", max_retries=0).models.list()
+        return row["answr"]
+
+    report = connect(grpo_n=2, tasks_per_batch=1).rollouts(
+        agent, [{"q": "down", "answer": 1.0}, {"q": "up", "answer": 1.0}], retries=0, progress=False
+    )
+    assert report.count == 0
+    assert Counter(failure.kind for failure in report.failures) == {
+        "APIConnectionError: Connection error.": 2, "KeyError: 'answr'": 2,
+    }  # fmt: skip
+    assert not [e for e in server.episodes.values() if e.reward is not None]
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def test_what_ends_the_session_ends_the_rollouts(server, connect):

@@ -1,11 +1,16 @@
 """session.tasks.put(): what a row may be, and what is said of one that may not. The agent of a worker by name."""
 
-import pytest
+import json
+import time
 
+import pytest
+from sdk.http_parts import reply
+
+from support.waiting import wait_until
 from tinkerscript import InvalidRequest
 from tinkerscript.rollouts import task_queue
 from tinkerscript.rollouts.task_queue import TaskQueue
-from tinkerscript.wire.queue.tasks import TaskCounts
+from tinkerscript.wire.queue.tasks import LeasedTask, TaskCounts, TaskLeases, TaskView
 from tinkerscript.worker import Worker, agent_load
 
 
@@ -13,7 +18,8 @@ class Noted(TaskQueue):
     """Keeps what would be sent."""
 
     def __init__(self):
-        self.sent, self._attempts = [], 4
+        super().__init__(None, "ses_1", attempts=4, groups=2)
+        self.sent = []
 
     def put_page(self, body):
         self.sent.append(body)
@@ -69,8 +75,62 @@ def test_an_agent_that_is_none_is_named(named, words):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"workers": 0}, "workers must be"), ({"workers": 257}, "256 are allowed"), ({"lease_s": 0}, "lease_s must be")],
+    [
+        ({"workers": 0}, "workers must be"),
+        ({"workers": 257}, "256 are allowed"),
+        ({"lease_s": 0}, "lease_s must be"),
+        ({"attempt_timeout_s": 0}, "attempt_timeout_s must be"),
+    ],
 )
 def test_an_option_of_a_worker_that_cannot_be_is_named(options, words):
     with pytest.raises(InvalidRequest, match=words):
         Worker(None, print, **options)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "words"),
+    [
+        (["a"], {}, "1 groups come of these tasks, and a step needs tasks_per_batch=2"),
+        (["a", "b"], {"attempts": 3}, "3 attempts at each task do not make full groups"),
+        (["a"], {"attempts": 8}, ""),
+        (["a", "b"], {}, ""),
+        (["a"], {"eval": True}, ""),
+    ],
+)
+def test_too_few_for_a_step_are_told_at_once(rows, options, words, caplog):
+    Noted().put(rows, **options)
+    assert words in caplog.text if words else caplog.text == ""
+
+
+def test_waiting_for_workers_that_there_are_none_of_is_told(session, server, monkeypatch, caplog):
+    monkeypatch.setattr(task_queue, "NO_WORKER_S", 0.0)
+    server.fail("GET .*/tasks", answer=reply(200, TaskCounts(waiting=2, running=0, done=0, failed=0, workers=0)))
+    server.fail("GET .*/tasks", answer=reply(200, TaskCounts(waiting=0, running=0, done=2, failed=0, workers=0)))
+    assert session.tasks.wait().done == 2
+    assert "2 attempts wait, and no worker pulls them. Start workers: tinkerscript worker" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        (lambda row, episode: None, "InvalidReward: None (did the agent return nothing?) is no workflow output."),
+        (lambda row, episode: row["missing"], "KeyError: 'missing'"),
+        (lambda row, episode: time.sleep(30), "WaitTimeout: The agent did not return in time."),
+    ],
+)
+def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(session, server, agent, said):
+    task = LeasedTask(task_id="tsk_1", lease="tlk_1", name="a", row={}, eval=False, try_number=1, tries=1)
+    none = TaskCounts(waiting=0, running=0, done=0, failed=1, workers=0)
+    view = TaskView(task_id="tsk_1", name="a", state="running", try_number=1, tries=1)
+    server.fail("POST .*/lease", answer=reply(200, TaskLeases(items=[task], lost=[])))
+    server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[])))
+    server.fail("POST .*/tasks/tsk_1/.*", times=9, answer=reply(200, view))
+    server.fail("GET .*/tasks", times=9, answer=reply(200, none))
+    worker = Worker(session, agent, until_empty=True, lease_s=1.0, attempt_timeout_s=1.0)
+    worker.run()
+    wait_until(lambda: server.seen("POST .*/finish"), 10)
+    (finished,) = server.seen("POST .*/finish")
+    assert json.loads(finished.body)["error"].startswith(said)
+    (episode,) = server.episodes.values()
+    assert (episode.state, episode.reward) == ("abandoned", None)
+    assert worker.done == 0

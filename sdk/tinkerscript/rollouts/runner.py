@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import math
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from tinkerscript.errors import (
     NoOpenEpisode,
     SessionEnded,
     TinkerScriptError,
+    WaitTimeout,
 )
 from tinkerscript.reports import Failure, Report
 
@@ -38,6 +40,13 @@ INTERRUPTED_WAIT_S = 5.0
 OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, JudgeFailed, NoOpenEpisode)
 
 
+@dataclass(frozen=True)
+class _Play:
+    attempt: Attempt
+    thread: threading.Thread
+    until: float  # time.monotonic()
+
+
 @dataclass
 class Runner:
     """One run over ``attempts``; each worker thread takes the next. The first fatal error ends them all."""
@@ -50,11 +59,15 @@ class Runner:
     cancelled: threading.Event = field(default_factory=threading.Event)
     judging: JudgedGroups | None = None
     put_aside: Callable[[], None] = lambda: None  # the thread's current episode, which stays open
+    attempt_timeout_s: float = math.inf
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _fatal: BaseException | None = None
     _waits: set[Wait] = field(default_factory=set)
     _open: set[Episode] = field(default_factory=set)
+    _playing: dict[Episode, _Play] = field(default_factory=dict)  # whose agent runs
+    _given_up: set[Episode] = field(default_factory=set)  # whose agent did not return in time
+    _replaced: set[threading.Thread] = field(default_factory=set)  # in which those agents still run
 
     def run(self, workers: int) -> Report:
         """Carry out every attempt. Ctrl-C, and ``cancelled``, abandon the open episodes and begin no more.
@@ -71,13 +84,13 @@ class Runner:
         line = _Line(self.progress)
         try:
             for _ in range(size):  # Ctrl-C may come while they start
-                threads.append(threading.Thread(target=self._work, name="tinkerscript-rollout", daemon=True))
-                threads[-1].start()
+                threads.append(_started(self._work))
             while alive := [thread for thread in threads if thread.is_alive()]:
                 alive[0].join(0.2)
                 if self.cancelled.is_set():
                     self._interrupt(threads)
                     break
+                self._give_up_overdue(threads)
                 line.show(self._said())
         except BaseException:
             self._interrupt(threads)
@@ -108,6 +121,27 @@ class Runner:
             except BaseException as failure:  # noqa: BLE001 - the caller of run() gets it
                 self._fatal = self._fatal or failure
                 self._stop.set()
+            if threading.current_thread() in self._replaced:
+                return
+
+    def _give_up_overdue(self, threads: list[threading.Thread]) -> None:
+        """No thread can be ended from outside: another takes its place; what its agent still does is not counted."""
+        for episode, play in list(self._playing.items()):
+            if time.monotonic() < play.until:
+                continue
+            with self._lock:
+                if self._playing.pop(episode, None) is None:
+                    continue  # it has returned meanwhile
+                self._given_up.add(episode)
+                self._replaced.add(play.thread)
+            threads.remove(play.thread)
+            threads.append(_started(self._replace, play.attempt, episode))
+
+    def _replace(self, attempt: Attempt, episode: Episode) -> None:
+        late = WaitTimeout(f"The agent had not returned after {self.attempt_timeout_s:g} s.")
+        _abandon(episode, type(late).__name__)
+        self._failed(attempt, late, True)
+        self._work()
 
     def _try(self, attempt: Attempt) -> None:
         wait = Wait()
@@ -117,7 +151,10 @@ class Runner:
             held.enter_context(_in(self._open, episode))
             held.enter_context(episode)
             with self._counted((attempt, episode)):
-                output = run_agent(self.agent, attempt.task, episode)
+                with self._timed(attempt, episode):
+                    output = run_agent(self.agent, attempt.task, episode)
+                if episode in self._given_up:
+                    return
                 if self.judging is None:
                     self._end(attempt, episode, output)
                 else:
@@ -125,6 +162,16 @@ class Runner:
                     self.put_aside()
                     candidate = Candidate(attempt, episode, output, held.pop_all())
                     self._judge(self.judging.add(attempt.group, candidate))
+
+    @contextlib.contextmanager
+    def _timed(self, attempt: Attempt, episode: Episode) -> Iterator[None]:
+        until = time.monotonic() + self.attempt_timeout_s
+        self._playing[episode] = _Play(attempt, threading.current_thread(), until)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._playing.pop(episode, None)
 
     def _end(self, attempt: Attempt, episode: Episode, output: Any) -> None:
         view = episode.result if output is None and episode.result is not None else episode.end(output)
@@ -186,6 +233,12 @@ class Runner:
         deadline = time.monotonic() + INTERRUPTED_WAIT_S
         for thread in [*abandoning, *(thread for thread in threads if thread.ident is not None)]:
             thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _started(target: Callable[..., None], *arguments: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, name="tinkerscript-rollout", daemon=True)
+    thread.start()
+    return thread
 
 
 def _abandon(episode: Episode, reason: str = "interrupted") -> None:

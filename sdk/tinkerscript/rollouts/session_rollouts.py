@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from tinkerscript.arguments import wrong
+from tinkerscript.arguments import seconds, wrong
 from tinkerscript.connection.waiting import Wait
 from tinkerscript.episodes.episode import Episode
 from tinkerscript.episodes.episode_loop import EpisodeLoop
@@ -38,7 +38,8 @@ class SessionRollouts(EpisodeLoop):
     @property
     def tasks(self) -> TaskQueue:
         """The queue that workers pull from: ``session.tasks.put(rows)``."""
-        return TaskQueue(self._transport, self.id, attempts=self.config.grpo_n)
+        config = self.config
+        return TaskQueue(self._transport, self.id, attempts=config.grpo_n, groups=config.tasks_per_batch)
 
     def rollouts(
         self,
@@ -58,6 +59,7 @@ class SessionRollouts(EpisodeLoop):
         patience: int | None = None,
         keep_best: bool = False,
         judge: Judge | None = None,
+        attempt_timeout_s: float | None = None,
         cancelled: threading.Event | None = None,
     ) -> Report:
         """Run ``agent(task, episode)`` in ``workers`` threads, ``grpo_n`` attempts at each task.
@@ -67,6 +69,9 @@ class SessionRollouts(EpisodeLoop):
         become full; it is never a reward of 0. Tasks that are not short texts are distinguished by their JSON, or by
         ``task_name(task)``. ``progress`` writes one line and the table of failures to stderr. Ctrl-C, or setting
         ``cancelled`` from elsewhere, abandons the open episodes.
+
+        ``attempt_timeout_s``: how long an agent may take (``episode_timeout_s`` of the session, when its episode is
+        over anyway). One that has not returned then is a failed attempt, and another thread goes on in its place.
 
         ``report_to``: "wandb", "mlflow", "tensorboard", "jsonl" (a file named by the session), the path of a
         ``.jsonl`` file, or a list of these. The metrics of each step done meanwhile are logged there as ``train/...``;
@@ -105,14 +110,15 @@ class SessionRollouts(EpisodeLoop):
             )  # fmt: skip
         report = Report(wanted=len(attempts), attempts_per_task=size)
         cancelled = cancelled or threading.Event()
+        settings = (progress, cancelled, judge, attempt_timeout_s)
 
         def run(some: "deque[Attempt]") -> None:
-            self._run(self._runner(agent, some, report, progress, cancelled, judge, eval=False), workers)
+            self._run(self._runner(agent, some, report, *settings, eval=False), workers)
 
         def evaluate(name: str, some: list[Any]) -> Evaluated:
             todo = plan(some, attempts=eval_attempts, epochs=1, retries=0, task_name=task_name, judged=judged)
             played = Report(wanted=len(todo), attempts_per_task=eval_attempts)
-            self._run(self._runner(agent, todo, played, progress, cancelled, judge, eval=True), workers)
+            self._run(self._runner(agent, todo, played, *settings, eval=True), workers)
             return Evaluated(self._evaluation_record(played, name, steps), name, played)
 
         with self._step_log(report_to) as steps:
@@ -143,12 +149,14 @@ class SessionRollouts(EpisodeLoop):
         report_to: ReportTo = None,
         name: str = "eval",
         judge: Judge | None = None,
+        attempt_timeout_s: float | None = None,
         cancelled: threading.Event | None = None,
     ) -> Report:
         """As rollouts(), with episodes that are served and counted but never trained; ``attempts`` at each task.
 
         What they earned is recorded under ``name`` at the step of the policy, and drawn in the console; ``report_to``
-        gets it as ``eval/...``, of another name as ``eval/<name>/...``. ``judge`` rewards the attempts at a task.
+        gets it as ``eval/...``, of another name as ``eval/<name>/...``. ``judge`` rewards the attempts at a task;
+        ``attempt_timeout_s`` as in rollouts().
         """
         if not isinstance(name, str) or not 0 < len(name) <= 60:
             raise wrong("name", name, "a text of 1 to 60 characters")
@@ -156,7 +164,7 @@ class SessionRollouts(EpisodeLoop):
         report = Report(wanted=len(todo), attempts_per_task=attempts)
         with self._step_log(report_to) as steps:
             over = cancelled or threading.Event()
-            self._run(self._runner(agent, todo, report, progress, over, judge, eval=True), workers)
+            self._run(self._runner(agent, todo, report, progress, over, judge, attempt_timeout_s, eval=True), workers)
             self._evaluation_record(report, name, steps)
         return report
 
@@ -181,14 +189,19 @@ class SessionRollouts(EpisodeLoop):
         progress: bool,
         cancelled: threading.Event,
         judge: Judge | None,
+        attempt_timeout_s: float | None,
         *,
         eval: bool,
     ) -> Runner:
+        limit_s = self.config.episode_timeout_s
+        if attempt_timeout_s is not None:
+            limit_s = seconds("attempt_timeout_s", attempt_timeout_s, least=1.0)
+
         def begin(wait: Wait, task: str) -> Episode:
             return self.begin_waiting(wait, task=task, eval=eval)
 
         judging = None if judge is None else JudgedGroups(judge, report.attempts_per_task)
-        return Runner(agent, begin, attempts, report, progress, cancelled, judging, self.put_aside)
+        return Runner(agent, begin, attempts, report, progress, cancelled, judging, self.put_aside, limit_s)
 
     def _run(self, runner: Runner, workers: int) -> None:
         with self.planned_attempts():

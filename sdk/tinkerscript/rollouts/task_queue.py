@@ -1,6 +1,8 @@
 """session.tasks: tasks that workers on any number of machines pull."""
 
 import json
+import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -15,6 +17,9 @@ from .attempts import name_of
 
 ROWS_AT_ONCE, BYTES_AT_ONCE = 500, 1 << 20  # of one request
 POLL_INTERVAL_S = 1.0
+NO_WORKER_S = 30.0
+START_WORKERS = "Start workers: tinkerscript worker my_agent:run --session ID."
+log = logging.getLogger("tinkerscript")
 
 
 class TaskQueue(TaskApi):
@@ -23,9 +28,10 @@ class TaskQueue(TaskApi):
     Example: ``session.tasks.put(rows); session.tasks.wait(timeout_s=3600)``
     """
 
-    def __init__(self, transport: Transport, session_id: str, *, attempts: int) -> None:
+    def __init__(self, transport: Transport, session_id: str, *, attempts: int, groups: int = 1) -> None:
+        """``attempts`` make a full group, ``groups`` of them a step."""
         super().__init__(transport, session_id)
-        self._attempts = attempts  # that make a full group
+        self._attempts, self._groups = attempts, groups
 
     def put(
         self,
@@ -52,23 +58,50 @@ class TaskQueue(TaskApi):
             TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries)
             for part in _parts(rows, task_name or name_of)
         ]
+        if not eval:
+            self._warn_if_too_few(sum(len(body.rows) for body in bodies), attempts)
         for body in bodies[:-1]:
             self.put_page(body)
         return self.put_page(bodies[-1])
 
     def wait(self, timeout_s: float = 86_400.0) -> TaskCounts:
-        """Wait until no attempt waits or runs. Raises WaitTimeout with the counts."""
+        """Wait until no attempt waits or runs. Raises WaitTimeout with the counts.
+
+        The log has it when no worker has pulled for half a minute.
+        """
         deadline = deadline_after(timeout_s)
+        notice = time.monotonic() + NO_WORKER_S
         while True:
             now = self.counts()
             if now.waiting + now.running == 0:
                 return now
+            if now.workers:
+                notice = time.monotonic() + NO_WORKER_S
+            elif time.monotonic() >= notice:
+                notice = math.inf
+                log.warning("%d attempts wait, and no worker pulls them. %s", now.waiting, START_WORKERS)
             if time.monotonic() >= deadline:
                 raise WaitTimeout(
                     f"After {timeout_s:g} s {now.waiting} attempts wait and {now.running} run ({now.workers} workers).",
-                    hint="Start workers: tinkerscript worker my_agent:run --session ID.",
+                    hint=START_WORKERS,
                 )
             self._transport.sleep(POLL_INTERVAL_S)
+
+    def _warn_if_too_few(self, rows: int, attempts: int) -> None:
+        if attempts % self._attempts:
+            log.warning(
+                "%d attempts at each task do not make full groups, which train: grpo_n=%d is a group. "
+                "Put attempts=%d, or start a session with grpo_n=%d.",
+                attempts, self._attempts, self._attempts, max(2, attempts),
+            )  # fmt: skip
+            return
+        groups = rows * (attempts // self._attempts)
+        if groups < self._groups:
+            log.warning(
+                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train nothing by themselves. "
+                "Put more tasks, or start a session with tasks_per_batch=%d.",
+                groups, self._groups, groups,
+            )  # fmt: skip
 
 
 def _parts(rows: Iterable[Any], name: Callable[[Any], str]) -> list[list[TaskRow]]:
