@@ -81,16 +81,20 @@ class Reconciler:
         held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
         for session in Session.objects.filter(held).only(*COLUMNS_READ):
             self._guarded(self._reconcile, session)
-        taken = Session.objects.filter(state__in=WITH_RUNTIME).count()
-        slots = 0 if self._draining else settings.MAX_RUNTIMES - taken
         devices_release(known=self._devices)
-        self._devices_kept = 0
-        for session_id in queue_next(slots=slots):
-            self._guarded(self._start, session_id)
-        if not self._draining:
-            absent_clients_give_way(now=now, judging_since=self._judging_since)
+        # A server where nothing waits computes no order twice a second.
+        if not self._draining and Session.objects.filter(state=SessionState.QUEUED).exists():
+            self._start_queued(now)
         self._tick_s = time.monotonic() - began
         return True
+
+    def _start_queued(self, now: datetime) -> None:
+        """Start those for which there is room; if some still wait, sessions without a client make room."""
+        self._devices_kept = 0
+        taken = Session.objects.filter(state__in=WITH_RUNTIME).count()
+        for session_id in queue_next(slots=settings.MAX_RUNTIMES - taken):
+            self._guarded(self._start, session_id)
+        absent_clients_give_way(now=now, judging_since=self._judging_since)
 
     def close(self) -> None:
         """Let another reconciler lead. The runtimes run on."""
