@@ -5,6 +5,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from tinkerscript.connection.foreign_answers import excerpt, hint_for, is_page
+
 MAX_SHOWN = 10
 MAX_MESSAGE = 200
 OF_ONE_REQUEST = re.compile(r" \(request \w+\)|(?<=\bepi_)\w+")  # what makes two errors of one kind differ
@@ -19,9 +21,29 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """Type and message, on one line, without the ids of one attempt."""
+        """Type and message, on one line, without the ids of one attempt; of a web page that an agent's client got in
+        place of an answer, what it is."""
         message = OF_ONE_REQUEST.sub("", " ".join(str(self.error).split()))[:MAX_MESSAGE]
+        page = _page_of(self.error)
+        if page not in message:
+            message = f"{message} ({page})" if message else page
         return f"{type(self.error).__name__}: {message}" if message else type(self.error).__name__
+
+
+def _page_of(error: BaseException) -> str:
+    """Which page the response of ``error`` holds, whose client leaves it out; "" without one.
+
+    Clients bring an HTTP package of their own, or another version of it: what their responses have in common is read.
+    """
+    response = getattr(error, "response", None)
+    try:
+        body = getattr(response, "content", None)
+    except RuntimeError:  # a stream that was not read
+        return ""
+    status = getattr(response, "status_code", 0)
+    if not isinstance(body, bytes) or not isinstance(status, int) or not is_page(body):
+        return ""
+    return f"{excerpt(body)}. {hint_for(status, body, {}, '')}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What Ray, Dask and joblib do with a loop, by cloudpickle: Ray itself is not installed here.
+"""What Ray, Dask and joblib do with a loop, by cloudpickle. Ray itself plays in tests/e2e/nightly_ray.py.
 
 A function with all that it holds goes to a worker process that lives on; its result or its exception comes back.
 """

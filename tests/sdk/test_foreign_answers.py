@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 
+import openai
 import pytest
 from sdk.http_parts import Answer
 from sdk.rest_server import API_KEY
@@ -149,3 +150,19 @@ def test_a_page_of_something_else_is_no_server(server, connect):
     server.fail("GET /v1/server", answer=page(200, "Welcome to nginx!"))
     with pytest.raises(UnexpectedAnswer, match="Welcome to nginx!"):
         connect()
+
+
+@pytest.mark.parametrize(("status", "hint"), [(502, "server behind it runs"), (403, "a sign-in page")])
+def test_a_page_that_an_agents_own_client_got_is_in_the_table_of_failures(server, connect, capsys, status, hint):
+    """The client says `Error code: 502` and leaves the page out."""
+    session = connect(grpo_n=2, tasks_per_batch=1)
+    server.fail("POST .*/chat/completions", times=99, answer=page(status, "Bad Gateway"))
+
+    def agent(task, episode):
+        with openai.OpenAI(base_url=episode.base_url, api_key=episode.api_key, max_retries=0) as client:
+            client.chat.completions.create(model=episode.model, messages=[{"role": "user", "content": task}])
+        return 1.0
+
+    session.rollouts(agent, ["a"], workers=1, retries=0)
+    table = capsys.readouterr().err
+    assert f"Error code: {status} (a web page, 'Bad Gateway'. " in table and hint in table
