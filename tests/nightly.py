@@ -60,6 +60,10 @@ JOBS = {
         ["-m", "pytest", "-q", "tests/e2e/nightly_tinker.py"], [],
         "a program of the `tinker` client trains all weights, samples its snapshots and goes on from its state", 1800,
     ),
+    "Ray": Job(
+        ["-m", "pytest", "-q", "tests/e2e/nightly_ray.py"], [],
+        "six workers of Ray play the episodes of one session that they get by pickle: each trained once", 1800,
+    ),
     "recipes": Job(
         ["tests/recipes/run.py"], ["sl_loop", "rl_loop", "dpo"],
         "recipes of tinker-cookbook 0.6.1, unmodified and offline, on a tiny model: all end, with finite metrics",
