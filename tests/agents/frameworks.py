@@ -42,6 +42,7 @@ class Framework:
     timelines: tuple[tuple[int, ...], ...] = ONE
     why: str = ""
     answer: str = FINAL
+    asks_for_one_call: bool = False  # by parallel_tool_calls: an answer ends with its first call, a token early
     in_suite: tuple[str, ...] = ()  # its packages in .venv-clients, for those that `make test` runs
     commands: tuple[str, ...] = ()  # other programs that it needs on this machine
 
@@ -164,6 +165,9 @@ FRAMEWORKS = [
         ((0,), (1,)),
         "two questions that have nothing to do with each other",
     ),
+    Framework("CAMEL", "camel_agent", "camel"),
+    Framework("magentic", "magentic_chain", "magentic", asks_for_one_call=True),
+    Framework("mirascope", "mirascope_call", "mirascope"),
     Framework("npm openai", "openai_npm.mjs", "openai-npm"),
     Framework("Vercel AI SDK, openai", "vercel_openai.mjs", "vercel"),
     Framework("Vercel AI SDK, openai-compatible", "vercel_compatible.mjs", "vercel"),

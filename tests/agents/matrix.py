@@ -158,7 +158,7 @@ async def judge(stage: Stage, answer: str | dict[str, str]) -> Result:
     if not isinstance(answer, str) or framework.answer not in answer:
         return replace(result, trouble=answer["error"] if isinstance(answer, dict) else f"another answer: {answer}")
     try:
-        await check_record(gateway, episode_id, gateway.engine.requests)
+        await check_record(gateway, episode_id, gateway.engine.requests, is_cut=framework.asks_for_one_call)
     except AssertionError as wrong:
         return replace(result, trouble=f"the record: {str(wrong).partition(chr(10))[0]}")
     expected = [list(timeline) for timeline in framework.timelines]

@@ -77,8 +77,14 @@ async def run_program(gateway: Gateway, program: str, *arguments: str, folder: P
     return Run(json.loads(out.decode().splitlines()[-1]), calls, timelines_of(calls))
 
 
-async def check_record(gateway: Gateway, episode_id: str, log: Sequence[Generated]) -> list[CallRecord]:
-    """End the one episode: its record is the engine's own ``log``, each token is trained once, all balances."""
+async def check_record(
+    gateway: Gateway, episode_id: str, log: Sequence[Generated], *, is_cut: bool = False
+) -> list[CallRecord]:
+    """End the one episode: its record is the engine's own ``log``, each token is trained once, all balances.
+
+    ``is_cut``: the gateway ended answers where their first call does, and what the engine made of the same piece
+    beyond that is not kept.
+    """
     ended = await gateway.end(episode_id, 1.0)
     assert ended.status_code == 200, ended.text
     calls = gateway.journal.calls.of_episode(episode_id)
@@ -86,13 +92,17 @@ async def check_record(gateway: Gateway, episode_id: str, log: Sequence[Generate
         (call.prompt_ids_P, answer.token_ids_T, answer.logprobs_T) for call in calls for answer in call.completions
     ]
     seen = [(one.prompt_ids, tuple(one.token_ids), tuple(one.logprobs)) for one in log]
+    if is_cut:
+        kept = {prompt_ids: len(token_ids) for prompt_ids, token_ids, _ in recorded}
+        assert all(len(ids) - kept[prompt] in (0, 1) for prompt, ids, _ in seen), "a piece of the fake engine has two"
+        seen = [(prompt, ids[: kept[prompt]], logprobs[: kept[prompt]]) for prompt, ids, logprobs in seen]
     assert len(seen) > 0
     assert Counter(recorded) == Counter(seen)
     check_trained_once(calls)
     view = ended.json()
     assert (view["calls"], view["fate"]) == (len(calls), "accepted")
     assert view["timelines"] == len(timelines_of(calls))
-    assert view["sampled_tokens"] == sum(len(one.token_ids) for one in log)
+    assert view["sampled_tokens"] == sum(len(token_ids) for _, token_ids, _ in seen)
     accounting = await gateway.accounting()
     assert (accounting["begun"], accounting["waiting"]) == (1, 1)
     return calls
