@@ -37,6 +37,20 @@ def test_a_mixture_of_experts_is_refused_by_its_field(tmp_path, name):
     assert re.search(r"num_(local_)?experts is 4.*dense model", refusal)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"ffn_config": {"moe_num_experts": 4}},  # DBRX
+        {"num_experts": [1, 8, 8]},  # Hunyuan, layer by layer
+        {"text_config": {"num_local_experts": 16}},  # Llama 4
+        {"n_routed_experts": 64},  # DeepSeek, GLM-4 MoE
+    ],
+)
+def test_experts_are_found_wherever_a_family_counts_them(tmp_path, fields):
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    assert "mixture of experts" in folder_refusal(tmp_path, CONFIG)
+
+
 @pytest.mark.engine
 async def test_a_rank_refuses_what_a_layer_asks_for_in_vain_and_names_it(tmp_path):
     """Past the check of fields, which would have stopped it: GPT-OSS has attention sinks."""

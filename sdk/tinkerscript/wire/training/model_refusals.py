@@ -28,7 +28,7 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     """Why the model in ``folder`` cannot be trained right under ``config``, with the field named; None where no file
     says so. Files that are not there, or are no JSON, say nothing: a runtime reports them when it loads the model."""
     whole = _read(folder / "config.json")
-    fields = whole | (whole.get("text_config") or {})
+    fields = whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})  # the latter of DBRX
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
     why = _refusal(fields, config) or _head_refusal(fields, _read(folder / "tokenizer.json"))
     return f"{name} is not trained here: {why}" if why else None
@@ -36,9 +36,11 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
 
 def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
     for field in EXPERTS:
-        if isinstance(fields.get(field), int) and fields[field] > 1:
+        count = fields.get(field)
+        most = max(count, default=0) if isinstance(count, list) else count  # Hunyuan may say it layer by layer
+        if isinstance(most, int) and most > 1:
             return (
-                f"{field} is {fields[field]}, and a mixture of experts needs the experts of sampling to be replayed in"
+                f"{field} is {most}, and a mixture of experts needs the experts of sampling to be replayed in"
                 " training, which is not proven; a dense model of the same family would work"
             )
     for field, what in UNPROVEN.items():
