@@ -16,7 +16,6 @@ EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 
 TRAINED = {
     "Llama": ("LlamaConfig", {}),
     "Qwen2": ("Qwen2Config", {}),
-    "Qwen2 with windows": ("Qwen2Config", {"use_sliding_window": True, "max_window_layers": 1, **MIXED}),
     "Qwen3": ("Qwen3Config", {}),
     "Gemma 2": ("Gemma2Config", {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 0.5, **MIXED}),
     "Gemma 3": ("Gemma3TextConfig", {**MIXED}),
@@ -30,9 +29,10 @@ TRAINED = {
     "GLM-4": ("Glm4Config", {}),
     "GPT-2": ("GPT2Config", {"n_positions": 256, "n_embd": 64, "n_layer": 2, "n_head": 2}),
     "OPT": ("OPTConfig", {"ffn_dim": 96, "word_embed_proj_dim": 64}),
-    "GPT-NeoX": ("GPTNeoXConfig", {}),
+    "GPT-NeoX": ("GPTNeoXConfig", {"num_key_value_heads": 2}),
 }
 REFUSED = {
+    "Qwen2 with windows": ("Qwen2Config", {"use_sliding_window": True, "max_window_layers": 1, **MIXED}),
     "Qwen3-MoE": ("Qwen3MoeConfig", {**EXPERTS}),
     "Mixtral": ("MixtralConfig", {"num_local_experts": 4}),
     "GPT-OSS": ("GptOssConfig", {"num_local_experts": 4, **MIXED}),

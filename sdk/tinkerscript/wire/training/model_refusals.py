@@ -43,6 +43,14 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
                 f"{field} is {most}, and a mixture of experts needs the experts of sampling to be replayed in"
                 " training, which is not proven; a dense model of the same family would work"
             )
+    first, layers = fields.get("max_window_layers"), fields.get("num_hidden_layers")
+    is_windowed = fields.get("model_type") == "qwen2" and fields.get("use_sliding_window")
+    if is_windowed and isinstance(first, int) and isinstance(layers, int) and 0 < first < layers:
+        return (
+            f"max_window_layers is {first} of {layers} layers, and the engine computes Qwen2 with windows in all layers or"
+            " in none; use_sliding_window false in its config.json would work, if its context is no longer than the"
+            " window"
+        )
     for field, what in UNPROVEN.items():
         if fields.get(field):
             return f"{field} is {fields[field]}: {what} cannot be computed over packed trees of tokens"
