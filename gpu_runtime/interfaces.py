@@ -35,6 +35,7 @@ class SamplingOptions:
     stop_token_ids: tuple[int, ...] = ()  # end the answer; the one that did is its last id and no part of its text
     ignore_eos: bool = False
     prompt_logprobs: int | None = None  # alternatives per prompt token (0: its own alone); None asks for nothing
+    keeps_allowed: bool = False  # asks for ``Delta.allowed_T``: the call may be trained
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Delta:
     min_p, and the tokens that a schema or a grammar allows. At temperature 0 they are those of temperature 1.
     ``prompt_logprobs_P`` (first delta alone, where asked for) holds of each prompt token its own log-probability at
     temperature 1 and those of the alternatives; of the first token nothing.
+    ``allowed_T`` (where asked for, of calls under a grammar or ``min_tokens``) is what each token was chosen from:
+    a set of journal/allowed_tokens.py, None for every id.
     ``text`` is their readable part (no special tokens, nothing after a stop string). ``version`` is the policy
     version whose weights sampled them.
     """
@@ -58,6 +61,7 @@ class Delta:
     top_logprobs_T: tuple[dict[int, float], ...] = ()
     stop_reason: str | None = None  # the stop string that ended it, if one did
     prompt_logprobs_P: tuple[dict[int, float], ...] = ()
+    allowed_T: tuple[bytes | None, ...] = ()
 
 
 class TokenSource(Protocol):
@@ -149,10 +153,11 @@ class Sample:
     ``mask_T`` is 1 on tokens that the engine sampled and this sample trains, 0 elsewhere; ``logprobs_T`` are the
     engine's, 0.0 where the mask is 0. ``advantage`` is that of all its trained tokens; where the calls that merged into
     it earned differently, ``advantages_T`` holds each token's own (0.0 where the mask is 0) and ``advantage`` is their
-    mean. ``temperatures_T`` are those of sampling, None where all are 1. ``narrowed_T`` is 1 on tokens
-    that were sampled under a grammar, None where none was. ``before_T`` are the trainer's own log-probabilities
-    before a step of several updates. ``weight`` scales its loss so that an episode with many
-    timelines counts once. All lists have the same length T.
+    mean. ``temperatures_T`` are those of sampling, None where all are 1. ``allowed_T`` are the sets
+    of token ids that a grammar left to choose from (journal/allowed_tokens.py), None for all ids, and None where no
+    trained token was sampled under a grammar. ``before_T`` are the trainer's own log-probabilities before a step of
+    several updates. ``weight`` scales its loss so that an episode with many timelines counts once.
+    All lists have the same length T.
 
     Example: Sample((1, 5, 9), (0, 0, 1), (0.0, 0.0, -0.3), advantage=1.2, weight=1.0, group=0)
     """
@@ -165,7 +170,7 @@ class Sample:
     group: int = 0
     advantages_T: tuple[float, ...] | None = None
     temperatures_T: tuple[float, ...] | None = None
-    narrowed_T: tuple[int, ...] | None = None
+    allowed_T: tuple[bytes | None, ...] | None = None
     before_T: tuple[float, ...] | None = None
     call_ids: tuple[str, ...] = field(default=(), compare=False, repr=False)  # whose answers it trains
 
@@ -180,7 +185,7 @@ class Sample:
 
     def narrowed_at(self, position: int) -> bool:
         """Whether a grammar chose the tokens from which the one at ``position`` was sampled."""
-        return self.narrowed_T is not None and bool(self.narrowed_T[position])
+        return self.allowed_T is not None and self.allowed_T[position] is not None
 
     def advantage_at(self, position: int) -> float:
         """The advantage of the token at ``position``."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_folder
@@ -38,6 +39,7 @@ class VllmEngine:
         self.shares_device = shares_device
         self.version = 0
         self.calls_in_flight = 0
+        self._grammars = GrammarCompiler(llm.vllm_config)
         self.open_for_calls, self._drained = asyncio.Event(), asyncio.Event()
         self.open_for_calls.set()
         self._drained.set()
@@ -74,6 +76,7 @@ class VllmEngine:
             generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
             logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
             max_logprobs=20,
+            structured_outputs_config={"backend": BACKEND},
             disable_log_stats=True,
             enable_sleep_mode=shares_device,
             gpu_memory_utilization=SHARED_MEMORY if shares_device else AsyncEngineArgs.gpu_memory_utilization,
@@ -108,14 +111,17 @@ class VllmEngine:
         version = self.version
         self.calls_in_flight += 1
         self._drained.clear()
-        stream = self.llm.generate(
-            {"prompt_token_ids": list(prompt_ids)}, _parameters(options), request_id, lora_request=lora
-        )
+        prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, _parameters(options)
+        end = self.llm.renderer.get_eos_token_id()
+        recorder = allowed_recorder(self._grammars, options, parameters, end)
+        stream = self.llm.generate(prompt, parameters, request_id, lora_request=lora)
         try:
             async for output in stream:
                 delta = _delta(output.outputs[0], version, options.top_logprobs)
                 if options.prompt_logprobs is not None and output.prompt_logprobs:
                     delta = replace(delta, prompt_logprobs_P=_of_prompt(output.prompt_logprobs))
+                if recorder is not None:
+                    delta = replace(delta, allowed_T=await asyncio.to_thread(recorder.next, delta.token_ids_T))
                 yield delta
         except VLLMClientError as error:
             raise RequestRefused(str(error)) from error

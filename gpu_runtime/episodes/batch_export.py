@@ -1,5 +1,6 @@
 """A batch as JSON lines (``tinkerscript.wire.batches``), built from the journal on request."""
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.training.batching import Batch, TrainedEpisode, batch_samples
 from tinkerscript.wire.batches import BatchEpisode, BatchHeader, BatchSample
@@ -74,6 +76,7 @@ def _episode(episode: TrainedEpisode, group: int) -> BatchEpisode:
 def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gradient: bool) -> BatchSample:
     calls = list(dict.fromkeys(sample.call_ids))
     positions = range(len(sample.token_ids_T))
+    numbers_T, sets = sets_number(sample.allowed_T or (None,) * len(positions))
     return BatchSample(
         group=sample.group,
         episode_id=owners[calls[0]][0],
@@ -82,7 +85,8 @@ def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gra
         mask=list(sample.mask_T),
         logprobs=list(sample.logprobs_T),
         temperatures=[sample.temperature_at(t) for t in positions],
-        narrowed=[int(sample.narrowed_at(t)) for t in positions],
+        allowed=numbers_T,
+        allowed_sets=[base64.b64encode(each).decode() for each in sets],
         policy_versions=_versions(sample, [owners[call][1] for call in calls]),
         advantages=[sample.advantage_at(t) if sample.mask_T[t] else 0.0 for t in positions],
         weight=sample.weight,
@@ -97,9 +101,9 @@ def _versions(sample: Sample, calls: Sequence[CallRecord]) -> list[int]:
         start = len(call.prompt_ids_P)
         for answer in call.completions:
             end = start + len(answer.token_ids_T)
-            if sample.token_ids_T[start:end] == answer.token_ids_T and all(sample.mask_T[start:end]):
+            if sample.token_ids_T[start:end] == answer.token_ids_T and any(sample.mask_T[start:end]):
                 versions[start:end] = answer.versions_T
-    return versions
+    return [version if mask else -1 for version, mask in zip(versions, sample.mask_T, strict=True)]
 
 
 def _line(model: BaseModel) -> bytes:

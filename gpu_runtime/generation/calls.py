@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
@@ -139,7 +140,7 @@ class Calls:
         begun_at = time.time()
         answers: list[list[Delta]] = [[] for _ in range(prepared.choices)]
         try:
-            await self._generate_all(prepared, live, prompt, answers)
+            await self._generate_all(prepared, live, prompt, answers, is_trained=not episode.eval)
         except asyncio.CancelledError:
             record = self._record(episode, prepared, live, prompt, answers, begun_at, status="cancelled")
             try:
@@ -156,11 +157,14 @@ class Calls:
         return await self._recorder.conversation(episode, self._renderer.tool_format)
 
     async def _generate_all(
-        self, prepared: Prepared, live: CallStream, prompt: Prompt, answers: list[list[Delta]]
+        self, prepared: Prepared, live: CallStream, prompt: Prompt, answers: list[list[Delta]], *, is_trained: bool
     ) -> None:
         room, identity = self.context_length - len(prompt.ids), prepared.request_id or live.id
         options = [
-            prepared.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice)
+            replace(
+                prepared.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice),
+                keeps_allowed=is_trained,
+            )
             for choice in range(prepared.choices)
         ]
         tasks = [

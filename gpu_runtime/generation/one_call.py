@@ -33,6 +33,7 @@ class OneCall:
             token_ids_T=delta.token_ids_T[:kept],
             logprobs_T=delta.logprobs_T[:kept],
             top_logprobs_T=delta.top_logprobs_T[:kept],
+            allowed_T=delta.allowed_T[:kept],
             finish_reason="stop",
             stop_reason=None,
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from gpu_runtime.journal.allowed_tokens import AllowedSet
 from tinkerscript.wire.episodes import EpisodeState, EpisodeView, SampleFate, WorkflowOutput
 
 CallStatus = Literal["completed", "cancelled"]
@@ -16,7 +17,8 @@ CallStatus = Literal["completed", "cancelled"]
 
 @dataclass(frozen=True)
 class Completion:
-    """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled token t."""
+    """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled token t,
+    ``allowed_T[t]`` what a grammar left to choose from there; empty where there was none."""
 
     choice: int
     token_ids_T: tuple[int, ...]
@@ -28,6 +30,7 @@ class Completion:
     stop_reason: str | None = None
     splice_key: str | None = None
     top_logprobs_T: tuple[dict[int, float], ...] = ()
+    allowed_T: tuple[AllowedSet | None, ...] = ()
 
 
 @dataclass(frozen=True)

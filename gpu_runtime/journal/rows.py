@@ -1,9 +1,11 @@
 """How records become rows of the journal and rows become records again."""
 
+import base64
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 
+from gpu_runtime.journal.allowed_tokens import sets_number, sets_spread
 from gpu_runtime.journal.records import (
     BatchRecord,
     CallRecord,
@@ -66,6 +68,10 @@ def insert_call(sql: sqlite3.Connection, call: CallRecord, parent_prefix_length:
             for answer in call.completions
         ],
     )
+    sql.executemany(
+        "INSERT INTO allowed_sets VALUES (?, ?, ?, ?)",
+        [(call.id, answer.choice, *_allowed_row(answer)) for answer in call.completions if answer.allowed_T],
+    )
 
 
 def read_calls(calls: Iterable[sqlite3.Row], completions: Iterable[sqlite3.Row]) -> list[CallRecord]:
@@ -115,7 +121,8 @@ def fetch_calls(sql: sqlite3.Connection, episode_id: str) -> list[CallRecord]:
     """Every call of an episode in the order in which they were recorded."""
     calls = sql.execute("SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)).fetchall()
     answers = sql.execute(
-        "SELECT completions.* FROM completions JOIN calls ON call_id = id WHERE episode_id = ? ORDER BY seq, choice",
+        "SELECT completions.*, numbers, sets FROM completions JOIN calls ON completions.call_id = id"
+        " LEFT JOIN allowed_sets USING (call_id, choice) WHERE episode_id = ? ORDER BY seq, choice",
         (episode_id,),
     ).fetchall()
     return read_calls(calls, answers)
@@ -197,4 +204,14 @@ def _completion(row: sqlite3.Row) -> Completion:
         stop_reason=row["stop_reason"],
         splice_key=row["splice_key"],
         top_logprobs_T=tuple(dict((token, logprob) for token, logprob in entry) for entry in top),
+        allowed_T=_read_allowed(row["numbers"], row["sets"]) if row["sets"] else (),
     )
+
+
+def _allowed_row(answer: Completion) -> tuple[bytes, str]:
+    numbers_T, sets = sets_number(answer.allowed_T)
+    return pack_ids(numbers_T), dump([base64.b64encode(each).decode() for each in sets])
+
+
+def _read_allowed(numbers: bytes, sets: str) -> tuple[bytes | None, ...]:
+    return sets_spread(unpack_ids(numbers), [base64.b64decode(each) for each in json.loads(sets)])

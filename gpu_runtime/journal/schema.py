@@ -84,6 +84,14 @@ CREATE TABLE IF NOT EXISTS completions (
     splice_key TEXT,
     PRIMARY KEY (call_id, choice)
 );
+-- What a grammar left to choose from at each token: allowed_tokens.py. A number for each, and the different sets.
+CREATE TABLE IF NOT EXISTS allowed_sets (
+    call_id TEXT NOT NULL REFERENCES calls (id),
+    choice INTEGER NOT NULL,
+    numbers BLOB NOT NULL,
+    sets TEXT NOT NULL,
+    PRIMARY KEY (call_id, choice)
+);
 
 -- One batch per step; an episode is in at most one batch.
 CREATE TABLE IF NOT EXISTS batches (

@@ -11,15 +11,19 @@ Shape legend: T tokens of a timeline.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+from gpu_runtime.journal.allowed_tokens import UNKNOWN, AllowedSet, set_size
 from gpu_runtime.journal.records import CallRecord
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Segment:
-    """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the log-probability and
-    (where it is wanted) the policy version."""
+    """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the log-probability,
+    (where it is wanted) the policy version, and (under a grammar) the ids that could have been sampled."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -27,7 +31,7 @@ class Segment:
     call_id: str = ""
     versions: tuple[int, ...] = ()
     temperature: float = 1.0
-    is_narrowed: bool = False
+    allowed: tuple[AllowedSet | None, ...] = ()
     is_truncated: bool = False
 
 
@@ -64,9 +68,54 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
             for answer in call.completions:
                 sampled = answer.token_ids_T, answer.logprobs_T, call.id, answer.versions_T
                 is_truncated = answer.finish_reason == "length"
-                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, call.is_narrowed, is_truncated)
+                unknown = (UNKNOWN,) * len(answer.token_ids_T) if call.is_narrowed else ()
+                allowed = answer.allowed_T or unknown
+                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, is_truncated)
                 by_agent.setdefault(call.agent, []).append(segment)
     return by_agent
+
+
+def by_token(
+    timeline: Timeline, merged: Sequence[Segment], values: Sequence[Sequence[Value]], *, elsewhere: Value
+) -> list[Value]:
+    """``values[i]`` at the tokens that were sampled as ``merged[i]``, one for each."""
+    found = [elsewhere] * len(timeline.token_ids_T)
+    for piece, of_piece in zip(merged, values, strict=True):
+        start = len(piece.prompt_ids)
+        found[start : start + len(piece.token_ids)] = of_piece
+    return found
+
+
+def trained_part(timeline: Timeline, pieces: Sequence[Segment], *, with_truncated: bool) -> Timeline:
+    """The timeline with tokens as context that there is nothing to learn from.
+
+    Those are the only choice that a grammar left (and all that one bound where its choices were not recorded) and,
+    unless ``with_truncated``, answers that ``max_tokens`` cut off: DAPO's overlong filtering (arXiv:2503.14476,
+    section 3.4).
+    """
+    kept = [i for i in timeline.segments if with_truncated or not pieces[i].is_truncated]
+    merged = [pieces[i] for i in kept]
+    if len(kept) == len(timeline.segments) and not any(piece.allowed for piece in merged):
+        return timeline
+    mask_T = tuple(by_token(timeline, merged, [_choices(piece) for piece in merged], elsewhere=0))
+    logprobs_T = tuple(logprob if mask else 0.0 for logprob, mask in zip(timeline.logprobs_T, mask_T, strict=True))
+    return replace(timeline, mask_T=mask_T, logprobs_T=logprobs_T, segments=tuple(kept))
+
+
+def allowed_of(timeline: Timeline, merged: Sequence[Segment]) -> tuple[AllowedSet | None, ...] | None:
+    """What each trained token was chosen from; None where all were chosen from every id."""
+    nothing: AllowedSet | None = None
+    sets = [piece.allowed or (None,) * len(piece.token_ids) for piece in merged]
+    allowed_T = by_token(timeline, merged, sets, elsewhere=nothing)
+    found = tuple(each if mask else None for each, mask in zip(allowed_T, timeline.mask_T, strict=True))
+    return None if all(each is None for each in found) else found
+
+
+def _choices(piece: Segment) -> list[int]:
+    """1 for each token that had an alternative."""
+    if not piece.allowed:
+        return [1] * len(piece.token_ids)
+    return [int(each is None or set_size(each) > 1) for each in piece.allowed]
 
 
 class _TimelineBuilder:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.call_ids import canonical_call_id
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
-from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, merge
+from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, allowed_of, by_token, merge, trained_part
 from gpu_runtime.training.grpo import call_advantages, overlong_penalty, returns_to_go
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import WorkflowOutput
@@ -147,22 +147,13 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
-def _without_truncated(timeline: Timeline, pieces: Sequence[Segment]) -> Timeline:
-    """The timeline with answers that ``max_tokens`` cut off as context: DAPO's overlong
-    filtering (arXiv:2503.14476, section 3.4)."""
-    whole = [index for index in timeline.segments if not pieces[index].is_truncated]
-    kept_T = _by_token(timeline, [pieces[index] for index in whole], [1.0] * len(whole), elsewhere=0.0)
-    logprobs_T = [logprob if kept else 0.0 for logprob, kept in zip(timeline.logprobs_T, kept_T, strict=True)]
-    return Timeline(timeline.token_ids_T, tuple(map(int, kept_T)), tuple(logprobs_T), tuple(whole))
-
-
 def _group_samples(
     group: Group, index: int, advantages_G: Sequence[Mapping[str, float]], config: SessionConfig
 ) -> list[Sample]:
     samples = []
     for episode, advantages in zip(group.episodes, advantages_G, strict=True):
         timelines = [
-            (pieces, _without_truncated(timeline, pieces) if config.mask_truncated else timeline)
+            (pieces, trained_part(timeline, pieces, with_truncated=not config.mask_truncated))
             for pieces in agents_of(episode.calls).values()
             for timeline in merge(pieces)
         ]
@@ -178,40 +169,25 @@ def _sample(
 ) -> Sample:
     merged = [pieces[index] for index in timeline.segments]
     different = {advantages[piece.call_id] for piece in merged}
-    by_token: list[float] | None = None
+    by_advantage: list[float] | None = None
     if len(different) > 1:
-        by_token = _by_token(timeline, merged, [advantages[piece.call_id] for piece in merged], elsewhere=0.0)
-    temperatures = [piece.temperature for piece in merged]
-    is_tempered = any(temperature != 1.0 for temperature in temperatures)
+        of_pieces = [[advantages[piece.call_id]] * len(piece.token_ids) for piece in merged]
+        spread_T = by_token(timeline, merged, of_pieces, elsewhere=0.0)
+        by_advantage = [advantage * mask for advantage, mask in zip(spread_T, timeline.mask_T, strict=True)]
+    temperatures = [[piece.temperature] * len(piece.token_ids) for piece in merged]
+    is_tempered = any(piece.temperature != 1.0 for piece in merged)
     return Sample(
         token_ids_T=timeline.token_ids_T,
         mask_T=timeline.mask_T,
         logprobs_T=timeline.logprobs_T,
-        advantage=math.fsum(by_token) / sum(timeline.mask_T) if by_token else different.pop(),
+        advantage=math.fsum(by_advantage) / sum(timeline.mask_T) if by_advantage else different.pop(),
         weight=weight,
         group=group,
-        advantages_T=tuple(by_token) if by_token else None,
-        temperatures_T=tuple(_by_token(timeline, merged, temperatures, elsewhere=1.0)) if is_tempered else None,
-        narrowed_T=_narrowed(timeline, merged),
+        advantages_T=tuple(by_advantage) if by_advantage else None,
+        temperatures_T=tuple(by_token(timeline, merged, temperatures, elsewhere=1.0)) if is_tempered else None,
+        allowed_T=allowed_of(timeline, merged),
         call_ids=tuple(piece.call_id for piece in merged),
     )
-
-
-def _narrowed(timeline: Timeline, merged: Sequence[Segment]) -> tuple[int, ...] | None:
-    if not any(piece.is_narrowed for piece in merged):
-        return None
-    return tuple(map(int, _by_token(timeline, merged, [float(p.is_narrowed) for p in merged], elsewhere=0.0)))
-
-
-def _by_token(
-    timeline: Timeline, merged: Sequence[Segment], values: Sequence[float], *, elsewhere: float
-) -> list[float]:
-    """``values[i]`` at the tokens that were sampled as ``merged[i]``."""
-    by_token = [elsewhere] * len(timeline.token_ids_T)
-    for piece, value in zip(merged, values, strict=True):
-        start, length = len(piece.prompt_ids), len(piece.token_ids)
-        by_token[start : start + length] = [value] * length
-    return by_token
 
 
 def batch_advantages(batch: Batch, config: SessionConfig) -> list[list[dict[str, float]]]:

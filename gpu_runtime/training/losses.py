@@ -14,8 +14,6 @@ from gpu_runtime.training.objective.importance import beyond_cap, importance_wei
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import CLIPPED_LOSSES, clip_bounds
 
-FREE_MASS = 0.99  # of the policy's own distribution that a grammar must leave
-
 
 def clipped_ratio(ratio_K: Tensor, advantages_K: Tensor, lowest: float, highest: float) -> Tensor:
     """PPO's clipped surrogate: -min(r A, clip(r, lowest, highest) A), r = exp(logp - old).
@@ -163,19 +161,6 @@ def clipped_tokens(
     if config.dual_clip is not None:
         clipped_K = clipped_K | ((ratio_K > config.dual_clip) & (advantages_K < 0))
     return cut_K | clipped_K
-
-
-def free_tokens(logprobs_K: Tensor, engine_K: Tensor, narrowed_K: Tensor) -> Tensor:
-    """Which tokens are trained: not those for which a grammar took away more than FREE_MASS of the choice.
-
-    A grammar that allows the set S lets the engine sample from p(v) / p(S); the record is log p(v) - log p(S), and the
-    trainer knows log p(v) alone. Their difference gives the mass, p(S) = exp(logp - engine). Where it is at least
-    FREE_MASS, the two distributions are the same to a hundredth; elsewhere the grammar chose and not the policy, and
-    the token is left out, since the gradient of log p(S) would need the set. A token that had no alternative
-    (engine = 0) is left out too.
-    """
-    mass_K = torch.exp(logprobs_K.detach() - engine_K)
-    return ~narrowed_K | ((mass_K >= FREE_MASS) & (engine_K < 0))
 
 
 def token_scales(name: str, lengths_S: list[int], weights_S: list[float], max_tokens: int) -> list[float]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.journal.allowed_tokens import ALL
 
 
 @dataclass
@@ -26,7 +27,7 @@ class TreeRow:
     """One packed row. ``end_N[i]`` is one past the last node of i's subtree: j sees i iff i <= j < end_N[i].
 
     Entries: ``source_K`` the node that predicts, ``target_K`` the token id, ``sample_K`` the index in ``samples``,
-    ``temperature_K`` that of sampling, ``narrowed_K`` whether under a grammar.
+    ``temperature_K`` that of sampling, ``allowed_K`` which of ``allowed_sets`` it was chosen from, -1 for every id.
     """
 
     tokens_N: list[int] = field(default_factory=list)
@@ -37,7 +38,8 @@ class TreeRow:
     old_K: list[float] = field(default_factory=list)
     sample_K: list[int] = field(default_factory=list)
     temperature_K: list[float] = field(default_factory=list)
-    narrowed_K: list[bool] = field(default_factory=list)
+    allowed_K: list[int] = field(default_factory=list)
+    allowed_sets: list[bytes] = field(default_factory=list)
 
 
 @dataclass
@@ -178,19 +180,22 @@ def _path(root: _Edge, tokens: np.ndarray) -> np.ndarray:
 
 def _entries(samples: Sequence[Sample], indices: Sequence[int], paths: Sequence[np.ndarray], row: TreeRow) -> None:
     """Write the trained tokens to ``row``: by the node that predicts them, of one node in the order of the samples."""
-    columns = [list(_sample_entries(*each)) for each in zip(samples, indices, paths, strict=True)]
+    numbers: dict[bytes, int] = {}
+    columns = [list(_sample_entries(*each, numbers)) for each in zip(samples, indices, paths, strict=True)]
     joined = [np.concatenate(column) for column in zip(*columns, strict=True)]
     order = np.argsort(joined[0], kind="stable")
     sorted_lists = [column[order].tolist() for column in joined]
-    row.source_K, row.target_K, row.old_K, row.sample_K, row.temperature_K, row.narrowed_K = sorted_lists
+    row.source_K, row.target_K, row.old_K, row.sample_K, row.temperature_K, row.allowed_K = sorted_lists
+    row.allowed_sets = list(numbers)
 
 
-def _sample_entries(sample: Sample, index: int, path: np.ndarray) -> Iterator[np.ndarray]:
+def _sample_entries(sample: Sample, index: int, path: np.ndarray, numbers: dict[bytes, int]) -> Iterator[np.ndarray]:
     trained = np.flatnonzero(np.array(sample.mask_T[1:])) + 1
     yield path[trained - 1]
     yield np.array(sample.token_ids_T, dtype=np.int64)[trained]
     yield np.array(sample.logprobs_T, dtype=np.float64)[trained]
     yield np.full(len(trained), index)
     yield np.ones(len(trained)) if sample.temperatures_T is None else np.array(sample.temperatures_T)[trained]
-    narrowed_T = sample.narrowed_T
-    yield np.zeros(len(trained), bool) if narrowed_T is None else np.array(narrowed_T, dtype=bool)[trained]
+    allowed_T = sample.allowed_T or (None,) * len(sample.token_ids_T)
+    sets = [allowed_T[t] for t in trained]
+    yield np.array([ALL if each is None else numbers.setdefault(each, len(numbers)) for each in sets], dtype=np.int64)

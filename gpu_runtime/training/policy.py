@@ -1,6 +1,6 @@
 """The model as the trainer sees it: a packed row in, the log-probabilities of its trained tokens out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.errors import ModelUnsupported
+from gpu_runtime.journal.allowed_tokens import set_bits
 
 from .checkpointing import layers_recompute
 from .cpu.tree_attention import ATTENTION, Tree, tree_of
@@ -19,14 +20,17 @@ from .tree_flex import FLEX, FlexTree, flex_tree_of
 
 # Positions whose logits exist at one time: 1024 x a vocabulary of 150,000 in fp32 is 0.6 GB.
 LOGITS_CHUNK = 1024
+# The logit of a token that a grammar forbids. Not minus infinity: p log p would be 0 times infinity.
+FORBIDDEN = -1e30
 
 
 @dataclass(frozen=True)
 class RowTensors:
     """A TreeRow on the device. ``visible`` is which token may attend to which, as the device's attention takes it.
 
-    ``temperature_K`` is None where all are 1: logits are then taken as they are. ``narrowed_K`` is None where no token
-    was sampled under a grammar.
+    ``temperature_K`` is None where all are 1: logits are then taken as they are. ``allowed_K`` is None where no token
+    was sampled under a grammar, else the row of ``allowed_SB`` (bits of ids, lowest first) that it was chosen from; -1
+    is the last row, of every id.
     """
 
     tokens_N: Tensor
@@ -37,7 +41,13 @@ class RowTensors:
     old_K: Tensor
     sample_K: Tensor
     temperature_K: Tensor | None = None
-    narrowed_K: Tensor | None = None
+    allowed_K: Tensor | None = None
+    allowed_SB: Tensor | None = None
+
+    @property
+    def narrowed_K(self) -> Tensor | None:
+        """Which tokens were sampled under a grammar; None where none was."""
+        return None if self.allowed_K is None else self.allowed_K >= 0
 
     @classmethod
     def of(cls, row: TreeRow, device: torch.device) -> "RowTensors":
@@ -53,7 +63,8 @@ class RowTensors:
             old_K=torch.tensor(row.old_K, dtype=torch.float32, device=device),
             sample_K=torch.tensor(row.sample_K, dtype=torch.long, device=device),
             temperature_K=torch.tensor(row.temperature_K, device=device) if is_tempered else None,
-            narrowed_K=torch.tensor(row.narrowed_K, device=device) if any(row.narrowed_K) else None,
+            allowed_K=torch.tensor(row.allowed_K, device=device) if row.allowed_sets else None,
+            allowed_SB=sets_tensor(row.allowed_sets, device) if row.allowed_sets else None,
         )
 
 
@@ -95,20 +106,31 @@ class Policy(nn.Module):
         ).last_hidden_state
         hidden_KD = hidden_1ND[0, row.source_K]
         pieces = hidden_KD.split(LOGITS_CHUNK), row.target_K.split(LOGITS_CHUNK)
-        temperatures = [None] * len(pieces[0]) if row.temperature_K is None else row.temperature_K.split(LOGITS_CHUNK)
-        *chunks, last = zip(*pieces, temperatures, strict=True)
-        logprobs = [checkpoint(self._logprobs, *chunk, with_entropy, use_reentrant=False) for chunk in chunks]
+        nothing = [None] * len(pieces[0])
+        temperatures = nothing if row.temperature_K is None else row.temperature_K.split(LOGITS_CHUNK)
+        allowed = nothing if row.allowed_K is None else row.allowed_K.split(LOGITS_CHUNK)
+        *chunks, last = zip(*pieces, temperatures, allowed, strict=True)
+        rest = row.allowed_SB, with_entropy
+        logprobs = [checkpoint(self._logprobs, *chunk, *rest, use_reentrant=False) for chunk in chunks]
         # The last chunk is the first that the backward pass needs: its logits may as well stay.
-        return torch.cat([*logprobs, self._logprobs(*last, with_entropy)], dim=-1)
+        return torch.cat([*logprobs, self._logprobs(*last, *rest)], dim=-1)
 
     def logits(self, hidden_KD: Tensor) -> Tensor:
         """``[K, vocabulary]`` in fp32, as the model's own forward would return them."""
         return self._after_head(self.model.get_output_embeddings()(hidden_KD).float())
 
     def _logprobs(
-        self, hidden_KD: Tensor, target_K: Tensor, temperature_K: Tensor | None, with_entropy: bool
+        self,
+        hidden_KD: Tensor,
+        target_K: Tensor,
+        temperature_K: Tensor | None,
+        allowed_K: Tensor | None,
+        allowed_SB: Tensor | None,
+        with_entropy: bool,
     ) -> Tensor:
         logits_KV = self.logits(hidden_KD)
+        if allowed_K is not None and allowed_SB is not None:
+            logits_KV = allowed_alone(logits_KV, allowed_SB[allowed_K])
         logprobs_K = token_logprobs(logits_KV, target_K, temperature_K)
         if not with_entropy:
             return logprobs_K
@@ -135,6 +157,19 @@ def after_head(model: Any) -> Callable[[Tensor], Tensor]:
         return logits_KV if cap is None else cap * torch.tanh(logits_KV / cap)
 
     return apply
+
+
+def sets_tensor(sets: Sequence[bytes], device: torch.device) -> Tensor:
+    """``allowed_SB``: the bits of each set of journal/allowed_tokens.py as bytes, and of every id in the last row."""
+    rows = [torch.frombuffer(bytearray(set_bits(each)), dtype=torch.uint8) for each in sets]
+    return torch.stack([*rows, torch.full_like(rows[0], 255)]).to(device)
+
+
+def allowed_alone(logits_KV: Tensor, allowed_KB: Tensor) -> Tensor:
+    """The logits, FORBIDDEN where the id's bit is 0: their softmax is p(v) / p(allowed), and exactly 0 elsewhere."""
+    places = torch.arange(8, dtype=torch.uint8, device=logits_KV.device)
+    bits_KV = (allowed_KB[:, :, None] >> places & 1).flatten(1)[:, : logits_KV.shape[1]]
+    return logits_KV.masked_fill(bits_KV == 0, FORBIDDEN)
 
 
 def token_logprobs(logits_KV: Tensor, target_K: Tensor, temperature_K: Tensor | None = None) -> Tensor:

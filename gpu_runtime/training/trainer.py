@@ -95,9 +95,10 @@ class RankTrainer:
             dist.all_reduce(totals)
             dist.all_reduce(computed_here)
         found = dict(zip(STATISTICS, totals.tolist(), strict=True))
-        trained = max(1.0, found["tokens_trained"])
-        means = {name: value / trained for name, value in found.items() if name not in ("loss", "tokens_trained")}
-        return found | means | {"tokens_computed": computed_here.item()}
+        free, trained = (max(1.0, found[name]) for name in ("tokens_free", "tokens_trained"))
+        means = {name: found[name] / trained for name in ("entropy", "clip_fraction", "kl_before")}
+        means |= {name: found[name] for name in ("loss", "tokens_trained")}
+        return means | {"kl_engine": found["kl_engine"] / free, "tokens_computed": computed_here.item()}
 
     def _rows(self, samples: Sequence[Sample]) -> Iterator[tuple[TreeRow, bool]]:
         """This rank's rows: every world_size-th. A rank with none left repeats its last one, and must count it as

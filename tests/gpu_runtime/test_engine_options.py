@@ -12,8 +12,10 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.generation.engine_options import StructuredOutputs
+from gpu_runtime.journal.allowed_tokens import UNKNOWN, set_size, sets_number
 from gpu_runtime.rendering.tool_formats import HERMES
 from gpu_runtime.rendering.tool_grammars import call_or_answer, forced_call, text_then_calls
+from gpu_runtime.training.policy import allowed_alone, sets_tensor, token_logprobs
 from support.tiny_model import tiny_model_make
 from support.vllm_sample import PROMPT_IDS, sample_all
 
@@ -26,6 +28,7 @@ TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CI
 SOON = dataclasses.replace(HERMES, marker="e", prefill="e", list_frame=("", "!"))
 MARKED = dataclasses.replace(SOON, marker_id=7)
 YES = json.dumps({"enum": ["yes", "no"]})
+DIGITS, THREE_DIGITS = (StructuredOutputs(regex=form).tag for form in ("[0-9]{1,5}", "[0-9]{3}"))
 REQUESTS: dict[str, dict[str, Any]] = {
     "cold": {"max_tokens": 24, "temperature": 0.3, "seed": 1},
     "narrow": {"max_tokens": 24, "temperature": 1.0, "top_p": 0.2, "seed": 2},
@@ -55,6 +58,10 @@ REQUESTS: dict[str, dict[str, Any]] = {
             "grammar": {"grammar": 'root ::= "a" | "b" root'},
         }.items()
     },
+    "hot schema": {"max_tokens": 60, "temperature": 1.5, "json_schema": json.dumps(CITY), "seed": 14},
+    "late end": {"max_tokens": 9, "structural_tag": DIGITS, "min_tokens": 3, "temperature": 0.5, "seed": 15},
+    "no end yet": {"max_tokens": 9, "min_tokens": 4, "seed": 16},
+    "past its end": {"max_tokens": 6, "structural_tag": THREE_DIGITS, "ignore_eos": True, "seed": 17},
     "forced": {"max_tokens": 200, "structural_tag": forced_call(HERMES, [TOOL], many=False), "seed": 4},
     **{
         f"either {n}": {"max_tokens": 300, "structural_tag": call_or_answer(HERMES, [TOOL], YES, many=False), "seed": n}
@@ -73,7 +80,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 def answers(tmp_path_factory) -> tuple[Path, dict[str, dict[str, Any]]]:
     """The model, and what the engine answered to each of the requests."""
     folder = tiny_model_make(tmp_path_factory.mktemp("tiny"))
-    found = asyncio.run(sample_all(str(folder), list(REQUESTS.values())))
+    found = asyncio.run(sample_all(str(folder), [{"keeps_allowed": True, **asked} for asked in REQUESTS.values()]))
     return folder, dict(zip(REQUESTS, found, strict=True))
 
 
@@ -95,6 +102,34 @@ def test_logprobs_are_those_of_the_distribution_that_was_sampled_from(answers, n
     kept &= distribution.exp() >= asked.get("min_p", 0.0) * distribution.exp().max(-1, keepdim=True).values
     expected = distribution.masked_fill(~kept, -torch.inf).log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
     torch.testing.assert_close(torch.tensor(logprobs), expected, rtol=0, atol=1e-4)
+
+
+def test_a_grammars_tokens_have_the_log_probabilities_over_the_recorded_ids(answers) -> None:
+    """log softmax of logits / T over the ids that were recorded: what the trainer computes. An only choice has 0."""
+    folder, found = answers
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    bound = [name for name, answer in found.items() if answer.get("allowed")]
+    assert {"structure regex", "hot schema", "forced", "late end", "no end yet", "strict 0", "marked"} <= {*bound}
+    sizes: dict[str, list[int]] = {}
+    for name in bound:
+        ids, sets_T = found[name]["token_ids"], found[name]["allowed"]
+        assert len(sets_T) == len(ids) and UNKNOWN not in sets_T
+        with torch.no_grad():
+            logits_TV = model(torch.tensor([[*PROMPT_IDS, *ids]])).logits[0, len(PROMPT_IDS) - 1 : -1]
+        logits_TV = penalised(logits_TV, ids, REQUESTS[name])
+        numbers_T, sets = sets_number(sets_T)
+        if sets:
+            logits_TV = allowed_alone(logits_TV, sets_tensor(sets, torch.device("cpu"))[torch.tensor(numbers_T)])
+        temperatures_T = torch.full((len(ids),), REQUESTS[name].get("temperature", 1.0))
+        expected_T = token_logprobs(logits_TV, torch.tensor(ids), temperatures_T)
+        torch.testing.assert_close(torch.tensor(found[name]["logprobs"]), expected_T, rtol=0, atol=1e-4, msg=name)
+        sizes[name] = [98 if each is None else set_size(each) for each in sets_T]
+    assert sizes["structure regex"][:3] == [10, 10, 10] and sizes["structure regex"][3:] in ([1], [])
+    assert sizes["late end"][:4] == [10, 10, 10, 11], "ten digits, and after three of them the end"
+    assert sizes["no end yet"][:5] == [97, 97, 97, 97, 98]
+    assert sizes["past its end"][4:] == [98, 98], "the grammar is over"
+    assert min(sizes["hot schema"]) == 1 and max(sizes["hot schema"]) > 1
+    assert not found["cold"]["allowed"]
 
 
 def penalised(logits_TV: torch.Tensor, ids: list[int], asked: dict[str, Any]) -> torch.Tensor:

@@ -96,7 +96,7 @@ async def test_the_gap_to_the_engine_is_that_of_the_policy_before_the_step():
 
 
 def test_the_gap_leaves_out_what_is_not_trained_and_what_a_grammar_chose():
-    sample = dataclasses.replace(SAMPLES[0], before_T=(5.0, -0.5, -3.0), narrowed_T=(0, 0, 1))
+    sample = dataclasses.replace(SAMPLES[0], before_T=(5.0, -0.5, -3.0), allowed_T=(None, None, b"x"))
     assert kl_from_engine([sample]) == 0.0
-    free = dataclasses.replace(sample, narrowed_T=None)
+    free = dataclasses.replace(sample, allowed_T=None)
     assert kl_from_engine([free]) == pytest.approx((math.expm1(-2.0) + 2.0) / 2)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpu_runtime.errors import EngineDead
 from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
+from gpu_runtime.journal.allowed_tokens import set_pack
 from support.light_tokenizer import LightTokenizer
 
 # Told of each point that a fake reaches, such as "optim_step 3"; what it raises is what the fake raises there.
@@ -107,6 +108,7 @@ class FakeEngine:
                 top_logprobs_T=top if request.options.top_logprobs else (),
                 stop_reason=stop_reason if is_last else None,
                 prompt_logprobs_P=_of_prompt(request) if start == 0 else (),
+                allowed_T=_allowed(request.options, part),
             )
             sent = max(sent, len(upto))
             if self.hang:
@@ -268,3 +270,11 @@ def _of_prompt(request: Generated) -> tuple[dict[int, float], ...]:
 def _logprob(prompt_hash: str, position: int, token: int) -> float:
     digest = hashlib.sha256(f"{prompt_hash}|{position}|{token}".encode()).digest()
     return -int.from_bytes(digest[:2], "big") / 16384
+
+
+def _allowed(options: SamplingOptions, token_ids: Sequence[int]) -> tuple[bytes | None, ...]:
+    """As if a grammar had left each token and the next one."""
+    is_bound = options.json_schema is not None or options.structural_tag is not None
+    if not (is_bound and options.keeps_allowed):
+        return ()
+    return tuple(set_pack((3 << token).to_bytes(64, "little")) for token in token_ids)

@@ -7,11 +7,11 @@ from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 
 def call(
     name: str, prompt, sampled, agent: str | None = None, status: str = "completed", begun_at: float = 0.0,
-    temperature: float = 1.0, grammar: bool = False,
+    temperature: float = 1.0, grammar: bool = False, allowed=(),
 ) -> CallRecord:  # fmt: skip
     message = {"role": "assistant", "content": "x"}
     logprobs = tuple(-0.5 - i for i in range(len(sampled)))
-    answer = Completion(0, tuple(sampled), logprobs, (0,) * len(sampled), "x", "stop", message)
+    answer = Completion(0, tuple(sampled), logprobs, (0,) * len(sampled), "x", "stop", message, allowed_T=allowed)
     options = {"sampling": {"temperature": temperature, "top_p": 1.0} | ({"grammar": True} if grammar else {})}
     return CallRecord(name, "e", tuple(prompt), (answer,), begun_at, 1.0, agent=agent, status=status, options=options)
 

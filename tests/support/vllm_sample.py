@@ -21,10 +21,12 @@ async def sample_all(folder: str, requests: list[dict[str, Any]]) -> list[dict[s
 async def answer(engine: VllmEngine, name: str, request: dict[str, Any]) -> dict[str, Any]:
     text, ids, logprobs = "", [], []
     of_prompt: list[dict[int, float]] = []
+    allowed: list[bytes | None] = []
     try:
         async for delta in engine.generate(name, PROMPT_IDS, SamplingOptions(**request)):
             of_prompt += delta.prompt_logprobs_P
+            allowed += delta.allowed_T
             text, ids, logprobs = text + delta.text, [*ids, *delta.token_ids_T], [*logprobs, *delta.logprobs_T]
     except RequestRefused as error:
         return {"refused": str(error)}
-    return {"text": text, "token_ids": ids, "logprobs": logprobs, "prompt_logprobs": of_prompt}
+    return {"text": text, "token_ids": ids, "logprobs": logprobs, "prompt_logprobs": of_prompt, "allowed": allowed}

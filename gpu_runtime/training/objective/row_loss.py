@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gpu_runtime.training.losses import clipped_tokens, free_tokens, policy_loss
+from gpu_runtime.training.losses import clipped_tokens, policy_loss
 from gpu_runtime.training.policy import RowTensors
 from tinkerscript.wire.config import SessionConfig
 
 from .regularizers import kl_estimate, kl_k3
 
 # The columns of ``stats``: sums over the trained tokens of a row.
-STATISTICS = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "kl_before")
+STATISTICS = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "kl_before", "tokens_free")
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,14 @@ def row_loss(
         loss_K = loss_K + config.kl_base_coef * kl_estimate(config.kl_estimator, logprobs_K, extras.base_K)
     if scores.dim() > 1:
         loss_K = loss_K - extras.entropy_coef * scores[1]
-    kept_K = None if row.narrowed_K is None else free_tokens(logprobs_K, row.old_K, row.narrowed_K)
-    if kept_K is not None:
-        scale_K = scale_K * kept_K
     loss = (loss_K * scale_K).sum()
     with torch.no_grad():
         # KL from the engine to the trainer, by k3 on tokens that the engine sampled.
         gap_K = kl_k3(row.old_K, logprobs_K)
         moved_K = torch.zeros_like(gap_K) if extras.before_K is None else kl_k3(extras.before_K, logprobs_K)
-        told_K = [gap_K, -logprobs_K, clipped_tokens(config, *drawn), torch.ones_like(logprobs_K), moved_K]
-        if row.narrowed_K is not None and kept_K is not None:  # where a grammar is, the gap is the grammar's
-            told_K = [gap_K * ~row.narrowed_K, *(each * kept_K for each in told_K[1:])]
+        every_K = torch.ones_like(logprobs_K)
+        # Where a grammar is, a gap can be the grammar's: a mask that another version of its compiler makes.
+        free_K = every_K if row.narrowed_K is None else every_K * ~row.narrowed_K
+        told_K = [gap_K * free_K, -logprobs_K, clipped_tokens(config, *drawn), every_K, moved_K, free_K]
         stats = torch.stack([loss.detach(), *(each.sum() for each in told_K)])
     return loss, stats

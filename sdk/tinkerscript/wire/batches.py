@@ -3,11 +3,13 @@
 The first line is a BatchHeader, then come its episodes, then the samples that they became, in the trainer's order.
 
 The loss is the sum over samples s in the gradient and their trained tokens t of scale(s) * loss(p, ``logprobs[t]``,
-``advantages[t]``), where p is the log-probability under the weights of the step before, with logits divided by
-``temperatures[t]``: gpu_runtime/training/losses.py has scale and loss of each ``config.loss`` in a line.
-``metrics.loss`` and ``metrics.grad_norm`` (before the clip) are what came of it.
+``advantages[t]``), where p is the log-probability under the weights of the step before, over the ids of ``allowed[t]``,
+with logits divided by ``temperatures[t]``: gpu_runtime/training/losses.py has scale and loss of each ``config.loss`` in
+a line. ``metrics.loss`` and ``metrics.grad_norm`` (before the clip) are what came of it.
 """
 
+import base64
+import zlib
 from typing import Literal
 
 from pydantic import Field
@@ -53,7 +55,10 @@ class BatchEpisode(Response):
 
 
 class BatchSample(Response):
-    """One trained token sequence. All lists have the same length; a token is trained where ``mask`` is 1."""
+    """One trained token sequence. All lists have the same length; a token is trained where ``mask`` is 1.
+
+    A token that was the only one which a grammar allowed is no trained one.
+    """
 
     kind: Literal["sample"] = "sample"
     group: int
@@ -65,11 +70,21 @@ class BatchSample(Response):
         description="The engine's, of the distribution that was sampled from; 0 where the mask is 0."
     )
     temperatures: list[float] = Field(description="At which the token was sampled; 1 where the mask is 0.")
-    narrowed: list[int] = Field(
-        description="1 where a grammar chose the tokens that could be sampled; such a token is left out of the loss"
-        " where exp(p - logprobs) is below 0.99 or logprobs is 0 (free_tokens in gpu_runtime/training/losses.py)."
+    allowed: list[int] = Field(
+        description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it was every token id."
+        " The logits of other ids are left out of p."
+    )
+    allowed_sets: list[str] = Field(
+        description="Sets of token ids: a bit for each id, the lowest bit of the first byte first; zlib, then base64."
     )
     policy_versions: list[int] = Field(description="Whose weights sampled the token; -1 where the mask is 0.")
     advantages: list[float] = Field(description="0 where the mask is 0.")
     weight: float = Field(description="Sums to 1 over the samples of an episode.")
     in_gradient: bool = Field(description="False where its group has nothing to learn from: left out of every mean.")
+
+    def allowed_ids(self, position: int) -> list[int] | None:
+        """The token ids that the one at ``position`` was chosen from; None for all of them."""
+        if self.allowed[position] < 0:
+            return None
+        bits = int.from_bytes(zlib.decompress(base64.b64decode(self.allowed_sets[self.allowed[position]])), "little")
+        return [token for token in range(bits.bit_length()) if bits >> token & 1]

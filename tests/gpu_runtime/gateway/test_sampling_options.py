@@ -86,7 +86,7 @@ async def test_what_only_ends_an_answer_is_trained_and_what_forbids_tokens_is_ma
         answer = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": content}], **options)
         assert answer.status_code == 200, answer.text
     calls = gateway.journal.calls.of_episode(begun["episode_id"])
-    assert [segment.is_narrowed for segment in agents_of(calls)[None]] == [False, False, True]
+    assert [bool(segment.allowed) for segment in agents_of(calls)[None]] == [False, False, True]
 
 
 async def test_a_stop_token_ends_the_answer_and_its_text_and_is_named(gateway: Gateway) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gpu_runtime.journal.allowed_tokens import set_bits
 from gpu_runtime.journal.timelines import agents_of
 from support.gateway_harness import Gateway, running_gateway
 
@@ -37,13 +38,17 @@ async def test_a_greedy_session_sees_it_at_its_first_training_call(tmp_path: Pat
         assert (await gateway.raw_chat(begun["api_key"], temperature=1.0)).status_code == 200
 
 
-async def test_a_call_under_a_grammar_is_marked_so(gateway: Gateway) -> None:
-    begun = await gateway.begin()
+async def test_of_a_call_under_a_grammar_is_kept_what_each_token_was_chosen_from(gateway: Gateway) -> None:
+    begun, evaluated = await gateway.begin(), await gateway.begin(eval=True)
     await gateway.chat(begun)
-    gateway.engine.say("{}")
-    await gateway.chat(begun, content="again", response_format={"type": "json_object"})
-    calls = gateway.journal.calls.of_episode(begun["episode_id"])
-    assert [segment.is_narrowed for segment in agents_of(calls)[None]] == [False, True]
+    for each in (begun, evaluated):
+        gateway.engine.say("{}")
+        await gateway.chat(each, content="again", response_format={"type": "json_object"})
+    assert [request.options.keeps_allowed for request in gateway.engine.requests] == [True, True, False]
+    free, bound = agents_of(gateway.journal.calls.of_episode(begun["episode_id"]))[None]
+    assert free.allowed == () and len(bound.allowed) == len(bound.token_ids)
+    chosen = [int.from_bytes(set_bits(each), "little") for each in bound.allowed]
+    assert chosen == [3 << token for token in bound.token_ids]
 
 
 async def test_each_call_keeps_the_temperature_that_it_was_sampled_at(tmp_path: Path) -> None:
