@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
@@ -27,7 +28,7 @@ PROMPT = [0, 40, 41, 42, 2]
 async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VllmEngine]:
     monkeypatch.setenv("TINKERSCRIPT_RUNTIME_DIR", str(tmp_path))
     model = tiny_model_make(tmp_path / "model")
-    engine = await VllmEngine.start(str(model), SessionConfig(max_context_length=256), "cpu")
+    engine = await VllmEngine.start(str(model), SessionConfig(max_context_length=256, seed=41), "cpu")
     try:
         yield engine
     finally:
@@ -55,6 +56,8 @@ def other_weights(folder: Path, target: Path) -> Path:
 async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
     before, versions = await sample(engine, "first")
     assert versions == {0}
+    told = engine.llm.vllm_config.model_config
+    assert (told.seed, told.max_model_len, told.dtype) == (41, 256, torch.float32), "the session's options"
     sockets = Path(os.environ["VLLM_RPC_BASE_PATH"])
     assert any(path.is_socket() for path in sockets.iterdir()), "vLLM's sockets are in our folder"
 

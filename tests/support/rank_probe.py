@@ -147,8 +147,8 @@ def _computation(trainer, samples: Sequence[Sample]) -> tuple[int, int, dict, di
 
 
 def observed(model: str, configs: Sequence[SessionConfig], samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """For each session: its ZeRO stage, whether weights are sharded, the norm of the gradient that AdamW is handed, and
-    the adapters' first noise."""
+    """For each session: its ZeRO stage, whether weights are sharded and moments on the host, the norm of the gradient
+    that AdamW is handed, and the adapters' first noise."""
     return [_observed(trainer_make(model, config), samples) for config in configs]
 
 
@@ -157,6 +157,10 @@ def _observed(trainer, samples: Sequence[Sample]) -> dict[str, Any]:
     found = {
         "stage": trainer.engine.zero_optimization_stage(),
         "sharded": all(parameter.numel() == 0 for parameter in parameters.values()),
+        # ZeRO 1 and 2 have the one attribute, ZeRO 3 the other.
+        "offloaded": any(
+            getattr(trainer.engine.optimizer, name, False) for name in ("cpu_offload", "offload_optimizer")
+        ),
         "noise": [tensor.detach().clone() for name, tensor in parameters.items() if "lora_A" in name],
     }
     step = trainer.optimizer.step

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.engine
 SAMPLES = [Sample((5, 9, 30, 41, 7), (0, 0, 1, 1, 1), (0.0, 0.0, -4.5, -4.5, -4.5), advantage=1.0)]
 RUNS = [{}, {"grad_clip": 1e-3}, {"zero_stage": 1}, {"zero_stage": 3}]
 RUNS += [{"lora_rank": 2, "seed": seed} for seed in (1, 1, 2)]
+RUNS += [{"zero_stage": stage, "offload_optimizer": True} for stage in (1, 2, 3)]
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +32,12 @@ def test_each_stage_shards_what_it_promises(found):
     assert [each["sharded"] for each in found[:4]] == [False, False, False, True]
 
 
+def test_the_optimizer_is_offloaded_where_the_session_says_so(found):
+    assert [each["offloaded"] for each in found] == [False] * 7 + [True] * 3
+
+
 def test_adapters_begin_with_the_noise_of_the_seed(found):
-    first, again, other = ([*each["noise"]] for each in found[4:])
+    first, again, other = ([*each["noise"]] for each in found[4:7])
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
     assert not any(torch.equal(a, b) for a, b in zip(first, other, strict=True))
 
