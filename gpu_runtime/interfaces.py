@@ -192,6 +192,16 @@ class Sample:
         return self.advantage if self.advantages_T is None else self.advantages_T[position]
 
 
+def trained_of(samples: Sequence[Sample], values_ST: Sequence[Sequence[float]]) -> list[float]:
+    """Of a value for each token those of the trained ones, sample after sample."""
+    return [
+        value
+        for sample, values_T in zip(samples, values_ST, strict=True)
+        for value, trained in zip(values_T, sample.mask_T, strict=True)
+        if trained
+    ]
+
+
 class Trainer(Protocol):
     """Full-weight training on one or more ranks. Calls never overlap; each has a deadline inside."""
 
@@ -223,6 +233,12 @@ class Trainer(Protocol):
         """Change every weight; a second call restores each bit.
 
         The optimizer does not know of it: put the weights back before a step.
+        """
+        ...
+
+    async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
+        """While the weights are flipped: the log-probabilities of all trained tokens with one weight, or those of one
+        module, as before; by its name. As many forward passes as the model has weights.
         """
         ...
 

@@ -14,7 +14,8 @@ this, trained one large step, and gone afterwards. Snapshots of all weights are 
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Sequence
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from .interfaces import Engine, Sample, SamplingOptions, Trainer
+from .interfaces import Engine, Sample, SamplingOptions, Trainer, trained_of
 from .model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
 from .sampler_interfaces import SampleOrder, SamplerEngine
 from .training.logprob_mismatch import BOUNDS
@@ -30,6 +31,10 @@ from .training.logprob_mismatch import BOUNDS
 log = logging.getLogger(__name__)
 
 ANSWER = 8  # sampled tokens of each probe
+# In bfloat16 rounding is as large as what one stale weight does. More tokens are compared; where the hand-over made the
+# gap larger by this factor, the stale weight is looked for: undoing its change takes this part of the gap away.
+ANSWER_ROUNDED = 32
+GREW, EXPLAINED = 1.25, 0.3
 PROMPT = 40  # tokens of a probe's prompt where no window asks for more
 BRANCHES = (17, 31, 43, 59)  # where the prompts part
 
@@ -53,10 +58,10 @@ async def rehearse(engine: Engine, trainer: Trainer, model: Path, handover: Path
     """Raises EngineTrainerMismatch. Both have the same weights, before and after."""
     rehearsal = _Rehearsal(engine, trainer, _fields(model))
     base = await trainer.weights_digest()
-    await rehearsal.compare("with the base weights", DIFFERENT)
+    usual = await rehearsal.compare("with the base weights", DIFFERENT)
     await trainer.flip_weights()
     await _hand_over(engine, trainer, handover)
-    await rehearsal.compare("after a hand-over of changed weights", STALE, put_back=True)
+    await rehearsal.compare("after a hand-over of changed weights", STALE, put_back=True, usual=usual)
     if await trainer.weights_digest() != base:
         raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
     await _hand_over(engine, trainer, handover)
@@ -69,27 +74,61 @@ class _Rehearsal:
     trainer: Trainer
     fields: dict[str, Any]
 
-    async def compare(self, when: str, why: str, *, put_back: bool = False) -> None:
-        """Raises EngineTrainerMismatch. ``put_back``: changed weights are restored once they are compared."""
-        prompts = probe_prompts(self.fields, self.engine.context_length)
-        samples = [await sample(self.engine, prompt) for prompt in prompts]
+    async def compare(self, when: str, why: str, *, put_back: bool = False, usual: float | None = None) -> float:
+        """The KL. Raises EngineTrainerMismatch. ``put_back``: changed weights are restored once they are compared.
+
+        ``usual`` is the KL of rounding alone: of much more than that the one weight that explains it is looked for.
+        """
+        is_rounded = self.trainer.dtype != "float32"
+        answer = ANSWER_ROUNDED if is_rounded else ANSWER
+        prompts = probe_prompts(self.fields, self.engine.context_length, answer)
+        samples = [await sample(self.engine, prompt, answer) for prompt in prompts]
+        stale: str | None = None
         async with device_lent(self.engine):
             metrics = await self.trainer.forward_backward(samples)
+            if is_rounded and usual is not None and metrics["kl_engine"] > GREW * usual:
+                stale = await self._stale(samples)
             if put_back:  # before the gradient is dropped: ZeRO's step writes its own copy of the weights back
                 await self.trainer.flip_weights()
             await self.trainer.drop_gradient()
         gap, bound = metrics["kl_engine"], BOUNDS[self.trainer.dtype]
         log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, gap)
+        if stale is not None:
+            raise EngineTrainerMismatch(
+                f"engine and trainer differ {when}: a KL of {gap:.2g}, and {usual:.2g} before it. The engine"
+                f" computes as if {stale} had its old weights"
+            )
         if not gap <= bound:  # NaN is a gap too
             cause = why.format(fields=_special(self.fields), layers=_layers(self.fields))
             raise EngineTrainerMismatch(
                 f"engine and trainer differ {when}: a KL of {gap:.2g}, and rounding explains {bound:g}. {cause}"
             )
+        return gap
+
+    async def _stale(self, samples: Sequence[Sample]) -> str | None:
+        """The weight or module whose old weights explain the gap best, if they explain enough of it."""
+        engine = trained_of(samples, [each.logprobs_T for each in samples])
+        now = trained_of(samples, await self.trainer.logprobs(samples))
+        return stale_of(engine, now, await self.trainer.each_unflipped(samples))
 
 
-async def sample(engine: Engine, prompt: Sequence[int]) -> Sample:
+def stale_of(engine: Sequence[float], now: Sequence[float], unflipped: Mapping[str, Sequence[float]]) -> str | None:
+    """Of ``unflipped`` (by weight) the one that the engine's log-probabilities are much nearer to than to ``now``.
+
+    Without a stale weight each is farther away: by what that weight changes.
+    """
+    apart = {name: _squares(engine, each) for name, each in unflipped.items()}
+    name = min(apart, key=lambda name: apart[name])
+    return name if apart[name] < (1 - EXPLAINED) * _squares(engine, now) else None
+
+
+def _squares(ours: Sequence[float], others: Sequence[float]) -> float:
+    return math.fsum((a - b) ** 2 for a, b in zip(ours, others, strict=True))
+
+
+async def sample(engine: Engine, prompt: Sequence[int], answer: int = ANSWER) -> Sample:
     """What the engine samples after ``prompt``, with its log-probabilities, as a sample without an advantage."""
-    options = SamplingOptions(max_tokens=ANSWER, temperature=1.0, seed=1)
+    options = SamplingOptions(max_tokens=answer, temperature=1.0, seed=1, ignore_eos=answer > ANSWER)
     deltas = [delta async for delta in engine.generate(f"rehearsal-{prompt[-1]}", prompt, options)]
     ids = tuple(token for delta in deltas for token in delta.token_ids_T)
     logprobs = tuple(logprob for delta in deltas for logprob in delta.logprobs_T)
@@ -155,10 +194,10 @@ def _kl(engine_T: np.ndarray[Any, Any], trainer_T: np.ndarray[Any, Any]) -> floa
     return float((np.expm1(gap_T) - gap_T).mean())
 
 
-def probe_prompts(fields: dict[str, Any], context_length: int) -> list[tuple[int, ...]]:
+def probe_prompts(fields: dict[str, Any], context_length: int, answer: int = ANSWER) -> list[tuple[int, ...]]:
     """Prompts that share all but their last tokens, longer than the model's window, with its special tokens."""
     vocabulary, window = fields.get("vocab_size", 64), fields.get("sliding_window") or 0
-    length = min(max(PROMPT, window + ANSWER), context_length - ANSWER)
+    length = min(max(PROMPT, window + ANSWER), context_length - answer)
     special = [token for name in ("bos_token_id", "eos_token_id", "pad_token_id") for token in _ids(fields.get(name))]
     body = [(position * 7919 + 11) % vocabulary for position in range(length)]
     body[: len(special)] = special

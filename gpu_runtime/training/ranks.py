@@ -168,6 +168,9 @@ class TrainerRanks(RankProcesses):
     async def flip_weights(self) -> None:
         await self._call("flip_weights", deadline_s=STEP_S)
 
+    async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
+        return await self._call("each_unflipped", list(samples), deadline_s=STEP_S)
+
     async def weights_digest(self) -> str:
         return await self._call("weights_digest", deadline_s=STEP_S)
 

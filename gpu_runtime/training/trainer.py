@@ -18,9 +18,9 @@ from torch import Tensor
 from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.errors import StepRefused
-from gpu_runtime.interfaces import Sample
+from gpu_runtime.interfaces import Sample, trained_of
 from gpu_runtime.weights.cuda_ipc import handles_write
-from gpu_runtime.weights.flip import weights_digest, weights_flip
+from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.shared_file import WeightFile
 from gpu_runtime.weights.shared_memory import SharedMemoryExport
 from tinkerscript.wire.training.defaults import config_resolve
@@ -178,18 +178,19 @@ class RankTrainer:
 
     def flip_weights(self) -> None:
         """Change every weight; a second call puts back each bit."""
-        weights_flip(self._parts())
+        weights_flip(map(local_part, self.engine.module.parameters()))
+
+    def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
+        """While the weights are flipped: trained tokens' log-probabilities with one weight or module as it was."""
+        named = [(name, local_part(weight)) for name, weight in self.engine.module.model.named_parameters()]
+        return dict(each_unflipped(named, lambda: trained_of(samples, self.logprobs(samples))))
 
     def weights_digest(self) -> str:
         """Of the bits of all ranks, the same on each."""
-        digest = weights_digest(self._parts(), self.device)
+        digest = weights_digest(map(local_part, self.engine.module.parameters()), self.device)
         if self.spec.world_size > 1:
             dist.all_reduce(digest)
         return "".join(f"{int(part) & (2**64 - 1):016x}" for part in digest.tolist())
-
-    def _parts(self) -> Iterator[Tensor]:
-        """What this rank has of each weight."""
-        return (getattr(weight, "ds_tensor", weight).data for weight in self.engine.module.parameters())
 
     def _step(self) -> None:
         self.engine.step()

@@ -6,7 +6,7 @@ Nor may the change be large: exponents flipped in SmolLM2-135M make bfloat16 dif
 these flips by the 0.002 of the model as it is, while each stale projection in float32 is a KL above 9e-5.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -31,6 +31,28 @@ def weights_flip(parts: Iterable[Tensor]) -> None:
         others = bits[1::EVERY]
         zero, mark = others == 0, others == MARK[size]
         others.masked_fill_(zero, MARK[size]).masked_fill_(mark, 0)
+
+
+def local_part(weight: Tensor) -> Tensor:
+    """What this rank has of a weight."""
+    part: Tensor = getattr(weight, "ds_tensor", weight)
+    return part.data
+
+
+def each_unflipped(
+    named_parts: Sequence[tuple[str, Tensor]], score: Callable[[], list[float]]
+) -> Iterator[tuple[str, list[float]]]:
+    """While all weights are flipped: what ``score`` returns with one of them as it was, and with the weights of one
+    module (attention, MLP) as they were, which an engine may keep as one. The parts are flipped again after each.
+    """
+    groups: dict[str, list[Tensor]] = {name: [part] for name, part in named_parts}
+    for name, part in named_parts:
+        if module := ".".join(name.split(".")[:-2]):
+            groups.setdefault(module, []).append(part)
+    for name, parts in groups.items():
+        weights_flip(parts)
+        yield name, score()
+        weights_flip(parts)
 
 
 @torch.no_grad()

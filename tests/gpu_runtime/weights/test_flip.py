@@ -7,10 +7,10 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from gpu_runtime.rehearsal import probe_prompts
+from gpu_runtime.rehearsal import probe_prompts, stale_of
 from gpu_runtime.training.logprob_mismatch import BOUNDS
 from gpu_runtime.training.objective.regularizers import kl_k3
-from gpu_runtime.weights.flip import weights_digest, weights_flip
+from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
 from support.model_families import family_make
 
 CPU = torch.device("cpu")
@@ -57,5 +57,37 @@ def test_any_single_weight_that_stays_as_it_was_is_a_gap_beyond_the_bound(tmp_pa
     assert not missed
 
 
+def tokens(model, prompts) -> list[float]:
+    """Log-probabilities of the prompts' own tokens."""
+    scores = model(prompts, use_cache=False).logits[:, :-1].float().log_softmax(-1)
+    return scores.gather(-1, prompts[:, 1:, None]).flatten().tolist()
+
+
 def logprobs(model, prompts) -> torch.Tensor:
     return model(prompts, use_cache=False).logits[:, -8:].log_softmax(-1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["Llama", "Qwen3"])
+def test_in_bfloat16_the_one_stale_weight_is_named_and_none_where_all_are_new(tmp_path, name):
+    """The engine is the same model computed in float32, so that rounding is between them as it is between kernels."""
+    folder = family_make(tmp_path, name)
+    fields = json.loads((folder / "config.json").read_text())
+    prompts = torch.tensor(probe_prompts(fields, 128, 32))
+    trainer = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager")
+    base = copy.deepcopy(trainer)
+    weights_flip(trainer.parameters())
+    named = [(weight, parameter.data) for weight, parameter in trainer.named_parameters()]
+    now = tokens(trainer, prompts)
+    unflipped = dict(each_unflipped(named, lambda: tokens(trainer, prompts)))
+    assert tokens(trainer, prompts) == now, "each was put back"
+    engine = copy.deepcopy(trainer).float()  # rounding is the difference
+    assert stale_of(tokens(engine, prompts), now, unflipped) is None
+    old = dict(base.float().named_parameters())
+    found = {}
+    for weight, parameter in engine.named_parameters():
+        kept, parameter.data = parameter.data, old[weight].data
+        found[weight] = stale_of(tokens(engine, prompts), now, unflipped)
+        parameter.data = kept
+    missed = [weight for weight, named in found.items() if named is None or not weight.startswith(named)]
+    assert not missed

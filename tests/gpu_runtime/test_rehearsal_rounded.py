@@ -1,0 +1,100 @@
+"""In bfloat16 a rehearsal names the one weight that a hand-over left as it was, although rounding is as large."""
+
+import copy
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from gpu_runtime.errors import EngineTrainerMismatch
+from gpu_runtime.interfaces import Delta, Sample, SamplingOptions, trained_of
+from gpu_runtime.rehearsal import rehearse
+from gpu_runtime.training.objective.regularizers import kl_k3
+from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
+from support.model_families import family_make
+
+
+class PlainTrainer:
+    """What a rehearsal asks of a trainer, on one model in bfloat16 and without a gradient."""
+
+    dtype = "bfloat16"
+
+    def __init__(self, folder: Path) -> None:
+        self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="eager")
+
+    @torch.no_grad()
+    def scores(self, samples: Sequence[Sample]) -> list[list[float]]:
+        ids = torch.tensor([sample.token_ids_T for sample in samples])
+        scores = self.model(ids, use_cache=False).logits[:, :-1].float().log_softmax(-1)
+        return [[0.0, *row] for row in scores.gather(-1, ids[:, 1:, None])[..., 0].tolist()]
+
+    async def logprobs(self, samples: Sequence[Sample]) -> list[list[float]]:
+        return self.scores(samples)
+
+    async def forward_backward(self, samples: Sequence[Sample]) -> dict[str, float]:
+        engine = torch.tensor(trained_of(samples, [sample.logprobs_T for sample in samples]))
+        return {"kl_engine": kl_k3(engine, torch.tensor(trained_of(samples, self.scores(samples)))).mean().item()}
+
+    async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
+        named = [(name, weight.data) for name, weight in self.model.named_parameters()]
+        return dict(each_unflipped(named, lambda: trained_of(samples, self.scores(samples))))
+
+    async def flip_weights(self) -> None:
+        weights_flip(self.model.parameters())
+
+    async def weights_digest(self) -> str:
+        return str(weights_digest(self.model.parameters(), torch.device("cpu")).tolist())
+
+    async def drop_gradient(self) -> None:
+        pass
+
+    async def publish(self, folder: Path) -> None:
+        pass
+
+
+class RoundedEngine:
+    """The trainer's model computed in float32; a hand-over leaves the weights that ``stale`` names as they were."""
+
+    version, context_length, shares_device = 0, 128, False
+
+    def __init__(self, trainer: PlainTrainer, stale: str | None) -> None:
+        self.trainer, self.stale = trainer, stale
+        self.model = copy.deepcopy(trainer.model).float()
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        for (name, weight), new in zip(self.model.named_parameters(), self.trainer.model.parameters(), strict=True):
+            if self.stale is None or not name.startswith(self.stale):
+                weight.data = new.data.float()
+
+    async def generate(self, name: str, prompt: Sequence[int], options: SamplingOptions) -> AsyncIterator[Delta]:
+        torch.manual_seed(options.seed or 0)
+        ids: list[int] = []
+        logprobs: list[float] = []
+        with torch.no_grad():
+            for _ in range(options.max_tokens):
+                scores = self.model(torch.tensor([[*prompt, *ids]]), use_cache=False).logits[0, -1].log_softmax(-1)
+                ids.append(int(torch.multinomial(scores.exp(), 1)))
+                logprobs.append(scores[ids[-1]].item())
+        yield Delta("", tuple(ids), tuple(logprobs), 0, finish_reason="length")
+
+
+async def rehearsed(folder: Path, stale: str | None) -> None:
+    trainer: Any = PlainTrainer(folder)
+    engine: Any = RoundedEngine(trainer, stale)
+    await rehearse(engine, trainer, folder, folder)
+
+
+@pytest.mark.parametrize(
+    "stale",
+    ["model.layers.0.self_attn.q_proj", "model.layers.0.mlp", "lm_head"],
+)
+async def test_exactly_one_stale_module_is_named(tmp_path: Path, stale: str) -> None:
+    with pytest.raises(EngineTrainerMismatch, match=rf"computes as if {stale}[.\w]* had its old weights"):
+        await rehearsed(family_make(tmp_path, "Llama"), stale)
+
+
+async def test_rounding_alone_is_no_stale_weight(tmp_path: Path) -> None:
+    await rehearsed(family_make(tmp_path, "Llama"), None)
