@@ -47,8 +47,8 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
     is_windowed = fields.get("model_type") == "qwen2" and fields.get("use_sliding_window")
     if is_windowed and isinstance(first, int) and isinstance(layers, int) and 0 < first < layers:
         return (
-            f"max_window_layers is {first} of {layers} layers, and the engine computes Qwen2 with windows in all layers or"
-            " in none; use_sliding_window false in its config.json would work, if its context is no longer than the"
+            f"max_window_layers is {first} of {layers} layers, and the engine computes windows of Qwen2 in all of them"
+            " or in none; use_sliding_window false in its config.json would work, if its context is no longer than the"
             " window"
         )
     for field, what in UNPROVEN.items():
