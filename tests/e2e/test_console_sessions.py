@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pyarrow.parquet as parquet
 import pytest
 from e2e.console_pages import Server, browser, charted_steps, make_key, page, pages_need, sign_up
@@ -142,6 +143,7 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     page.get_by_role("button", name="Download batch").click()
     expect(page.get_by_role("region", name="Batches").get_by_role("alert")).to_contain_text("no batch 99")
 
+    queue_and_watch(page, server, secret, session_id)
     page.get_by_role("tab", name="Runtime log").click()
     expect(page.get_by_label("Runtime log", exact=True).last).to_contain_text(re.compile(r"\w"))
     page.get_by_role("button", name="Refresh").click()
@@ -166,6 +168,27 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     confirm(page, "Delete", "Delete session")
     page.wait_for_url("**/sessions")
     expect(page.get_by_text("No session yet")).to_be_visible()
+
+
+def queue_and_watch(page: Page, server: Server, secret: str, session_id: str) -> None:
+    """The queue is shown once there is one, and counted while it is played."""
+    panel = page.get_by_role("region", name="Queue of tasks")
+    expect(panel).to_have_count(0)
+    tasks = f"/v1/sessions/{session_id}/tasks"
+    with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {secret}"}) as call:
+        rows = [{"name": "mist", "row": "mist"}, {"name": "rain", "row": "rain"}]
+        call.post(tasks, json={"rows": rows, "eval": True, "tries": 1}).raise_for_status()
+        expect(panel).to_contain_text(re.compile("0 workers.*waiting2running0"), timeout=20_000)
+        expect(panel).to_contain_text(f"tinkerscript worker my_agent:run --session {session_id}")
+        asked = {"worker": "laptop", "count": 2}
+        leased = call.post(f"{tasks}/lease", json=asked).raise_for_status().json()["items"]
+        expect(panel).to_contain_text(re.compile("1 worker.*waiting0running2"))
+        for task, error in zip(leased, (None, "ValueError: no idea"), strict=True):
+            body = {"lease": task["lease"], "error": error}
+            call.post(f"{tasks}/{task['task_id']}/finish", json=body).raise_for_status()
+        expect(panel).to_contain_text(re.compile("running0done1failed1"))
+        expect(panel.get_by_label("Attempts that failed")).to_have_text("rain: ValueError: no idea")
+    shot(page, "queue")
 
 
 def download_episodes(page: Page, session_id: str, episodes: int) -> None:

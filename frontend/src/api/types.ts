@@ -52,6 +52,7 @@ export type SignIn = FromServer<Schemas["SignInView"]>;
 export type Step = FromServer<Schemas["StepView"]>;
 export type StepMetrics = FromServer<Schemas["StepMetrics"]>;
 export type Evaluation = FromServer<Schemas["Evaluation"]>;
+export type TaskCounts = FromServer<Schemas["TaskCounts"]>;
 export type TokenRun = FromServer<Schemas["TokenRun"]>;
 export type TokenTimeline = FromServer<Schemas["TokenTimeline"]>;
 export type TrajectoryCall = FromServer<Schemas["TrajectoryCall"]>;

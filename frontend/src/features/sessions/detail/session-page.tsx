@@ -22,6 +22,7 @@ import { ChartsPanel } from "./charts-panel";
 import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
 import { ConfigPanel } from "./config-panel";
 import { EpisodesDownload } from "./episodes-download";
+import { QueuePanel } from "./queue-panel";
 import { RecordPanel } from "./record-panel";
 import { SessionFacts } from "./session-facts";
 import { SessionHeader } from "./session-header";
@@ -80,6 +81,7 @@ function LiveSession({ session }: { session: Session }) {
         </div>
         <div className="min-w-0 space-y-4">
           <AccountingPanel session={session} />
+          <QueuePanel session={session} />
           <BudgetPanel session={session} />
           <CheckpointsPanel session={session} />
           <EpisodesDownload session={session} />
