@@ -16,10 +16,11 @@ from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
-from gpu_runtime.rendering.tool_formats import ToolFormat, detect
+from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
 
 PROBE, PROBE_TOOL, PROBE_THOUGHT = "probe", "probe_tool", "probing"
 MAX_VARIANTS = 32  # renderers under variables that are kept
+DESCRIBED = re.compile(r'<tool_call>\s*\{"name":')  # how to call, in a prompt with tools
 OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")  # at the end of a prompt: an answer starts in thoughts
 
 
@@ -30,6 +31,7 @@ class Renderer:
         self._tokenizer, self.variables = tokenizer, dict(variables or {})
         self._token_texts: dict[int, str] = {}
         self._variants: dict[str, Renderer] = {}
+        self._calls_in_content = False
         self.has_template = self._probe(_user()) is not None
         self.end_of_turn = self._probe_end_of_turn()
         self.has_tools = PROBE_TOOL in (self._probe(_user(), tools=[_tool()]) or "")
@@ -66,6 +68,8 @@ class Renderer:
 
         Raises BadRequest with the template's own words where it refuses the conversation.
         """
+        if self._calls_in_content:
+            messages = [written_in_content(message) for message in messages]
         try:
             return self._tokenizer.render(messages, tools, generation=generation, variables=self.variables)
         except jinja2.TemplateError as error:
@@ -163,6 +167,8 @@ class Renderer:
         before = self._probe(_user(), tools=[_tool()]) or ""
         after = self._probe([*_user(), turn], tools=[_tool()]) or ""
         found = detect(after.removeprefix(before), PROBE_TOOL)
+        if found is None and DESCRIBED.search(before) and PROBE_TOOL not in after.removeprefix(before):
+            found, self._calls_in_content = HERMES, True
         if found is None:
             return None
         return replace(

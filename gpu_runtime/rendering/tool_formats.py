@@ -104,6 +104,16 @@ def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
     return None
 
 
+def written_in_content(message: dict[str, Any]) -> dict[str, Any]:
+    """A message whose calls stand in its content, as ``HERMES`` has them: for templates that leave calls out."""
+    calls = [
+        f"<tool_call>\n{json.dumps(call['function'], ensure_ascii=False)}\n</tool_call>"
+        for call in message.get("tool_calls", [])
+    ]
+    content = "\n".join(filter(None, [message["content"], *calls]))
+    return {name: value for name, value in message.items() if name != "tool_calls"} | {"content": content}
+
+
 def _parse_hermes(text: str) -> tuple[str, list[ParsedCall]]:
     before, marker, _ = text.partition("<tool_call>")
     bodies = re.findall(r"<tool_call>(.*?)(?:</tool_call>|\Z)", text, flags=re.DOTALL)

@@ -67,6 +67,7 @@ MISTRAL = (
     " + ', \"id\": \"' + c.id + '\"}' }}{%- if not loop.last %}{{- ', ' }}{%- endif %}{%- endfor %}{{- ']</s>' }}"
     "{%- else %}{{- ' ' + m.content + '</s>' }}{%- endif %}{%- endfor %}"
 )
+SMOLLM3 = Path(__file__).with_name("smollm3.jinja").read_text()
 # As no family: calls are written in a way of their own.
 CHATML_ODD_CALLS = CHATML.replace("<tool_call>", "<<").replace("</tool_call>", ">>")
 TEMPLATES: dict[str, tuple[str, str]] = {
@@ -74,6 +75,7 @@ TEMPLATES: dict[str, tuple[str, str]] = {
     "chatml_strips_thinking": (CHATML_STRIPS_THINKING, "<|im_end|>"),
     "opens_thoughts": (OPENS_THOUGHTS, "<|im_end|>"),
     "chatml_odd_calls": (CHATML_ODD_CALLS, "<|im_end|>"),
+    "smollm3": (SMOLLM3, "<|im_end|>"),
     "smollm2": (SMOLLM2, "<|im_end|>"),
     "bundled": (BUNDLED.read_text(), "<|im_end|>"),
     "llama3": (LLAMA3, "<|eot_id|>"),
