@@ -5,6 +5,7 @@ Scores of one judgement are compared only with each other, as GRPO does, so a ju
 
 import hashlib
 import json
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,8 @@ class LlmJudge:
         for name, value in {"base_url": base_url, "api_key": api_key, "model": model, "rubric": rubric}.items():
             if not isinstance(value, str) or not value.strip():
                 raise wrong(name, value, "a text")
+        if not base_url.startswith(("http://", "https://")):
+            raise wrong("base_url", base_url, "an address such as https://judge.example.com/v1")
         self.model, self._rubric = model, rubric
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._tries, self._timeout_s = count("tries", tries, least=1), seconds("timeout_s", timeout_s, least=0.001)
@@ -66,6 +69,7 @@ class LlmJudge:
         self._answers = dict(answers or {})
         self._http = http_client_for(base_url, HttpOptions())
         self._headers = {"Authorization": f"Bearer {api_key}"}
+        self._lock = threading.Lock()
         self.requests = 0
         self.faults: Counter[str] = Counter()
 
@@ -96,21 +100,21 @@ class LlmJudge:
                 scores_in(answer, wanted)
                 return answer
             except JudgeFailed as failure:
-                self.faults[failure.message] += 1
+                with self._lock:
+                    self.faults[failure.message] += 1
                 if not left or (failure.status is not None and failure.status not in ASKED_AGAIN):
                     raise
             time.sleep(RETRY_PAUSE_S)
         raise AssertionError("tries is 1 or more")
 
     def _request(self, messages: list[dict[str, str]]) -> str:
-        self.requests += 1
+        with self._lock:
+            self.requests += 1
         body = {"model": self.model, "messages": messages, **self._options}
         try:
             reply = self._http.post(self._url, json=body, headers=self._headers, timeout=self._timeout_s)
         except httpx.HTTPError as failure:
             raise JudgeFailed(f"The judge at {self._url} did not respond: {type(failure).__name__}.") from failure
-        except httpx.InvalidURL as failure:
-            raise InvalidRequest(f"base_url of the judge is not a URL: {failure}.") from failure
         if reply.status_code != 200:
             said = " ".join(reply.text.split())[:200]
             raise JudgeFailed(f"The judge returned HTTP {reply.status_code}: {said}", status=reply.status_code)

@@ -179,11 +179,16 @@ def test_a_judge_that_cannot_be_called_is_refused_at_once(server, connect, judge
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"rubric": " "}, "rubric must be a text"), ({"tries": 0}, "tries must be"), ({"timeout_s": 0}, "timeout_s must")],
+    [
+        ({"rubric": " "}, "rubric must be a text"),
+        ({"tries": 0}, "tries must be"),
+        ({"timeout_s": 0}, "timeout_s must"),
+        ({"base_url": "judge:80"}, "base_url must be an address"),
+    ],
 )
 def test_options_of_a_judge_are_checked(options, said):
     with pytest.raises(InvalidRequest, match=said):
-        LlmJudge("http://127.0.0.1:1/v1", "key", "judge", **{"rubric": RUBRIC, **options})
+        LlmJudge(**{"base_url": "http://127.0.0.1:1/v1", "api_key": "key", "model": "m", "rubric": RUBRIC, **options})
 
 
 def test_names_of_groups_differ_and_fit():
