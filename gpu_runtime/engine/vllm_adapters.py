@@ -9,11 +9,11 @@ Two things, seen in tests/gpu_runtime/test_tinker_engine.py:
 from typing import Any
 
 from gpu_runtime.engine.prompt_rows import rows_install
-from gpu_runtime.weights.vllm_receiver import WeightReceiver
+from gpu_runtime.engine.vllm_worker import EngineWorker
 
 
-class AdapterWorker(WeightReceiver):
-    """What vLLM's worker gets besides its own methods."""
+class AdapterWorker(EngineWorker):
+    """The worker of an engine with adapters."""
 
     def adapters_set_right(self) -> None:
         """Replace the two kernels; called once, before the first request."""

@@ -72,7 +72,7 @@ class VllmEngine:
             enforce_eager=device == "cpu",
             distributed_executor_backend=IN_PROCESS if device == "cpu" else None,
             max_num_seqs=256,
-            worker_extension_cls="gpu_runtime.weights.vllm_receiver.WeightReceiver",
+            worker_extension_cls="gpu_runtime.engine.vllm_worker.EngineWorker",
             generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
             logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
             max_logprobs=20,
@@ -88,6 +88,8 @@ class VllmEngine:
             raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
         except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
+        if device == "cpu":
+            await llm.collective_rpc("seeds_set_right")
         engine = cls(llm, config.max_context_length, shares_device=shares_device)
         if (stacks := stacks_folder()) is not None:
             await llm.collective_rpc("stacks_register", args=(str(stacks),))

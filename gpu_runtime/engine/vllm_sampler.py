@@ -89,6 +89,7 @@ class VllmSampler:
         except (RuntimeError, TimeoutError) as error:
             raise EngineDead(f"the engine did not start: {error}") from error
         if device == "cpu":
+            await llm.collective_rpc("seeds_set_right")
             await llm.collective_rpc("adapters_set_right")
             await llm.collective_rpc("prompt_rows_set")
         if (stacks := stacks_folder()) is not None:

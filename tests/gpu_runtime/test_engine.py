@@ -45,6 +45,22 @@ async def sample(engine: VllmEngine, name: str, tokens: int = 4) -> tuple[list[f
     return logprobs, versions
 
 
+async def seeded(engine: VllmEngine, name: str, row: int) -> list[int]:
+    """Tokens of a prompt of its own, and a seed of its own."""
+    prompt = [4 + (row * 31 + place * 7) % 90 for place in range(200)]
+    asked = engine.generate(name, prompt, SamplingOptions(max_tokens=4, temperature=1.0, seed=row))
+    return [token async for delta in asked for token in delta.token_ids_T]
+
+
+async def test_a_seed_gives_the_same_tokens_though_its_prompt_was_computed_in_pieces(engine: VllmEngine) -> None:
+    """Prompts that come together and are longer than a batch: some are computed in two pieces."""
+    rows = range(engine.llm.vllm_config.scheduler_config.max_num_batched_tokens // 200 + 8)
+    together = await asyncio.gather(*(seeded(engine, f"together-{row}", row) for row in rows))
+    await engine.llm.reset_prefix_cache()
+    assert together == [await seeded(engine, f"alone-{row}", row) for row in rows]
+    assert len(set(map(tuple, together))) > len(rows) // 2, "they were sampled"
+
+
 def other_weights(folder: Path, target: Path) -> Path:
     """The model's weights, turned round: another model of the same shape."""
     weights = load_file(folder / "model.safetensors")
