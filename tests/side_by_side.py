@@ -16,14 +16,15 @@ from pathlib import Path
 
 QUICK = "not engine and not nightly"
 CONTROL_PLANE = ["tests/console", "tests/docker", "tests/launching", "tests/live"]
-ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, "tests/api", "tests/e2e", "tests/architecture"]]
+CLIENTS = ["tests/agents", "tests/api", "tests/clients", "tests/sdk"]
+ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, *CLIENTS, "tests/e2e", "tests/architecture"]]
 
 # Title, pytest's own choice of tests, and niceness: deadlines of the quick tests are in seconds. No more than that: the
 # engine's part is the longest, one process at a time, and left for the end it would use half of the machine.
 PARTS = [
     ("The control plane", ["-m", QUICK, *CONTROL_PLANE], 0),
-    ("REST and the relay", ["-m", QUICK, "tests/api"], 0),
-    ("The runtime, the client and other folders", ["-m", QUICK, *ELSEWHERE], 0),
+    ("REST, the relay and their clients", ["-m", QUICK, *CLIENTS], 0),
+    ("The runtime and other folders", ["-m", QUICK, *ELSEWHERE], 0),
     ("The whole loop", ["-m", QUICK, "tests/e2e"], 0),
     ("The real engine and trainer", ["-m", "engine and not nightly"], 5),
 ]

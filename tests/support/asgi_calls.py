@@ -10,7 +10,7 @@ from django.conf import settings
 
 from tinkerscript.wire.episode_key import EpisodeClaim, session_key, sign
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class FakeGateway:

@@ -132,13 +132,23 @@ class ProcessLauncher:
         return bool(members)
 
     def _end_others(self, handle: Handle) -> None:
-        """Kill what other launches of this session left: a reconciler that lost the lease may have started one."""
+        """Kill what other launches of this session left, and wait until it is gone: it holds devices and memory.
+
+        A reconciler that lost the lease may have started one.
+        """
         others = f"{MARK}={launch_owner(handle['launch'])}-"
         mine = f"{MARK}={handle['launch']}"
-        for process in processes.processes_list():
-            launch = processes.environment_find(process.pid, others)
-            if launch not in (None, mine):
-                processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
+        left = [
+            process
+            for process in processes.processes_list()
+            if processes.environment_find(process.pid, others) not in (None, mine)
+        ]
+        for process in left:
+            processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
+        processes.wait_until(
+            lambda: not any(processes.is_running(process.pid, process.start_time) for process in left),
+            timeout_s=KILL_WAIT_S,
+        )
 
     def _limit(self, pid: int) -> None:
         """No core dumps (they would hold weights and a lease), and bounds; what it starts inherits them.
