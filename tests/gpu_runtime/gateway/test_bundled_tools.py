@@ -97,6 +97,7 @@ def test_any_text_is_parsed_without_an_error(text: str) -> None:
     assert calls or content == f"<tool_call>{text}"
 
 
+@pytest.mark.nightly
 @pytest.mark.engine
 @pytest.mark.timeout(400)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # what vLLM imports warns of its own future
