@@ -94,14 +94,15 @@ def run(name: str, *, short: bool) -> Outcome:
     try:
         done = subprocess.run(
             [sys.executable, *command], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=job.deadline_s,
+            capture_output=True, text=True, timeout=job.deadline_s,
         )  # fmt: skip
-        ended, output = "held" if done.returncode == 0 else f"FAILED ({done.returncode})", done.stdout
+        ended, outputs = "held" if done.returncode == 0 else f"FAILED ({done.returncode})", (done.stdout, done.stderr)
     except subprocess.TimeoutExpired as late:
-        ended, output = f"FAILED (no end within {job.deadline_s} s)", str(late.stdout or "")
-    lines = [line for line in output.splitlines() if line.strip()]
+        ended = f"FAILED (no end within {job.deadline_s} s)"
+        outputs = (str(late.stdout or ""), str(late.stderr or ""))
+    lines, warned = ([line for line in output.splitlines() if line.strip()] for output in outputs)
     if ended != "held":
-        print("\n".join(lines[-TAIL:]), flush=True)
+        print("\n".join([*lines[-TAIL:], *warned[-TAIL:]]), flush=True)
     shown = job.short if short and job.short else job.arguments
     return Outcome(name, shown, ended, lines[-1] if lines else "", time.monotonic() - began)
 
