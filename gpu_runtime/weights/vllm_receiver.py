@@ -1,7 +1,7 @@
 """Trainer to engine, in place: the part that runs inside vLLM's worker process.
 
-vLLM mixes ``WeightReceiver`` into its worker class (``worker_extension_cls``) and the engine calls ``take_weights`` on
-every worker through ``collective_rpc``.
+vLLM mixes a subclass of ``WeightReceiver`` into its worker class (engine/vllm_worker.py), and the engine calls
+``take_weights`` on every worker through ``collective_rpc``.
 """
 
 from pathlib import Path

@@ -3,7 +3,6 @@
 ``make nightly`` builds its environment, of the versions in requirements/agents.toml that install and work together.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from agents.frameworks import PROGRAMS
 from clients.outside_agents import ENVIRONMENT, check_record
 
 from support.gateway_harness import MODEL, Gateway, running_gateway
+from support.programs import program_output
 
 NAME = "agentlightning"
 PROGRAM_S = 300.0
@@ -49,21 +49,12 @@ async def play(gateway: Gateway, python: str, case: str, folder: Path) -> list[l
     said = CALLS if case == "tool" else '{"text": "Sunny."}' if case == "parse" else SAID
     gateway.engine.answer = lambda prompt, options: [*gateway.engine.encode(said), gateway.engine.end_id]
     begun = await gateway.begin()
-    process = await asyncio.create_subprocess_exec(
+    out = await program_output(
         python, str(PROGRAMS / "agent_lightning.py"), f"http://{gateway.address}/v1", begun["api_key"], MODEL, case,
-        cwd=folder, env=ENVIRONMENT | {"HOME": str(folder)}, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        cwd=folder, env=ENVIRONMENT | {"HOME": str(folder)}, deadline_s=PROGRAM_S,
     )  # fmt: skip
-    try:
-        async with asyncio.timeout(PROGRAM_S):
-            out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, err.decode()[-4000:]
     await check_record(gateway, begun["episode_id"], gateway.engine.requests)
-    return json.loads(out.decode().splitlines()[-1])[case]
+    return json.loads(out.splitlines()[-1])[case]
 
 
 @pytest.mark.parametrize("case", WHOLE)

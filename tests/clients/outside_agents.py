@@ -4,7 +4,6 @@ Their packages stand in ``.venv-clients``, because they ask for other versions o
 engine does. ``requirements/install.sh clients`` makes it; without it the tests skip and name the missing package.
 """
 
-import asyncio
 import json
 import os
 from collections import Counter
@@ -20,6 +19,7 @@ from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.journal.timelines import agents_of, merge
 from support.fakes import Generated
 from support.gateway_harness import Gateway
+from support.programs import program_output
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv-clients"
@@ -60,21 +60,12 @@ async def run_program(gateway: Gateway, program: str, *arguments: str, folder: P
     """One episode of ``programs/<program>.py BASE_URL API_KEY *arguments``, ended with a reward and checked."""
     begun = await gateway.begin()
     base_url = f"http://{gateway.address}/v1"
-    process = await asyncio.create_subprocess_exec(
+    out = await program_output(
         str(VENV / "bin" / "python"), str(PROGRAMS / f"{program}.py"), base_url, begun["api_key"], *arguments,
-        cwd=folder, env=ENVIRONMENT | {"HOME": str(folder)},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        cwd=folder, env=ENVIRONMENT | {"HOME": str(folder)}, deadline_s=PROGRAM_S,
     )  # fmt: skip
-    try:
-        async with asyncio.timeout(PROGRAM_S):
-            out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, f"{out.decode()}\n{err.decode()}"
     calls = await check_record(gateway, begun["episode_id"], gateway.engine.requests)
-    return Run(json.loads(out.decode().splitlines()[-1]), calls, timelines_of(calls))
+    return Run(json.loads(out.splitlines()[-1]), calls, timelines_of(calls))
 
 
 async def check_record(

@@ -1,6 +1,5 @@
 """The openai and anthropic packages with an API key: server and gateway are real, the engine is a fake."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from gpu_runtime.gateway.app import serve
 from support.factories import BASE_MODEL, key_make
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
+from support.programs import program_output
 from support.tinker_client import Client
 from support.tinker_harness import Wire, opening
 from support.tinker_rows import checkpoint_store
@@ -42,20 +42,11 @@ class Served:
 
     async def program(self, name: str, base_url: str, *arguments: str, folder: Path) -> dict[str, Any]:
         """What a program of ``programs`` printed last."""
-        process = await asyncio.create_subprocess_exec(
+        out = await program_output(
             str(VENV / "bin" / "python"), str(PROGRAMS / f"{name}.py"), self.url + base_url, self.secret, *arguments,
-            cwd=folder, env=ENVIRONMENT | {"HOME": str(folder), "MODEL": self.path},
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            cwd=folder, env=ENVIRONMENT | {"HOME": str(folder), "MODEL": self.path}, deadline_s=PROGRAM_S,
         )  # fmt: skip
-        try:
-            async with asyncio.timeout(PROGRAM_S):
-                out, err = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        assert process.returncode == 0, f"{out.decode()}\n{err.decode()}"
-        return json.loads(out.decode().splitlines()[-1])
+        return json.loads(out.splitlines()[-1])
 
 
 @pytest.fixture
