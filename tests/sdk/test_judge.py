@@ -1,6 +1,7 @@
 """A judge of whole groups: its scores become rewards, its failures never do."""
 
 import json
+import threading
 from collections import Counter
 
 import pytest
@@ -101,6 +102,15 @@ def test_a_wrong_key_is_not_asked_again_and_an_endpoint_that_is_down_is_named():
     assert len(seen) == 1
     with pytest.raises(JudgeFailed, match="did not respond: ConnectError"):
         judging_by(url)("task", ["a", "b"])
+
+
+def test_an_endpoint_that_hangs_is_given_up_after_the_timeout():
+    over = threading.Event()
+    with judge_endpoint(lambda messages: "late" if over.wait(20) else "never") as (url, _):
+        llm = judging_by(url, tries=1, timeout_s=0.2)
+        with pytest.raises(JudgeFailed, match=r"did not respond: ReadTimeout"):
+            llm("task", ["x", "y"])
+        over.set()
 
 
 def test_an_attempt_that_failed_for_good_takes_its_group_along_without_the_judge(server, connect):
