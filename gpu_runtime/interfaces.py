@@ -80,7 +80,8 @@ class TokenSource(Protocol):
 
 
 class Engine(TokenSource, Protocol):
-    """Generates from token ids. One model, whose weights change between calls, never within a token."""
+    """Generates from token ids. One model, whose weights change between calls, or between two tokens of a call whose
+    session allows staleness, never within a token."""
 
     version: int  # policy version being served
 

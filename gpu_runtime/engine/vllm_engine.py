@@ -1,13 +1,19 @@
-"""vLLM behind interfaces.Engine: token ids in, token ids out, weights replaced in place between calls."""
+"""vLLM behind interfaces.Engine: token ids in, token ids out, weights replaced in place.
+
+Strictly on-policy sessions replace them between calls. With ``max_staleness`` calls go on: vLLM stops between two
+tokens and drops every cached key and value; then each call computes its prompt and its own tokens once more under the
+new weights, and its next token is recorded as theirs. So a long answer holds up no step.
+"""
 
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
+from gpu_runtime.engine.served_versions import ServedVersions, delta_split
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_folder
@@ -31,13 +37,19 @@ REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that 
 
 
 class VllmEngine:
-    """One vLLM engine in a child process. Build it with ``start``."""
+    """One vLLM engine in a child process. Build it with ``start``.
 
-    def __init__(self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False) -> None:
+    ``keeps_calls``: calls in flight go on with new weights; without it they end first.
+    """
+
+    def __init__(
+        self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False, keeps_calls: bool = False
+    ) -> None:
         self.llm = llm
         self.context_length = context_length
         self.shares_device = shares_device
-        self.version = 0
+        self._keeps_calls = keeps_calls
+        self._versions = ServedVersions()
         self.calls_in_flight = 0
         self._grammars = GrammarCompiler(llm.vllm_config)
         self.open_for_calls, self._drained = asyncio.Event(), asyncio.Event()
@@ -90,7 +102,8 @@ class VllmEngine:
             raise EngineDead(f"the engine did not start: {error}") from error
         if device == "cpu":
             await llm.collective_rpc("seeds_set_right")
-        engine = cls(llm, config.max_context_length, shares_device=shares_device)
+        keeps_calls = config.max_staleness > 0
+        engine = cls(llm, config.max_context_length, shares_device=shares_device, keeps_calls=keeps_calls)
         if (stacks := stacks_folder()) is not None:
             await llm.collective_rpc("stacks_register", args=(str(stacks),))
         return engine
@@ -110,7 +123,7 @@ class VllmEngine:
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
         await self.open_for_calls.wait()
-        version = self.version
+        version, sampled = self.version, 0
         self.calls_in_flight += 1
         self._drained.clear()
         prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, _parameters(options)
@@ -120,11 +133,14 @@ class VllmEngine:
         try:
             async for output in stream:
                 delta = _delta(output.outputs[0], version, options.top_logprobs)
+                starts = self._versions.starts(self.llm, request_id, output.outputs[0]) if self._keeps_calls else ()
                 if options.prompt_logprobs is not None and output.prompt_logprobs:
                     delta = replace(delta, prompt_logprobs_P=_of_prompt(output.prompt_logprobs))
                 if recorder is not None:
                     delta = replace(delta, allowed_T=await asyncio.to_thread(recorder.next, delta.token_ids_T))
-                yield delta
+                for piece in delta_split(delta, starts, sampled):
+                    yield piece
+                sampled += len(delta.token_ids_T)
         except VLLMClientError as error:
             raise RequestRefused(str(error)) from error
         except (EngineDeadError, EngineGenerateError) as error:
@@ -136,33 +152,34 @@ class VllmEngine:
                 self._drained.set()
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Let calls in flight finish, take the weights, forget the cached prefixes, go on.
+        """Let calls in flight finish, or stop between two tokens; take the weights, forget what is cached, go on.
 
-        Raises EngineDead, WeightsRefused.
+        Raises EngineDead, WeightsRefused. After either nothing is sampled any more: by which weights is not known.
         """
         await self._pause_admission()
         try:
             async with asyncio.timeout(HANDOVER_S):
-                # vLLM's own pause_generation sleeps first, for outputs on their way: ours have all arrived.
-                await self.llm.engine_core.pause_scheduler_async("wait", True)
+                # Not vLLM's own pause_generation: it sleeps, for outputs on their way. Ours have arrived, or say
+                # themselves which weights they are of.
+                await self.llm.engine_core.pause_scheduler_async(self._pause_mode, True)
                 taken = await self.llm.collective_rpc("take_weights", args=(str(folder),))
-                self.version = version
+                if refused := [answer for answer in taken if answer.startswith(REFUSED)]:
+                    raise WeightsRefused(refused[0])
+                await self.llm.update_weight_version(self._versions.hand_over(version))
                 await self.llm.resume_generation()
         except TimeoutError as error:
             raise EngineDead("the engine did not take the new weights before its deadline") from error
         self.open_for_calls.set()
-        if refused := [answer for answer in taken if answer.startswith(REFUSED)]:
-            raise WeightsRefused(refused[0])
 
     async def sleep(self) -> None:
-        """Let calls in flight finish, then keep the weights in host memory and free those of the device.
+        """Let calls in flight finish, or stop between two tokens; keep the weights in host memory, free the device's.
 
         vLLM's level 1: a step that is refused needs the old weights back. Raises EngineDead.
         """
         await self._pause_admission()
         try:
             async with asyncio.timeout(SLEEP_S):
-                await self.llm.sleep(level=1, mode="wait")
+                await self.llm.sleep(level=1, mode=self._pause_mode)
         except TimeoutError as error:
             raise EngineDead("the engine did not free its device before its deadline") from error
 
@@ -176,17 +193,33 @@ class VllmEngine:
         self.open_for_calls.set()
 
     async def _pause_admission(self) -> None:
-        """Hold new calls back until ``open_for_calls`` is set; wait until those that run have ended. Raises EngineDead.
+        """Hold new calls back until ``open_for_calls`` is set; wait until those that run have ended, unless they are
+        kept. Raises EngineDead.
 
         Calls are counted here and not by vLLM's own pause: one that vLLM has queued but not begun would be sampled
         with the next weights under the number of the last.
         """
         self.open_for_calls.clear()
+        if self._keeps_calls:
+            return
         try:
             async with asyncio.timeout(HANDOVER_S):
                 await self._drained.wait()
         except TimeoutError as error:
             raise EngineDead(f"{self.calls_in_flight} calls did not end within {HANDOVER_S:g} s") from error
+
+    @property
+    def version(self) -> int:
+        """The policy version being served."""
+        return self._versions.current
+
+    @version.setter
+    def version(self, version: int) -> None:
+        self._versions.current = version
+
+    @property
+    def _pause_mode(self) -> Literal["keep", "wait"]:
+        return "keep" if self._keeps_calls else "wait"
 
     @property
     def dead(self) -> bool:

@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.errors import EngineDead
+from gpu_runtime.errors import EngineDead, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_collect
-from gpu_runtime.interfaces import SamplingOptions
+from gpu_runtime.interfaces import Delta, SamplingOptions
 from support.tiny_model import tiny_model_make
 from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig
@@ -25,10 +25,17 @@ PROMPT = [0, 40, 41, 42, 2]
 
 
 @pytest.fixture
-async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[VllmEngine]:
+def max_staleness() -> int:
+    """Strictly on-policy unless a test says otherwise."""
+    return 0
+
+
+@pytest.fixture
+async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_staleness: int) -> AsyncIterator[VllmEngine]:
     monkeypatch.setenv("TINKERSCRIPT_RUNTIME_DIR", str(tmp_path))
     model = tiny_model_make(tmp_path / "model")
-    engine = await VllmEngine.start(str(model), SessionConfig(max_context_length=256, seed=41), "cpu")
+    config = SessionConfig(max_context_length=256 + 256 * max_staleness, seed=41, max_staleness=max_staleness)
+    engine = await VllmEngine.start(str(model), config, "cpu")
     try:
         yield engine
     finally:
@@ -109,3 +116,83 @@ async def test_a_life_of_the_engine(engine: VllmEngine, tmp_path: Path) -> None:
         await asyncio.wait_for(doomed, 60)
     await eventually(lambda: engine.dead)
     shutil.rmtree(tmp_path / "other")
+
+
+LONG_PROMPT = [4 + (place * 7) % 90 for place in range(300)]  # of more than one block of cached keys and values
+
+
+async def follow(engine: VllmEngine, name: str, into: list[Delta], **options) -> list[Delta]:
+    """All pieces of a call of LONG_PROMPT, in ``into`` as they come."""
+    async for delta in engine.generate(name, LONG_PROMPT, SamplingOptions(temperature=1.0, seed=7, **options)):
+        into.append(delta)
+    return into
+
+
+def recomputed(model: Path, weights: Path | None, ids: list[int]) -> list[float]:
+    """Log-probabilities of all tokens but the first by the library's own forward, under other weights where named."""
+    from transformers import AutoModelForCausalLM
+
+    plain = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+    if weights is not None:
+        plain.load_state_dict(load_file(weights / "weights.safetensors"), strict=False)
+    with torch.no_grad():
+        logits_TV = plain(torch.tensor([ids])).logits[0, :-1].double()
+    return logits_TV.log_softmax(-1).gather(1, torch.tensor(ids[1:])[:, None])[:, 0].tolist()
+
+
+@pytest.mark.parametrize("max_staleness", [1])
+async def test_a_call_goes_on_through_a_handover_and_each_token_is_of_the_weights_that_are_recorded(
+    engine: VllmEngine, tmp_path: Path
+) -> None:
+    model, other = tmp_path / "model", other_weights(tmp_path / "model", tmp_path / "other")
+    pieces: list[Delta] = []
+    during = asyncio.create_task(follow(engine, "in flight", pieces, max_tokens=200, ignore_eos=True))
+    await eventually(lambda: len(pieces) > 20)
+    await engine.load_weights(other, 5)
+    assert not during.done(), "the hand-over did not wait for it"
+    assert engine.version == 5
+    await during
+    ids = [token for piece in pieces for token in piece.token_ids_T]
+    logprobs = [logprob for piece in pieces for logprob in piece.logprobs_T]
+    versions = [piece.version for piece in pieces for _ in piece.token_ids_T]
+    new = versions.index(5)
+    assert 20 < new < 200 and versions == [0] * new + [5] * (200 - new)
+    of_both = [recomputed(model, weights, LONG_PROMPT + ids)[-200:] for weights in (None, other)]
+    assert logprobs[:new] == pytest.approx(of_both[0][:new], abs=2e-5)
+    assert logprobs[new:] == pytest.approx(of_both[1][new:], abs=2e-5)
+    assert logprobs[:new] != pytest.approx(of_both[1][:new], abs=1e-2), "the two differ"
+
+    later = await follow(engine, "the same prompt again", [], max_tokens=8)
+    assert {piece.version for piece in later} == {5}
+    ids, logprobs = (
+        [each for piece in later for each in getattr(piece, name)] for name in ("token_ids_T", "logprobs_T")
+    )
+    fresh = recomputed(model, other, LONG_PROMPT + ids)[-len(ids) :]
+    assert logprobs == pytest.approx(fresh, abs=2e-5), "nothing that the old weights computed was reused"
+
+    pieces = []
+    asleep = asyncio.create_task(follow(engine, "while it sleeps", pieces, max_tokens=100, ignore_eos=True))
+    await eventually(lambda: len(pieces) > 5)
+    await engine.sleep()
+    seen = len(pieces)
+    assert not (await asyncio.wait({asleep}, timeout=0.5))[0] and len(pieces) <= seen + 1, "the trainer has the device"
+    await engine.wake()
+    engine.version = 6  # a step that had nothing to learn: the same weights, the next number
+    await asleep
+    ids, logprobs = (
+        [each for piece in pieces for each in getattr(piece, name)] for name in ("token_ids_T", "logprobs_T")
+    )
+    assert logprobs == pytest.approx(recomputed(model, other, LONG_PROMPT + ids)[-100:], abs=2e-5)
+    assert [pieces[0].version, pieces[-1].version] == [5, 6]
+
+    (tmp_path / "bad").mkdir()
+    save_file({"nothing.weight": torch.zeros(2)}, tmp_path / "bad" / "weights.safetensors")
+    pieces = []
+    held = asyncio.create_task(follow(engine, "in flight again", pieces, max_tokens=200, ignore_eos=True))
+    await eventually(lambda: pieces)
+    with pytest.raises(WeightsRefused):
+        await engine.load_weights(tmp_path / "bad", 7)
+    seen = len(pieces)
+    assert not (await asyncio.wait({held}, timeout=0.5))[0] and len(pieces) <= seen + 1, "of which weights is not known"
+    held.cancel()
+    await asyncio.gather(held, return_exceptions=True)

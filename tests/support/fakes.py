@@ -38,7 +38,8 @@ class FakeEngine:
     """Answers deterministically from prompt ids and seed; ``say`` scripts the next answers.
 
     A scripted answer is text (encoded and ended) or a list of ids (taken as they are). ``requests`` is the engine's own
-    log. ``hang`` stops it after one token, ``dead`` makes it fail. Once it has weights, its answers depend on them.
+    log. ``hang`` stops it after one piece until ``released``, ``dead`` makes it fail. Once it has weights, its answers
+    depend on them. ``keeps_calls``: what a call makes after a hand-over is of the new version, as the real engine's is.
     """
 
     def __init__(self, tokenizer: LightTokenizer, *, context_length: int = 512, tokens_per_delta: int = 2) -> None:
@@ -47,7 +48,8 @@ class FakeEngine:
         self.weights: list[tuple[Path, int]] = []
         self.weights_text = ""
         self.reach: Reach = pass_by
-        self.hang = False
+        self.hang = self.keeps_calls = False
+        self.released = asyncio.Event()
         self.dead = False
         self.closed = False
         self.shares_device = False
@@ -103,7 +105,7 @@ class FakeEngine:
                 text=upto[sent:],
                 token_ids_T=tuple(part),
                 logprobs_T=tuple(logprobs),
-                version=version,
+                version=self.version if self.keeps_calls else version,
                 finish_reason=reason if is_last else None,
                 top_logprobs_T=top if request.options.top_logprobs else (),
                 stop_reason=stop_reason if is_last else None,
@@ -112,7 +114,7 @@ class FakeEngine:
             )
             sent = max(sent, len(upto))
             if self.hang:
-                await asyncio.Event().wait()
+                await self.released.wait()
 
     def _next_answer(self, request: Generated) -> list[int]:
         if self._script:

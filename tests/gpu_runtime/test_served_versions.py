@@ -1,0 +1,49 @@
+"""A call that goes on while weights are replaced: what it receives is cut where another version begins."""
+
+from dataclasses import replace
+
+import pytest
+
+from gpu_runtime.engine.served_versions import ServedVersions, delta_split
+from gpu_runtime.interfaces import Delta
+
+DELTA = Delta(
+    "abcd", (5, 6, 7, 8), (-0.5, -0.6, -0.7, -0.8), version=0, finish_reason="stop", stop_reason="d",
+    top_logprobs_T=({5: -0.5}, {6: -0.6}, {7: -0.7}, {8: -0.8}), prompt_logprobs_P=({}, {3: -1.0}),
+    allowed_T=(None, b"6", None, b"8"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("starts", "before", "versions"),
+    [
+        ([(0, 0)], 0, [0, 0, 0, 0]),
+        ([(0, 0), (1, 10)], 10, [1, 1, 1, 1]),
+        ([(0, 0), (1, 10)], 7, [0, 0, 0, 1]),
+        ([(0, 0), (3, 2), (4, 3)], 0, [0, 0, 3, 4]),
+        ([(0, 0), (1, 2), (2, 9), (3, 11)], 8, [1, 2, 2, 3]),
+        ([(0, 0), (1, 4)], 0, [0, 0, 0, 0]),
+    ],
+)
+def test_each_token_has_the_version_that_sampled_it(starts, before: int, versions: list[int]) -> None:
+    pieces = delta_split(DELTA, starts, before)
+    assert [piece.version for piece in pieces for _ in piece.token_ids_T] == versions
+    assert len(pieces) == len(set(versions))
+    for name in ("token_ids_T", "logprobs_T", "top_logprobs_T", "allowed_T", "prompt_logprobs_P"):
+        assert sum((getattr(piece, name) for piece in pieces), ()) == getattr(DELTA, name), name
+    ends = [(piece.text, piece.finish_reason, piece.stop_reason) for piece in pieces]
+    assert ends == [("", None, None)] * (len(pieces) - 1) + [("abcd", "stop", "d")], "text after all of its tokens"
+
+
+def test_a_piece_without_tokens_is_left_as_it_is() -> None:
+    empty = replace(DELTA, token_ids_T=(), logprobs_T=(), top_logprobs_T=(), allowed_T=())
+    assert delta_split(empty, [], 0) == [empty]
+
+
+def test_a_step_without_a_hand_over_renames_the_weights_that_are_served() -> None:
+    versions = ServedVersions()
+    assert [versions.hand_over(3), versions.hand_over(3)] == ["1", "2"], "the same version may be handed over again"
+    versions.current = 4
+    assert versions.current == 4
+    versions.hand_over(5)
+    assert versions.current == 5
