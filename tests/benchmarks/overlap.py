@@ -4,10 +4,11 @@
 
 The runtime is the product's own (gpu_runtime/run.py with its gateway, journal, admission, batches and learner); only
 generation and the step are scripted: a call takes CALL_S, a step takes STEP_S, and a hand-over waits for the calls in
-flight, as vLLM's does. As many agents as a batch has episodes walk through tasks, ``grpo_n`` episodes each, make three
-calls an episode, and between them do what agents do: mostly something short, sometimes something long (a log-normal
-latency). One run per setting and round, settings interleaved; throughput from the end of the second step to the end of
-the last; ratios are to ``max_staleness`` 0 of the same round, and the median of rounds is shown.
+flight, as the engine's does at ``max_staleness`` 0 (above it calls go on: long_tail.py). As many agents as a batch has
+episodes walk through tasks, ``grpo_n`` episodes each, make three calls an episode, and between them do what agents do:
+mostly something short, sometimes something long (a log-normal latency). One run per setting and round, settings
+interleaved; throughput from the end of the second step to the end of the last; ratios are to ``max_staleness`` 0 of the
+same round, and the median of rounds is shown.
 """
 
 import argparse
@@ -27,13 +28,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 import httpx  # noqa: E402
-from transformers import AutoTokenizer  # noqa: E402
 
 from gpu_runtime import run as run_module  # noqa: E402
 from gpu_runtime.journal.journal import Journal  # noqa: E402
 from gpu_runtime.start import start  # noqa: E402
 from support.fake_control_plane import FakeControlPlane  # noqa: E402
 from support.fakes import FakeEngine, FakeTrainer  # noqa: E402
+from support.light_tokenizer import LightTokenizer  # noqa: E402
 from support.runtime_harness import plane_assign, runtime_config, tiny_model  # noqa: E402
 
 GRPO_N, TASKS_PER_BATCH, TASKS = 4, 4, 64
@@ -136,7 +137,7 @@ async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> 
 
     @asynccontextmanager
     async def parts(_) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
-        yield TimedEngine(AutoTokenizer.from_pretrained(model)), trainer
+        yield TimedEngine(LightTokenizer(model)), trainer
 
     run_module.open_engine_and_trainer = parts
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
