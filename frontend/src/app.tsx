@@ -49,6 +49,7 @@ const router = createBrowserRouter([
       { path: "/sessions/:id/episodes", lazy: async () => ({ Component: (await import("./features/sessions/episodes/episodes-page")).EpisodesPage }) },
       { path: "/sessions/:id/episodes/:episodeId", lazy: async () => ({ Component: (await import("./features/sessions/episodes/episode-page")).EpisodePage }) },
       { path: "/sessions/:id/steps/:step", lazy: async () => ({ Component: (await import("./features/sessions/episodes/step-page")).StepPage }) },
+      { path: "/compare", lazy: async () => ({ Component: (await import("./features/sessions/compare/compare-page")).ComparePage }) },
       { path: "/keys", lazy: async () => ({ Component: (await import("./features/keys/keys-page")).KeysPage }) },
       { path: "/members", lazy: async () => ({ Component: (await import("./features/members/members-page")).MembersPage }) },
       { path: "/usage", lazy: async () => ({ Component: (await import("./features/usage/usage-page")).UsagePage }) },

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from e2e.console_pages import make_key, pages_need, sign_up
-from e2e.loop_server import LoopServer, until
+from e2e.loop_server import BASE_MODEL, LoopServer, until
 from e2e.playing import execute_agent, play
 from playwright.sync_api import Page, expect, sync_playwright
 
@@ -168,6 +168,49 @@ def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
     expect(page).to_have_url(re.compile("/steps/1"))
     page.goto(f"/sessions/{run.session_id}/steps/77")
     expect(page.get_by_text("There is no step 77")).to_be_visible()
+
+
+def test_two_runs_are_compared_from_the_list_and_the_address_says_it_all(run: Run) -> None:
+    page = run.page
+    sessions = run.api.base_url.copy_with(path="/v1/sessions")
+    config = run.api.get(f"{sessions}/{run.session_id}").json()["config"] | {"grpo_n": 2}
+    body = {"base_model": BASE_MODEL, "name": f"other {HOSTILE}", "config": config, "priority": -100}
+    other = run.api.post(sessions, json=body).raise_for_status().json()["id"]
+    run.api.post(f"{sessions}/{other}/stop", json={})
+    page.goto("/sessions")
+    page.get_by_role("checkbox", name=f"Compare {run.session_id}").check()
+    page.get_by_role("checkbox", name="Compare other").check()
+    page.get_by_role("link", name="Compare 2").click()
+    expect(page).to_have_url(re.compile(rf"/compare\?runs={run.session_id},{other}$"))
+    options = page.get_by_role("region", name="Options of the runs").get_by_role("row")
+    expect(options).to_have_count(2)
+    expect(options.nth(1)).to_contain_text("grpo_n42")
+    page.get_by_role("button", name="Show all").click()
+    expect(options.nth(20)).to_be_visible()
+    reward = page.get_by_role("img", name=re.compile("^Reward by step; at step 1: "))
+    expect(reward).to_be_visible()
+    page.get_by_label("Over").select_option("tokens")
+    page.get_by_label("Smoothing").fill("0.5")
+    expect(page.get_by_role("img", name=re.compile(r"^Reward by tokens; at \d+ tokens"))).to_be_visible()
+    final = page.get_by_role("region", name="Final measures of the runs").get_by_role("row")
+    expect(final).to_have_count(3)
+    expect(final.nth(1)).to_contain_text("step 1")
+    answers = page.get_by_role("region", name=re.compile("^Answer of"))
+    expect(answers.first.get_by_role("link", name="reward")).to_be_visible()
+    expect(answers.nth(1)).to_contain_text("It did not play this task for evaluation")
+    expect(answers.nth(1)).to_contain_text("<script>document.title='owned'</script>⟨U+202E⟩evil")
+    photograph(page, "compare")
+    shared = page.url
+    assert "options=all&x=tokens&smooth=0.5" in shared
+    page.reload()
+    expect(options.nth(20)).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^Reward by tokens"))).to_be_visible()
+    page.get_by_role("button", name="Take out other").click()
+    expect(page.get_by_role("list", name="Compared runs").get_by_role("listitem")).to_have_count(1)
+    page.goto(f"/compare?runs={run.session_id},ses_0000000000000000")
+    expect(page.get_by_text("One of the runs is not in this project")).to_be_visible()
+    expect(page.get_by_role("region", name="Final measures of the runs").get_by_role("row")).to_have_count(2)
+    assert page.title() == "Compare runs · TinkerScript"
 
 
 def test_an_open_episode_shows_what_looks_wrong_with_its_calls(run: Run, loop_server: LoopServer) -> None:

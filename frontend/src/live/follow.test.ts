@@ -43,7 +43,7 @@ test("a lost connection resumes from the last cursor", () => {
   newest().hear(41);
   newest().onclose?.({ code: 1006 });
   vi.advanceTimersByTime(500);
-  expect(channels.map((channel) => channel.path)).toEqual(["/ws/v1/sessions/ses_1?after=7&kinds=state,metric,event", "/ws/v1/sessions/ses_1?after=41&kinds=state,metric,event"]);
+  expect(channels.map((channel) => channel.path)).toEqual(["/ws/v1/sessions/ses_1?after=7&kinds=state,metric,event,evaluation", "/ws/v1/sessions/ses_1?after=41&kinds=state,metric,event,evaluation"]);
 });
 
 test("a server that stays away is asked ever less often, and never given up", () => {

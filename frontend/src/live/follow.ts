@@ -2,7 +2,7 @@
 import type { EventPage } from "../api/types";
 import { firstLink, nextLink, type Link, type LinkEvent } from "./link";
 
-const KINDS = "state,metric,event"; // the log is read by its own request
+const KINDS = "state,metric,event,evaluation"; // the log is read by its own request
 
 /** The part of a WebSocket that is used, so that a test can stand in for the network. */
 export interface Channel {

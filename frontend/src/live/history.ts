@@ -1,7 +1,8 @@
 // What a session's record holds when its page is opened, in three requests however long it is: the steps put together
 // to as many points as a chart shows, the last state changes and events, the last evaluations. The live channel goes on from there.
 import { get } from "../api/client";
-import type { EventPage, MetricColumns, StepMetrics } from "../api/types";
+import { stepsOf } from "../api/metrics";
+import type { EventPage, MetricColumns } from "../api/types";
 import { applyPage, emptyRecord, KEPT_ENTRIES, type SessionRecord } from "./record";
 
 const POINTS = 1000;
@@ -20,13 +21,4 @@ export function recordOf(columns: MetricColumns, events: EventPage): SessionReco
   const known = events.items.filter((item) => item.cursor <= columns.cursor);
   const record = applyPage({ ...emptyRecord, steps: stepsOf(columns) }, { items: known, next_cursor: columns.cursor });
   return { ...record, cursor: columns.cursor };
-}
-
-/** A point of several steps stands as the last of them, with the means of all. */
-function stepsOf({ steps, columns }: MetricColumns): StepMetrics[] {
-  const measures = Object.entries(columns);
-  return steps.map((step, at) => {
-    const means = measures.map(([name, column]) => [name, column.mean[at] ?? null]);
-    return { ...Object.fromEntries(means), step } as unknown as StepMetrics;
-  });
 }

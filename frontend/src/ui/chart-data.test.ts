@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { alignedData, isZoomed } from "./chart-data";
+import { alignedData, isZoomed, overlaid, valueAt } from "./chart-data";
 
 const series = [{ label: "reward", values: [0.1, null], colour: "--series-1" }];
 
@@ -14,4 +14,18 @@ test("a range inside the data is a zoom, the whole of it is none", () => {
   expect(isZoomed({ min: 3, max: 9 }, [1, 5, 9])).toBe(true);
   expect(isZoomed({ min: 1, max: 5 }, [1, 5, 9])).toBe(true);
   expect(isZoomed({}, [1, 5, 9])).toBe(false);
+});
+
+test("curves over different steps share an axis, and each is read at its last point before the cursor", () => {
+  const { x, columns } = overlaid([
+    { x: [1, 3], values: [0.1, null] },
+    { x: [2, 3, 5], values: [0.2, 0.3, 0.5] },
+  ]);
+  expect(x).toEqual([1, 2, 3, 5]);
+  expect(columns).toEqual([
+    [0.1, null, null, null],
+    [null, 0.2, 0.3, 0.5],
+  ]);
+  expect(valueAt(columns[0] ?? [], 3)).toBe(0.1);
+  expect(valueAt(columns[1] ?? [], 0)).toBeNull();
 });

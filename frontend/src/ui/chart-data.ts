@@ -28,3 +28,22 @@ export function isZoomed(shown: { min?: number | undefined; max?: number | undef
   if (first === undefined || last === undefined || shown.min === undefined || shown.max === undefined) return false;
   return shown.min > first || shown.max < last;
 }
+
+/** Curves that have each their own x, over all of these together: where a curve has no point it has a gap. */
+export function overlaid(curves: readonly { x: readonly number[]; values: readonly (number | null)[] }[]): { x: number[]; columns: (number | null)[][] } {
+  const x = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);
+  const columns = curves.map((curve) => {
+    const at = new Map(curve.x.map((place, index) => [place, curve.values[index] ?? null]));
+    return x.map((place) => at.get(place) ?? null);
+  });
+  return { x, columns };
+}
+
+/** The value at an index, or the last one before it: what a curve with gaps stands at there. */
+export function valueAt(values: readonly (number | null)[], index: number): number | null {
+  for (let at = index; at >= 0; at -= 1) {
+    const value = values[at];
+    if (value !== null && value !== undefined) return value;
+  }
+  return null;
+}

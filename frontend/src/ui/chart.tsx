@@ -1,7 +1,8 @@
-// A chart over steps: uPlot on a canvas, its values read out above it, its cursor shared with the page's other charts.
+// A chart over steps, or time or tokens: uPlot on a canvas, its values read out above it, its cursor shared with the page's other charts.
 import { useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
-import { alignedData, isZoomed, type Band, type Series } from "./chart-data";
+import { axisText, type Axis } from "./chart-axis";
+import { alignedData, isZoomed, valueAt, type Band, type Series } from "./chart-data";
 import { number } from "./format";
 import { plotOptions, useColourScheme } from "./plot-options";
 
@@ -14,11 +15,14 @@ export interface ChartProps {
   /** A shaded range behind the first series. */
   band?: Band;
   height?: number;
+  axis?: Axis;
+  /** Its curves have points at different places: lines lead over the gaps. */
+  overlay?: boolean;
   /** Said where there is no data. */
   placeholder?: string;
 }
 
-export function Chart({ title, unit = "", x, series, band, height = 200, placeholder = "No step yet" }: ChartProps) {
+export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, placeholder = "No step yet" }: ChartProps) {
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
@@ -26,7 +30,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, placeho
   const data = useMemo(() => alignedData(x, series, band), [x, series, band]);
   const latest = useRef(data);
   const empty = x.length === 0;
-  const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, scheme]);
+  const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, axis, overlay, scheme]);
 
   useEffect(() => {
     const before = latest.current[0];
@@ -40,11 +44,11 @@ export function Chart({ title, unit = "", x, series, band, height = 200, placeho
   useEffect(() => {
     const element = container.current;
     if (!element || empty) return;
-    const [lines, banded, tall] = JSON.parse(look) as [[string, string][], boolean, number];
+    const [lines, banded, tall, over, gaps] = JSON.parse(look) as [[string, string][], boolean, number, Axis, boolean];
     const onHover = (index: number | null) => {
       onHoverRef.current(index);
     };
-    const made = new uPlot(plotOptions({ element, lines, banded, height: tall, onHover }), latest.current, element);
+    const made = new uPlot(plotOptions({ element, lines, banded, height: tall, axis: over, overlay: gaps, onHover }), latest.current, element);
     plot.current = made;
     const watcher = new ResizeObserver(() => {
       made.setSize({ width: element.clientWidth, height: tall });
@@ -58,7 +62,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, placeho
   }, [look, empty]);
 
   const last = x.length - 1;
-  const spoken = series.map((one) => `${one.label} ${number(one.values[last])}`).join(", ");
+  const spoken = series.map((one) => `${one.label} ${number(readAt(one.values, last, overlay))}`).join(", ");
   return (
     <figure className="min-w-0 px-4 pt-3 pb-2">
       <figcaption className="flex flex-wrap items-center justify-between gap-x-4 text-xs">
@@ -66,12 +70,12 @@ export function Chart({ title, unit = "", x, series, band, height = 200, placeho
           {title}
           {unit && <span className="font-normal text-muted"> {unit}</span>}
         </span>
-        {!empty && <Readout x={x} series={series} onHoverRef={onHoverRef} />}
+        {!empty && <Readout x={x} series={series} axis={axis} overlay={overlay} onHoverRef={onHoverRef} />}
       </figcaption>
       <div
         ref={container}
         role="img"
-        aria-label={empty ? `${title}: ${placeholder}` : `${title} by step; at step ${number(x[last])}: ${spoken}`}
+        aria-label={empty ? `${title}: ${placeholder}` : `${title} by ${axis}; at ${axisText(axis, x[last])}: ${spoken}`}
         style={{ height }}
         className="relative mt-1"
       >
@@ -84,11 +88,13 @@ export function Chart({ title, unit = "", x, series, band, height = 200, placeho
 interface ReadoutProps {
   x: number[];
   series: Series[];
+  axis: Axis;
+  overlay: boolean;
   onHoverRef: { current: (index: number | null) => void };
 }
 
 /** The values at the cursor, else the latest. It alone is rendered at a movement of the mouse. */
-function Readout({ x, series, onHoverRef }: ReadoutProps) {
+function Readout({ x, series, axis, overlay, onHoverRef }: ReadoutProps) {
   const [hovered, setHovered] = useState<number | null>(null);
   useEffect(() => {
     onHoverRef.current = setHovered;
@@ -99,11 +105,15 @@ function Readout({ x, series, onHoverRef }: ReadoutProps) {
       {series.map((one) => (
         <span key={one.label} className="inline-flex items-center gap-1">
           <span aria-hidden className="h-0.5 w-2.5 rounded" style={{ background: `var(${one.colour})` }} />
-          {series.length > 1 && <span className="text-muted">{one.label}</span>}
-          <span className="font-medium">{number(one.values[at])}</span>
+          {series.length > 1 && <bdi className="max-w-40 truncate text-muted">{one.label}</bdi>}
+          <span className="font-medium">{number(readAt(one.values, at, overlay))}</span>
         </span>
       ))}
-      {series.length === 1 && <span className="text-muted">step {number(x[at])}</span>}
+      {(series.length === 1 || axis !== "step" || overlay) && <span className="text-muted">{axisText(axis, x[at])}</span>}
     </span>
   );
+}
+
+function readAt(values: readonly (number | null)[], at: number, overlay: boolean): number | null | undefined {
+  return overlay ? valueAt(values, at) : values[at];
 }

@@ -1,6 +1,7 @@
 // How every plot looks, in the colours of the page.
 import { useSyncExternalStore } from "react";
 import uPlot from "uplot";
+import { tickText, type Axis } from "./chart-axis";
 import { number } from "./format";
 
 const dark = "(prefers-color-scheme: dark)";
@@ -19,6 +20,11 @@ export function useColourScheme(): "dark" | "light" {
   );
 }
 
+const DECADES = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
+const WHOLE = DECADES.flatMap((decade) => [decade, 2 * decade, 5 * decade]);
+const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800];
+const INCREMENTS: Record<Axis, number[]> = { step: WHOLE, time: SECONDS, tokens: WHOLE, episodes: WHOLE };
+
 interface PlotLook {
   element: HTMLElement;
   /** Label and CSS colour variable of each line. */
@@ -26,10 +32,13 @@ interface PlotLook {
   /** Whether the first two columns after x are the edges of a shaded range. */
   banded: boolean;
   height: number;
+  axis: Axis;
+  /** Whether lines lead over missing values. */
+  overlay: boolean;
   onHover: (index: number | null) => void;
 }
 
-export function plotOptions({ element, lines, banded, height, onHover }: PlotLook): uPlot.Options {
+export function plotOptions({ element, lines, banded, height, axis: over, overlay, onHover }: PlotLook): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.fontFamily}`;
@@ -45,16 +54,16 @@ export function plotOptions({ element, lines, banded, height, onHover }: PlotLoo
     height,
     padding: [8, 20, 0, 0], // half of the label of the last step, "10,000" say, stands right of the axis
     legend: { show: false },
-    cursor: { y: false, drag: { x: true, y: false }, sync: { key: "steps" }, points: { size: 6 } },
+    cursor: { y: false, drag: { x: true, y: false }, sync: { key: over }, points: { size: 6 } },
     scales: { x: { time: false, range: stepRange }, y: { range: valueRange } },
     axes: [
-      { ...axis, size: 24, gap: 2, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000], grid: { show: false } },
+      { ...axis, size: 24, gap: 2, space: over === "step" ? 50 : 80, incrs: INCREMENTS[over], values: (_, splits) => splits.map((split) => tickText(over, split)), grid: { show: false } },
       { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(Number(split.toPrecision(6)))) },
     ],
     series: [
       {},
       ...(banded ? [edge, edge] : []),
-      ...lines.map(([label, name]): uPlot.Series => ({ label, stroke: colour(name), width: 1.75, points: { size: 5, fill: colour(name) } })),
+      ...lines.map(([label, name]): uPlot.Series => ({ label, stroke: colour(name), width: 1.75, spanGaps: overlay, points: { size: 5, fill: colour(name) } })),
     ],
     bands: banded ? [{ series: [2, 1], fill: `color-mix(in srgb, ${colour(lines[0]?.[1] ?? "--muted")} 14%, transparent)` }] : [],
     hooks: {

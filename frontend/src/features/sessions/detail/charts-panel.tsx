@@ -1,9 +1,15 @@
-// The curves of a session, over steps.
+// The curves of a session, over what the address says.
+import { useQuery } from "@tanstack/react-query";
 import { memo, useMemo } from "react";
+import { useSearchParams } from "react-router";
+import { metricsQuery, stepsOf } from "../../../api/metrics";
 import type { Evaluation, StepMetrics } from "../../../api/types";
+import { axisOf, type Axis } from "../../../ui/chart-axis";
+import { ChartControls } from "../../../ui/chart-controls";
 import { Chart } from "../../../ui/chart";
-import { Notice } from "../../../ui/notice";
+import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
+import { smoothed, smoothingOf } from "../../../ui/smoothing";
 import { evaluationColumns, lines, noGradientText, rewardBand, type Line } from "./step-columns";
 
 interface Plot {
@@ -59,21 +65,36 @@ const REWARD: Plot = { title: "Reward", unit: "mean, 10th to 90th percentile", l
 const LOSS: Plot = { title: "Loss", lines: [["loss", "loss", "--series-2"]] };
 
 interface ChartsPanelProps {
+  id: string;
   steps: readonly StepMetrics[];
   evaluations: readonly Evaluation[];
   /** Steps that the session has done: more than there are here means that the record is still on its way. */
   done: number;
+  isLive: boolean;
 }
 
-export const ChartsPanel = memo(function ChartsPanel({ steps, evaluations, done }: ChartsPanelProps) {
-  const x = useMemo(() => steps.map((step) => step.step), [steps]);
+export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, evaluations, done, isLive }: ChartsPanelProps) {
+  const [address] = useSearchParams();
+  const weight = smoothingOf(address);
+  const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, isLive);
   const evaluated = useMemo(() => evaluationColumns(evaluations), [evaluations]);
   const band = useMemo(() => rewardBand(steps), [steps]);
-  const plots = useMemo(() => ({ reward: drawn(REWARD, steps), loss: drawn(LOSS, steps), pairs: PAIRS.map((pair) => pair.map((plot) => drawn(plot, steps))) }), [steps]);
-  const nothing = noGradientText(steps[steps.length - 1]);
-  const common = { x, placeholder: done > 0 ? "Loading the record…" : "No step yet" };
+  const plots = useMemo(() => {
+    const drawn = ({ title, unit = "", lines: wanted }: Plot) => ({
+      title,
+      unit,
+      series: lines(steps, wanted).map((line) => ({ ...line, values: smoothed(line.values, weight) })),
+    });
+    return { reward: drawn(REWARD), loss: drawn(LOSS), pairs: PAIRS.map((pair) => pair.map(drawn)) };
+  }, [steps, weight]);
+  const nothing = noGradientText(recorded[recorded.length - 1]);
+  const common = { x, axis, placeholder: done > 0 ? "Loading the record…" : "No step yet" };
   return (
     <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
+      <div className="border-b border-line px-4 py-1.5">
+        <ChartControls />
+      </div>
+      <ErrorNotice error={error} />
       <div data-testid="charts" data-steps={steps.length} className="divide-y divide-line">
         {nothing && (
           <div className="p-3">
@@ -81,7 +102,7 @@ export const ChartsPanel = memo(function ChartsPanel({ steps, evaluations, done 
           </div>
         )}
         <Chart {...plots.reward} {...common} band={band} height={220} />
-        {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set" {...evaluated} height={150} />}
+        {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set and step" {...evaluated} height={150} />}
         <Chart {...plots.loss} {...common} height={150} />
         {plots.pairs.map((pair) => (
           <div key={pair[0]?.title} className="grid divide-line sm:grid-cols-2 sm:divide-x">
@@ -95,6 +116,11 @@ export const ChartsPanel = memo(function ChartsPanel({ steps, evaluations, done 
   );
 });
 
-function drawn({ title, unit = "", lines: wanted }: Plot, steps: readonly StepMetrics[]) {
-  return { title, unit, series: lines(steps, wanted) };
+/** The live record has steps alone: what they stand at on another axis is asked for, and again while the session lives. */
+function useStepsOver(axis: Axis, id: string, recorded: readonly StepMetrics[], isLive: boolean) {
+  const { data, error } = useQuery({ ...metricsQuery(id, axis, isLive), enabled: axis !== "step" });
+  return useMemo(() => {
+    if (axis === "step") return { axis, steps: recorded, x: recorded.map((step) => step.step), error: null };
+    return { axis, steps: data ? stepsOf(data) : [], x: data?.x ?? [], error };
+  }, [axis, data, error, recorded]);
 }

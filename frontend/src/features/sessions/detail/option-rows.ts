@@ -28,7 +28,7 @@ export function optionRows(fields: ConfigField[], config: Record<string, Shown>)
   return rows.sort((a, b) => Number(b.isChanged) - Number(a.isChanged) || a.name.localeCompare(b.name));
 }
 
-function valueText(value: Shown): string {
+export function valueText(value: Shown): string {
   if (value === null) return "none";
   if (typeof value === "object") {
     return Object.entries(value)

@@ -29,10 +29,11 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
         <CopyText label="the session's id" text={session.id} />
         <StateBadge state={session.state} />
         {session.phase && !hasEnded(session) && <span className="text-muted">{session.phase}</span>}
-        <div className="ml-auto flex flex-wrap items-center gap-2">
+        <div data-page-actions className="ml-auto flex flex-wrap items-center gap-2">
           <LinkState link={link} ended={hasEnded(session)} />
           <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>
           {session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
+          <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>
           {mayWrite && !hasEnded(session) && (
             <Button
               onClick={() => {

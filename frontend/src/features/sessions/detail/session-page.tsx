@@ -76,7 +76,7 @@ function LiveSession({ session }: { session: Session }) {
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
           {session.state === "ready" && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
-          <ChartsPanel steps={record.steps} evaluations={record.evaluations} done={session.policy_version} />
+          <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} done={session.policy_version} />
           <RecordPanel sessionId={id} record={record} />
         </div>
         <div className="min-w-0 space-y-4">

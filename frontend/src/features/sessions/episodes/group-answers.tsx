@@ -1,17 +1,15 @@
 // The answers of one group beside each other, best first; what they all begin with is dimmed.
 import { useQueries } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
-import { get } from "../../../api/client";
-import type { Episode, EpisodeTimelines, Group } from "../../../api/types";
+import type { Episode, Group } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { commonPrefix, sampledRuns } from "./common-prefix";
+import { AnswerTokens, answerQuery } from "./answer-tokens";
 import { MeasureChoice } from "./measure-choice";
-import { visible } from "./plain-text";
-import { heatOf, measureOf, scaleOf, type Measure, type Scale } from "./token-heat";
+import { measureOf, scaleOf } from "./token-heat";
 import { CutText } from "./token-line";
 
-const TOKENS = 400; // of each answer; its page has the rest
 const MOST = 16;
 
 export function GroupAnswers({ id, group }: { id: string; group: Group }) {
@@ -19,11 +17,7 @@ export function GroupAnswers({ id, group }: { id: string; group: Group }) {
   const measure = measureOf(address);
   const episodes = [...group.episodes].sort((one, other) => (other.reward ?? 0) - (one.reward ?? 0)).slice(0, MOST);
   const answers = useQueries({
-    queries: episodes.map((episode) => ({
-      queryKey: ["session", id, "answer", episode.episode_id],
-      queryFn: () => get<EpisodeTimelines>(`/v1/sessions/${id}/episodes/${episode.episode_id}/timelines?limit=${String(TOKENS * 4)}`),
-      staleTime: 60_000,
-    })),
+    queries: episodes.map((episode) => answerQuery(id, episode.episode_id)),
   });
   const told = answers.map((answer) => answer.data);
   const known = told.filter((each) => each !== undefined);
@@ -65,24 +59,5 @@ function AnswerHead({ id, episode, list }: { id: string; episode: Episode; list:
         advantage {number(episode.advantage)} · {number(episode.sampled_tokens)} tokens · {number(episode.calls)} {episode.calls === 1 ? "call" : "calls"}
       </p>
     </header>
-  );
-}
-
-function AnswerTokens({ told, measure, scale, shared }: { told: EpisodeTimelines; measure: Measure; scale: Scale; shared: number }) {
-  const runs = sampledRuns(told);
-  if (runs.length === 0) return <p className="text-xs text-muted">No token was sampled.</p>;
-  return (
-    <div className="space-y-2 font-mono text-xs leading-5 whitespace-pre-wrap wrap-anywhere">
-      {runs.map((run, index) => (
-        <p key={`${run.call ?? ""} ${String(run.start)}`}>
-          {run.pieces.slice(0, TOKENS).map((piece, at) => (
-            <span key={at} data-heat={heatOf(run, at, measure, scale)} className={index === 0 && at < shared ? "opacity-50" : undefined}>
-              {visible(piece)}
-            </span>
-          ))}
-          {run.tokens > TOKENS && <span className="text-muted"> … {number(run.tokens - TOKENS)} more tokens</span>}
-        </p>
-      ))}
-    </div>
   );
 }

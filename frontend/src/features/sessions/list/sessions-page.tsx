@@ -1,5 +1,6 @@
 // All sessions of the project, newest first.
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
@@ -9,12 +10,14 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table } from "../../../ui/table";
+import { MOST_RUNS } from "../compare/compared-runs";
 import { filterOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
 
 const HEAD = [
+  { name: "Compare" },
   { name: "Session" },
   { name: "State" },
   { name: "Base model" },
@@ -31,10 +34,12 @@ export function SessionsPage() {
   const mayWrite = useMayWrite();
   const query = useInfiniteQuery(sessionsQuery(filter));
   const { data, error, isPending, isPlaceholderData } = query;
+  const [chosen, setChosen] = useState<string[]>([]);
   const sessions = data?.pages.flatMap((page) => page.items);
   return (
     <>
       <PageHeader title="Sessions">
+        {chosen.length > 0 && <ButtonLink to={`/compare?runs=${chosen.join(",")}`}>Compare {chosen.length}</ButtonLink>}
         {mayWrite && (
           <ButtonLink to="/sessions/new" look="primary">
             New session
@@ -49,7 +54,15 @@ export function SessionsPage() {
         {sessions && sessions.length > 0 && (
           <Table label="Sessions" head={HEAD}>
             {sessions.map((session) => (
-              <SessionRow key={session.id} session={session} />
+              <SessionRow
+                key={session.id}
+                session={session}
+                isChosen={chosen.includes(session.id)}
+                isFull={chosen.length >= MOST_RUNS}
+                onChoose={(isChosen) => {
+                  setChosen((before) => (isChosen ? [...before, session.id] : before.filter((id) => id !== session.id)));
+                }}
+              />
             ))}
           </Table>
         )}
@@ -80,10 +93,30 @@ function NoSessions() {
   );
 }
 
-function SessionRow({ session }: { session: Session }) {
+interface RowProps {
+  session: Session;
+  isChosen: boolean;
+  /** As many are chosen as can be compared. */
+  isFull: boolean;
+  onChoose: (isChosen: boolean) => void;
+}
+
+function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
   const right = `${cell} text-right`;
   return (
     <tr className="hover:bg-sunken">
+      <td className={`${cell} w-0`}>
+        <input
+          type="checkbox"
+          aria-label={`Compare ${session.name || session.id}`}
+          checked={isChosen}
+          disabled={isFull && !isChosen}
+          title={isFull && !isChosen ? "Eight runs at most" : undefined}
+          onChange={(event) => {
+            onChoose(event.target.checked);
+          }}
+        />
+      </td>
       <th scope="row" className={`${headCell} max-w-64`}>
         <Link to={`/sessions/${session.id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
           <bdi>{session.name || session.id}</bdi>

@@ -1,0 +1,75 @@
+// The measures of a run's steps as columns: for charts over another axis than the step, and of several runs.
+import { queryOptions } from "@tanstack/react-query";
+import type { Axis } from "../ui/chart-axis";
+import { get } from "./client";
+import { isFinal } from "./sessions";
+import type { EventPage, Evaluation, MetricColumns, StepMetrics } from "./types";
+
+const POINTS = 1000;
+const REFRESH_MS = 5_000;
+const EVALUATIONS = 200;
+
+export function metricsQuery(id: string, axis: Axis, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "metrics", axis],
+    queryFn: () => get<MetricColumns>(`/v1/sessions/${id}/metrics?x=${axis}&points=${String(POINTS)}`),
+    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
+
+export interface Totals {
+  /** Every step's reward, or of a long run stretches of steps with their extremes. */
+  rewards: MetricColumns;
+  tokens: number;
+  /** From the session's creation to its last step, in seconds. */
+  tookS: number | null;
+}
+
+export function totalsQuery(id: string, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "totals"],
+    queryFn: async (): Promise<Totals> => {
+      const path = `/v1/sessions/${id}/metrics?names=reward_mean`;
+      const rewards = await get<MetricColumns>(`${path}&x=tokens&points=${String(POINTS)}`);
+      const time = await get<MetricColumns>(`${path}&x=time&points=1`);
+      return { rewards, tokens: rewards.x[rewards.x.length - 1] ?? 0, tookS: time.x[0] ?? null };
+    },
+    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
+
+export interface LastMeasures {
+  step: StepMetrics | null;
+  /** The newest of each set. */
+  evaluations: Evaluation[];
+  /** Every one that was read, in the order of recording. */
+  played: Evaluation[];
+}
+
+/** The last step exactly as it was measured, which a column of many steps is not, and the evaluations. */
+export function lastMeasuresQuery(id: string, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "last measures"],
+    queryFn: async (): Promise<LastMeasures> => {
+      const path = `/v1/sessions/${id}/events?newest=true`;
+      const steps = await get<EventPage>(`${path}&kind=metric&limit=1`);
+      const page = await get<EventPage>(`${path}&kind=evaluation&limit=${String(EVALUATIONS)}`);
+      const played = page.items.map((item) => item.data as unknown as Evaluation);
+      const newest = new Map(played.map((one) => [one.name, one]));
+      return { step: (steps.items[0]?.data as unknown as StepMetrics | undefined) ?? null, evaluations: [...newest.values()], played };
+    },
+    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
+
+/** A point of several steps stands as the last of them, with the means of all. */
+export function stepsOf({ steps, columns }: MetricColumns): StepMetrics[] {
+  const measures = Object.entries(columns);
+  return steps.map((step, at) => {
+    const means = measures.map(([name, column]) => [name, column.mean[at] ?? null]);
+    return { ...Object.fromEntries(means), step } as unknown as StepMetrics;
+  });
+}

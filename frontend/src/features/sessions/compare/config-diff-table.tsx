@@ -1,0 +1,52 @@
+// The options of the runs beside each other: those that differ, and on request all.
+import { useSearchParams } from "react-router";
+import type { Session } from "../../../api/types";
+import { withPart } from "../../../ui/address-part";
+import { Button } from "../../../ui/button";
+import { Panel } from "../../../ui/panel";
+import { cell, headCell, Table } from "../../../ui/table";
+import { visible } from "../episodes/plain-text";
+import { diffRows } from "./config-diff";
+
+export function ConfigDiffTable({ sessions, names }: { sessions: readonly Session[]; names: readonly string[] }) {
+  const [address, setAddress] = useSearchParams();
+  const all = address.get("options") === "all";
+  const rows = diffRows(sessions);
+  const differing = rows.filter((row) => row.differs);
+  const shown = all ? rows : differing;
+  return (
+    <Panel
+      title="Options"
+      actions={
+        <Button
+          look="quiet"
+          className="h-7"
+          aria-pressed={all}
+          onClick={() => {
+            setAddress((before) => withPart(before, "options", all ? "" : "all"), { replace: true });
+          }}
+        >
+          {all ? "Show what differs" : `Show all ${String(rows.length)}`}
+        </Button>
+      }
+    >
+      {shown.length === 0 && <p className="px-4 py-2 text-muted">{sessions.length < 2 ? "Add a run to see what differs." : "The runs were asked for the same: no option differs."}</p>}
+      {shown.length > 0 && (
+        <Table label="Options of the runs" head={[{ name: "Option" }, ...names.map((name) => ({ name }))]}>
+          {shown.map((row) => (
+            <tr key={row.name}>
+              <th scope="row" className={`${headCell} font-mono text-xs`}>
+                {row.name}
+              </th>
+              {row.values.map((value, at) => (
+                <td key={sessions[at]?.id} className={`${cell} max-w-64 break-words ${row.differs ? "font-medium" : "text-muted"}`}>
+                  <bdi>{value === "" ? "–" : visible(value)}</bdi>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </Table>
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,127 @@
+// What the runs answer to the same held-out task: the newest evaluation episode of each, beside each other.
+import { useQueries } from "@tanstack/react-query";
+import { Link, useSearchParams } from "react-router";
+import { get } from "../../../api/client";
+import type { Episode, Page } from "../../../api/types";
+import { withPart } from "../../../ui/address-part";
+import { inputClass } from "../../../ui/field";
+import { number } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { Panel } from "../../../ui/panel";
+import { answerQuery, AnswerTokens } from "../episodes/answer-tokens";
+import { sampledRuns } from "../episodes/common-prefix";
+import { MeasureChoice } from "../episodes/measure-choice";
+import { visible } from "../episodes/plain-text";
+import { measureOf, scaleOf } from "../episodes/token-heat";
+import { evalTasks } from "./eval-tasks";
+import type { Compared } from "./overlay-charts";
+
+const LOOKED_AT = 200; // the newest evaluation episodes of each run
+
+function evalEpisodesQuery(id: string) {
+  return {
+    queryKey: ["session", id, "evaluation episodes"],
+    queryFn: () => get<Page<Episode>>(`/v1/sessions/${id}/episodes?eval=true&sort=newest&limit=${String(LOOKED_AT)}`),
+  };
+}
+
+function evalEpisodeQuery(id: string, task: string) {
+  return {
+    queryKey: ["session", id, "evaluation episodes", task],
+    queryFn: () => get<Page<Episode>>(`/v1/sessions/${id}/episodes?${new URLSearchParams({ eval: "true", fate: "eval", task, sort: "newest", limit: "1" }).toString()}`),
+    enabled: task !== "",
+  };
+}
+
+export function EvalAnswers({ runs }: { runs: readonly Compared[] }) {
+  const [address, setAddress] = useSearchParams();
+  const lists = useQueries({ queries: runs.map(({ session }) => evalEpisodesQuery(session.id)) });
+  const tasks = evalTasks(lists.map((list) => list.data?.items ?? []));
+  const asked = address.get("task") ?? "";
+  const task = asked || (tasks[0]?.task ?? "");
+  const pending = lists.some((list) => list.isPending);
+  const failed = lists.find((list) => list.error);
+  return (
+    <Panel title="The same evaluation task">
+      <div className="space-y-3 p-4">
+        <ErrorNotice error={failed?.error ?? null} />
+        {pending && <p className="text-muted">Loading…</p>}
+        {!pending && tasks.length === 0 && <p className="text-muted">None of these runs has an evaluation episode with a task. Begin one with begin_episode(task=…, eval=True).</p>}
+        {tasks.length > 0 && (
+          <>
+            <div className="flex flex-wrap items-center gap-4 text-xs">
+              <label className="flex items-center gap-2">
+                Task
+                <select
+                  className={`${inputClass} max-w-96 text-sm`}
+                  value={task}
+                  onChange={(event) => {
+                    const chosen = event.target.value;
+                    setAddress((before) => withPart(before, "task", chosen), { replace: true });
+                  }}
+                >
+                  {!tasks.some((one) => one.task === task) && <option value={task}>{visible(task)}</option>}
+                  {tasks.map((one) => (
+                    <option key={one.task} value={one.task}>
+                      {`${visible(one.task)} (${String(one.runs)} of ${String(runs.length)} runs)`}
+                    </option>
+                  ))}
+                </select>
+              </label>
+            </div>
+            <Answers runs={runs} task={task} />
+          </>
+        )}
+      </div>
+    </Panel>
+  );
+}
+
+function Answers({ runs, task }: { runs: readonly Compared[]; task: string }) {
+  const [address] = useSearchParams();
+  const measure = measureOf(address);
+  const found = useQueries({ queries: runs.map(({ session }) => evalEpisodeQuery(session.id, task)) });
+  const episodes = found.map((one) => one.data?.items[0]);
+  const tokens = useQueries({
+    queries: runs.map(({ session }, at) => ({ ...answerQuery(session.id, episodes[at]?.episode_id ?? ""), enabled: episodes[at] !== undefined })),
+  });
+  const scale = scaleOf(tokens.flatMap((one) => (one.data ? sampledRuns(one.data) : [])));
+  return (
+    <>
+      <MeasureChoice measure={measure} scale={scale} />
+      <div tabIndex={0} role="region" aria-label="Answers" className="flex gap-3 overflow-x-auto pb-2">
+        {runs.map((run, at) => {
+          const episode = episodes[at];
+          const told = tokens[at]?.data;
+          return (
+            <section key={run.session.id} aria-label={`Answer of ${run.name}`} className="w-80 shrink-0 rounded-lg border border-line bg-surface">
+              <header className="border-b border-line px-3 py-2" style={{ borderTop: `3px solid var(${run.colour})` }}>
+                <bdi className="block truncate font-semibold" title={run.name}>
+                  {run.name}
+                </bdi>
+                {episode && <EpisodeFacts id={run.session.id} episode={episode} />}
+              </header>
+              <div className="p-3">
+                <ErrorNotice error={found[at]?.error ?? tokens[at]?.error ?? null} />
+                {found[at]?.isPending && <p className="text-xs text-muted">Loading…</p>}
+                {found[at]?.data && !episode && <p className="text-xs text-muted">It did not play this task for evaluation.</p>}
+                {told && <AnswerTokens told={told} measure={measure} scale={scale} />}
+              </div>
+            </section>
+          );
+        })}
+      </div>
+    </>
+  );
+}
+
+function EpisodeFacts({ id, episode }: { id: string; episode: Episode }) {
+  return (
+    <p className="text-xs text-muted tabular-nums">
+      <Link to={`/sessions/${id}/episodes/${episode.episode_id}`} className="rounded text-accent hover:underline">
+        reward {number(episode.reward)}
+      </Link>{" "}
+      · version {number(episode.policy_version_last)} · {number(episode.sampled_tokens)} tokens
+    </p>
+  );
+}

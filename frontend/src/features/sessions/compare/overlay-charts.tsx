@@ -1,0 +1,112 @@
+// The curves of the runs, one colour each, over what the address says.
+import { useQueries, type UseQueryResult } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useSearchParams } from "react-router";
+import { lastMeasuresQuery, metricsQuery, type LastMeasures } from "../../../api/metrics";
+import { hasEnded } from "../../../api/sessions";
+import type { Evaluation, MetricColumns, Session } from "../../../api/types";
+import { axisOf } from "../../../ui/chart-axis";
+import { Chart } from "../../../ui/chart";
+import { ChartControls } from "../../../ui/chart-controls";
+import { overlaid, type Series } from "../../../ui/chart-data";
+import { ErrorNotice } from "../../../ui/notice";
+import { Panel } from "../../../ui/panel";
+import { visible } from "../episodes/plain-text";
+import { smoothed, smoothingOf } from "../../../ui/smoothing";
+
+export interface Compared {
+  session: Session;
+  name: string;
+  colour: string;
+}
+
+const MEASURES: { measure: string; title: string; unit?: string }[] = [
+  { measure: "reward_mean", title: "Reward", unit: "mean" },
+  { measure: "loss", title: "Loss" },
+  { measure: "entropy", title: "Entropy", unit: "nats per token" },
+  { measure: "kl_engine", title: "KL engine to trainer" },
+  { measure: "grad_norm", title: "Gradient norm" },
+  { measure: "clip_fraction", title: "Clipped tokens", unit: "share" },
+  { measure: "completion_length_mean", title: "Completion length", unit: "tokens" },
+  { measure: "train_s", title: "Training time", unit: "s a step" },
+];
+
+export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
+  const [address] = useSearchParams();
+  const axis = axisOf(address);
+  const weight = smoothingOf(address);
+  const { columns, errors, pending } = useQueries({ queries: runs.map(({ session }) => metricsQuery(session.id, axis, !hasEnded(session))), combine: together });
+  const stepCount = Math.max(0, ...columns.map((one) => one?.steps_in_all ?? 0));
+  return (
+    <Panel title="Curves" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
+      <div className="border-b border-line px-4 py-1.5">
+        <ChartControls />
+      </div>
+      <ErrorNotice error={errors[0] ?? null} />
+      <div data-testid="overlay" data-steps={stepCount} className="divide-y divide-line">
+        <OverlayChart title="Reward" unit="mean" measure="reward_mean" {...{ runs, columns, axis, weight, pending }} height={240} />
+        <EvaluationChart runs={runs} />
+        <div className="grid sm:grid-cols-2">
+          {MEASURES.slice(1).map((chart) => (
+            <OverlayChart key={chart.measure} {...chart} {...{ runs, columns, axis, weight, pending }} height={130} />
+          ))}
+        </div>
+      </div>
+    </Panel>
+  );
+}
+
+/** Outside of the component: as the same function it keeps its result while the answers are the same. */
+function together(answers: UseQueryResult<MetricColumns>[]) {
+  return {
+    columns: answers.map((answer) => answer.data),
+    errors: answers.flatMap((answer) => (answer.error ? [answer.error] : [])),
+    pending: answers.some((answer) => answer.isPending),
+  };
+}
+
+function played(answers: UseQueryResult<LastMeasures>[]): Evaluation[][] {
+  return answers.map((answer) => answer.data?.played ?? []);
+}
+
+interface OverlayProps {
+  title: string;
+  unit?: string;
+  measure: string;
+  runs: readonly Compared[];
+  columns: readonly (MetricColumns | undefined)[];
+  axis: ReturnType<typeof axisOf>;
+  weight: number;
+  height: number;
+  pending: boolean;
+}
+
+function OverlayChart({ title, unit = "", measure, runs, columns, axis, weight, height, pending }: OverlayProps) {
+  // All of these stay the same until new data comes: the chart is drawn anew only then.
+  const drawn = useMemo(() => {
+    const { x, columns: values } = overlaid(columns.map((one) => ({ x: one?.x ?? [], values: smoothed(one?.columns[measure]?.mean ?? [], weight) })));
+    return { x, series: runs.map((run, at): Series => ({ label: run.name, colour: run.colour, values: values[at] ?? [] })) };
+  }, [columns, runs, measure, weight]);
+  return <Chart title={title} unit={unit} axis={axis} overlay {...drawn} height={height} placeholder={pending ? "Loading the record…" : "No step yet"} />;
+}
+
+/** One chart for each set of tasks that any of the runs was evaluated on, over the policy version. */
+function EvaluationChart({ runs }: { runs: readonly Compared[] }) {
+  const every = useQueries({ queries: runs.map(({ session }) => lastMeasuresQuery(session.id, !hasEnded(session))), combine: played });
+  const sets = [...new Set(every.flat().map((one) => one.name))].sort();
+  return sets.map((set) => <SetChart key={set} set={set} runs={runs} every={every} />);
+}
+
+function SetChart({ set, runs, every }: { set: string; runs: readonly Compared[]; every: readonly Evaluation[][] }) {
+  const drawn = useMemo(() => {
+    const { x, columns } = overlaid(
+      every.map((all) => {
+        // Of a repeated evaluation the last counts.
+        const points = [...new Map(all.filter((one) => one.name === set).map((one) => [one.step, one.reward_mean]))].sort(([a], [b]) => a - b);
+        return { x: points.map(([step]) => step), values: points.map(([, reward]) => reward) };
+      }),
+    );
+    return { x, series: runs.map((run, at): Series => ({ label: run.name, colour: run.colour, values: columns[at] ?? [] })) };
+  }, [set, runs, every]);
+  return <Chart title={`Evaluation ${visible(set)}`} unit="mean reward, by step" overlay {...drawn} height={150} />;
+}

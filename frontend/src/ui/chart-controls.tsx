@@ -1,0 +1,48 @@
+// What the charts of a page stand over and how much they are smoothed. It is in the address: a link shows the same curves.
+import { useSearchParams } from "react-router";
+import { withPart } from "./address-part";
+import { AXES, axisOf } from "./chart-axis";
+import { inputClass } from "./field";
+import { MAX_SMOOTHING, smoothingOf } from "./smoothing";
+
+export function ChartControls() {
+  const [address, setAddress] = useSearchParams();
+  const smoothing = smoothingOf(address);
+  return (
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs">
+      <label className="flex items-center gap-2">
+        Over
+        <select
+          className={`${inputClass} h-7! w-36! text-xs`}
+          value={axisOf(address)}
+          onChange={(event) => {
+            const chosen = event.target.value;
+            setAddress((before) => withPart(before, "x", chosen === "step" ? "" : chosen), { replace: true });
+          }}
+        >
+          {AXES.map(({ value, name }) => (
+            <option key={value} value={value}>
+              {name}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label className="flex items-center gap-2">
+        Smoothing
+        <input
+          type="range"
+          min={0}
+          max={MAX_SMOOTHING}
+          step={0.01}
+          value={smoothing}
+          aria-valuetext={smoothing === 0 ? "none" : String(smoothing)}
+          onChange={(event) => {
+            const chosen = event.target.value;
+            setAddress((before) => withPart(before, "smooth", chosen === "0" ? "" : chosen), { replace: true });
+          }}
+        />
+        <span className="w-8 text-muted tabular-nums">{smoothing === 0 ? "none" : smoothing}</span>
+      </label>
+    </div>
+  );
+}
