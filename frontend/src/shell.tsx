@@ -6,6 +6,7 @@ import { ApiError } from "./api/client";
 import { currentProject } from "./api/project";
 import { AccountMenu } from "./features/account/account-menu";
 import { ProjectSwitcher } from "./features/account/project-switcher";
+import { PaletteOpener } from "./palette-opener";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { OfflineBar } from "./ui/offline-bar";
@@ -29,6 +30,7 @@ export function Shell() {
   if (!account) {
     return <div className="mx-auto max-w-lg p-8">{error ? <ErrorNotice error={error} /> : <Loading />}</div>;
   }
+  const pages = NAV_ITEMS.filter((item) => !item.forOwners || currentProject(account)?.role === "owner");
   return (
     <div className="min-h-screen">
       <a href="#content" className="sr-only focus:not-sr-only focus:absolute focus:p-3">
@@ -41,7 +43,7 @@ export function Shell() {
           </Link>
           <ProjectSwitcher account={account} />
           <nav aria-label="Main" className="order-last -mx-3 flex w-full flex-wrap gap-x-1 xl:order-none xl:mx-0 xl:w-auto">
-            {NAV_ITEMS.filter((item) => !item.forOwners || currentProject(account)?.role === "owner").map((item) => (
+            {pages.map((item) => (
               <NavLink
                 key={item.to}
                 to={item.to}
@@ -52,6 +54,7 @@ export function Shell() {
             ))}
           </nav>
           <div className="flex h-12 min-w-0 flex-1 basis-24 items-center justify-end">
+            <PaletteOpener account={account} pages={pages} />
             <AccountMenu email={account.email} invited={account.invitations.length > 0} />
           </div>
         </div>

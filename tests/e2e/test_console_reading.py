@@ -144,6 +144,40 @@ def test_a_session_that_is_not_there_reports_it_once_and_leads_on(page: Page) ->
     page.wait_for_url("**/sessions")
 
 
+def test_the_palette_goes_anywhere_and_does_what_the_page_offers_by_keyboard_alone(page: Page) -> None:
+    sign_up(page, "paula@example.org")
+    session_id = make_session(page, "goal <script>\u202e")
+    make_session(page, "another")
+    found = page.get_by_role("dialog", name="Go to or do").get_by_role("option")
+    page.keyboard.press("Control+k")
+    box = page.get_by_role("combobox", name="Go to or do")
+    expect(box).to_be_focused()
+    box.fill("goal")
+    expect(found).to_have_count(1)
+    expect(found).to_contain_text("goal <script>⟨U+202E⟩")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/sessions/{session_id}")
+    expect(page.get_by_role("button", name="Delete")).to_be_visible()
+    page.keyboard.press("Control+k")
+    box.fill("delete")
+    expect(found).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alertdialog")).to_be_visible()  # it asks as the button does
+    page.keyboard.press("Control+k")
+    expect(box).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    box.fill("no such thing")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    box.fill("webh")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Webhooks")).to_be_visible()
+    page.get_by_role("button", name="Go to").click()
+    expect(box).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Go to")).to_be_focused()
+
+
 def test_every_page_has_a_title_of_its_own(page: Page) -> None:
     page.goto("/signin")
     expect(page).to_have_title("Sign in · TinkerScript")
@@ -152,7 +186,7 @@ def test_every_page_has_a_title_of_its_own(page: Page) -> None:
     titles = {
         "/sessions": "Sessions", "/sessions/new": "New session", f"/sessions/{session_id}": "titled",
         "/keys": "API keys", "/members": "Members", "/usage": "Usage", "/webhooks": "Webhooks",
-        "/audit": "Audit log", "/account": "Account", "/nowhere": "There is no such page",
+        "/audit": "Audit log", "/compare": "Compare runs", "/account": "Account", "/nowhere": "There is no such page",
     }  # fmt: skip
     for path, title in titles.items():
         page.goto(path)

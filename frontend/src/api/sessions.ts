@@ -23,8 +23,8 @@ export interface SessionFilter {
 /** What every list of sessions is kept under, whatever its filter. */
 export const sessionsKey = ["sessions"];
 
-export function sessionsPath({ states, name }: SessionFilter, cursor: string): string {
-  const asked = new URLSearchParams({ limit: String(PAGE) });
+export function sessionsPath({ states, name }: SessionFilter, cursor: string, limit = PAGE): string {
+  const asked = new URLSearchParams({ limit: String(limit) });
   for (const state of states) asked.append("state", state);
   if (name) asked.set("name", name);
   if (cursor) asked.set("cursor", cursor);

@@ -9,7 +9,7 @@ import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
-import { visible } from "../episodes/plain-text";
+import { visible } from "../../../ui/plain-text";
 import { colourOf, runsOf } from "./compared-runs";
 import { ConfigDiffTable } from "./config-diff-table";
 import { EvalAnswers } from "./eval-answers";

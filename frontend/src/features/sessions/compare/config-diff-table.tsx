@@ -5,7 +5,7 @@ import { withPart } from "../../../ui/address-part";
 import { Button } from "../../../ui/button";
 import { Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
-import { visible } from "../episodes/plain-text";
+import { visible } from "../../../ui/plain-text";
 import { diffRows } from "./config-diff";
 
 export function ConfigDiffTable({ sessions, names }: { sessions: readonly Session[]; names: readonly string[] }) {

@@ -11,7 +11,7 @@ import { Panel } from "../../../ui/panel";
 import { answerQuery, AnswerTokens } from "../episodes/answer-tokens";
 import { sampledRuns } from "../episodes/common-prefix";
 import { MeasureChoice } from "../episodes/measure-choice";
-import { visible } from "../episodes/plain-text";
+import { visible } from "../../../ui/plain-text";
 import { measureOf, scaleOf } from "../episodes/token-heat";
 import { evalTasks } from "./eval-tasks";
 import type { Compared } from "./overlay-charts";

@@ -6,7 +6,7 @@ import { number, span } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
-import { visible } from "../episodes/plain-text";
+import { visible } from "../../../ui/plain-text";
 import { StateBadge } from "../state-badge";
 import { bestStep } from "./best-step";
 import type { Compared } from "./overlay-charts";

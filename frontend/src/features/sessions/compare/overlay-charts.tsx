@@ -11,7 +11,7 @@ import { ChartControls } from "../../../ui/chart-controls";
 import { overlaid, type Series } from "../../../ui/chart-data";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { visible } from "../episodes/plain-text";
+import { visible } from "../../../ui/plain-text";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
 
 export interface Compared {

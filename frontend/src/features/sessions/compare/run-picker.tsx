@@ -3,7 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../../api/sessions";
 import { inputClass } from "../../../ui/field";
-import { visible } from "../episodes/plain-text";
+import { visible } from "../../../ui/plain-text";
 import { colourOf, MOST_RUNS, runsOf, withRuns } from "./compared-runs";
 
 const EVERY = { states: [], name: "" };

@@ -4,7 +4,7 @@ import { get } from "../../../api/client";
 import type { EpisodeTimelines } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { sampledRuns } from "./common-prefix";
-import { visible } from "./plain-text";
+import { visible } from "../../../ui/plain-text";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
 const TOKENS = 400; // of each run of an answer; its page has the rest

@@ -6,7 +6,7 @@ import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
 import { withPart } from "../../../ui/address-part";
 import { MeasureChoice } from "./measure-choice";
-import { visible } from "./plain-text";
+import { visible } from "../../../ui/plain-text";
 import { findToken, nextToken, TokenFacts } from "./token-facts";
 import { measureOf, scaleOf } from "./token-heat";
 import { ContextRun, SampledRun } from "./token-line";

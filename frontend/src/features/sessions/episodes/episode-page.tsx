@@ -17,7 +17,7 @@ import { EpisodeSide } from "./episode-side";
 import { filterOf, listPart, neighbours } from "./episode-filter";
 import { FateBadge } from "./fate-badge";
 import { joinPages } from "./join-pages";
-import { visible } from "./plain-text";
+import { visible } from "../../../ui/plain-text";
 import { SessionCrumb } from "./session-crumb";
 import { useKeys } from "./use-keys";
 

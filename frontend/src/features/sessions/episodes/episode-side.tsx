@@ -2,7 +2,7 @@
 import type { EpisodeTimelines } from "../../../api/types";
 import { number, seconds } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { visible } from "./plain-text";
+import { visible } from "../../../ui/plain-text";
 import { CutText } from "./token-line";
 
 export function EpisodeSide({ told }: { told: EpisodeTimelines }) {

@@ -6,7 +6,7 @@ import type { Episode } from "../../../api/types";
 import { ago, dateTime, number } from "../../../ui/format";
 import { listPart } from "./episode-filter";
 import { FateBadge } from "./fate-badge";
-import { beginning, visible } from "./plain-text";
+import { beginning, visible } from "../../../ui/plain-text";
 import { useKeys } from "./use-keys";
 
 const ROW = 56;

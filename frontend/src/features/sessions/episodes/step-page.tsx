@@ -13,7 +13,7 @@ import { useTitle } from "../../../ui/use-title";
 import { withPart } from "../../../ui/address-part";
 import { Facts } from "./facts";
 import { GroupAnswers } from "./group-answers";
-import { visible } from "./plain-text";
+import { visible } from "../../../ui/plain-text";
 import { SessionCrumb } from "./session-crumb";
 import { useKeys } from "./use-keys";
 

@@ -1,7 +1,7 @@
 // What is known of the chosen token.
 import type { TokenRun, TokenTimeline } from "../../../api/types";
 import { number } from "../../../ui/format";
-import { visible } from "./plain-text";
+import { visible } from "../../../ui/plain-text";
 
 /** The sampled run that has position `token` of timeline `line`, and the index of the token in it. */
 export function findToken(timelines: TokenTimeline[], line: number, token: number): { run: TokenRun; at: number } | null {

@@ -2,7 +2,7 @@
 import { memo, useState } from "react";
 import type { TokenRun } from "../../../api/types";
 import { number } from "../../../ui/format";
-import { beginning, visible } from "./plain-text";
+import { beginning, visible } from "../../../ui/plain-text";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
 const CONTEXT_CHARACTERS = 2_000;
