@@ -2,7 +2,7 @@
 
 from django.urls import include, path, re_path
 
-from api import pages
+from api import pages, sign_in
 from api.rest import errors
 from api.routes import api
 
@@ -14,6 +14,8 @@ urlpatterns = [
     path("openapi.json", pages.openapi),
     path("docs", pages.docs),
     path("client/<str:name>", pages.client_package),
+    path("sign-in/oidc/begin", sign_in.begin),
+    path("sign-in/oidc/callback", sign_in.end),
     re_path(r"^(?:v1|openai|ws|_allauth|static|client)(?:/|$)", errors.not_found),
     re_path(r"^", pages.single_page),
 ]

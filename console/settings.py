@@ -17,6 +17,7 @@ TINKERSCRIPT_DEBUG      0                          1: error pages with traceback
 TINKERSCRIPT_SIGN_UP    invited                    closed, invited, domains or open; open where PUBLIC_URL is loopback
 TINKERSCRIPT_SIGN_UP_DOMAINS                       with domains: example.org,lab.example.org
 TINKERSCRIPT_EMAIL_VERIFICATION mandatory          none, optional or mandatory; optional where PUBLIC_URL is loopback
+TINKERSCRIPT_OIDC_ISSUER                           OpenID Connect provider; more in console/config/oidc.py
 TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/limits.py
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
 TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
@@ -41,12 +42,12 @@ from console.config.data_folder import data_folder_open
 from console.config.environment import read_int, read_models, read_text, read_url, unknown_refuse
 from console.config.limits import limits_read
 from console.config.mail import mail_settings
+from console.config.oidc import oidc_provider, oidc_read
 from console.config.private_files import read_or_create
 from console.config.sign_up import sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-
 
 # -- This server --------------------------------------------------------------------------------------------------
 DATA = Path(read_text("TINKERSCRIPT_DATA", ".data")).expanduser().resolve()
@@ -153,6 +154,8 @@ INSTALLED_APPS = [
     "allauth.account",
     "allauth.headless",
     "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "allauth.usersessions",
     "rest_framework",
     "drf_spectacular",
@@ -220,11 +223,16 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 SIGN_UP = sign_up_read(PUBLIC_URL)
 ACCOUNT_EMAIL_VERIFICATION = SIGN_UP.verification
+OIDC = oidc_read()
+SOCIALACCOUNT_ADAPTER = "console.users.oidc.SocialAccountAdapter"
+SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # from then on by the provider's id of the person
+SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC)
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_EMAIL_NOTIFICATIONS = True  # mail the account's owner when a password or second factor changes
 ACCOUNT_RATE_LIMITS = {
     "login_failed": "10/m/ip,5/300s/key",  # the key is account and network: console/users/networks.py
     "login_elsewhere": "50/h/key",  # tries at one account from networks that it has not signed in from
+    "provider_begin": "30/m/ip",
 }
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"
@@ -243,6 +251,7 @@ HEADLESS_FRONTEND_URLS = {
     "account_reset_password": f"{PUBLIC_URL}/reset-password",
     "account_reset_password_from_key": f"{PUBLIC_URL}/reset-password/{{key}}",
     "account_signup": f"{PUBLIC_URL}/signup",
+    "socialaccount_login_error": f"{PUBLIC_URL}/signin",
 }
 CSRF_TRUSTED_ORIGINS = [PUBLIC_URL]
 CHECKPOINT_DAYS = read_int("TINKERSCRIPT_CHECKPOINT_DAYS", 0, low=0, high=36_500)  # 0: no limit

@@ -66,8 +66,10 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def clean_email(self, email: str) -> str:
         cleaned: str = super().clean_email(email)
-        # A signed-in user adds an address to the account that they have.
-        if not context.request.user.is_authenticated and (refusal := sign_up_refusal(cleaned)):
+        # A signed-in user adds an address to the account that they have; who comes by the identity provider may have
+        # an account already.
+        is_sign_up = not context.request.user.is_authenticated and getattr(context.request, "has_sign_up_rules", True)
+        if is_sign_up and (refusal := sign_up_refusal(cleaned)):
             raise ValidationError(refusal)
         return cleaned
 

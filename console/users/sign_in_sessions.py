@@ -50,14 +50,16 @@ class SignInMiddleware(SessionMiddleware):
 
     def process_request(self, request: HttpRequest) -> None:
         request.session = SessionStore.of_cookie(request.COOKIES.get(settings.SESSION_COOKIE_NAME))
+        request.session_at_first = request.session  # type: ignore[attr-defined]
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         response = super().process_response(request, response)
         name = settings.SESSION_COOKIE_NAME
         sent = response.cookies.get(name)
         if sent is not None and sent.value:  # empty: the cookie is being removed
-            # Without one of its own it was loaded anew by its row's key: the browser has its cookie already.
-            cookie = getattr(request.session, "cookie", None) or request.COOKIES[name]
+            # Without one of its own it was loaded anew by its row's key, while the request was served.
+            first: SessionStore = request.session_at_first  # type: ignore[attr-defined]
+            cookie = str(getattr(request.session, "cookie", None) or first.cookie)
             sent.set(name, cookie, cookie)
         return response
 

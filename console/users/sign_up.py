@@ -8,6 +8,7 @@ from typing import Any
 
 from allauth.account import signals
 from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.conf import settings
 from django.db import transaction
@@ -58,8 +59,25 @@ def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
     access_end(user=user, reason="the address was confirmed by a password reset")
 
 
+def address_prove(*, email: str, user: User | None) -> None:
+    """The identity provider says that whoever signs in has this address; ``user``: whose account has it.
+
+    Who else only claims it does not keep it. At the first time that anyone shows to be the owner, what was made before
+    ends, and the password too.
+    """
+    with transaction.atomic():
+        EmailAddress.objects.filter(email__iexact=email, verified=False).exclude(user=user).delete()
+        if user is None or EmailAddress.objects.filter(user=user, email__iexact=email, verified=True).exists():
+            return
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
+        EmailAddress.objects.update_or_create(user=user, email=email, defaults={"verified": True, "primary": True})
+        access_end(user=user, reason="the address was confirmed by the identity provider")
+
+
 def access_end(*, user: User, reason: str) -> int:
-    """Revoke every key of a person, recorded in its project, and end their sign-ins; returns the number of keys."""
+    """Revoke every key of a person, recorded in its project, and end their sign-ins and their ways in by an identity
+    provider; returns the number of keys."""
     with transaction.atomic():
         keys = list(ApiKey.objects.select_for_update().filter(user=user, revoked_at=None))
         for key in keys:
@@ -71,6 +89,7 @@ def access_end(*, user: User, reason: str) -> int:
                 details={"reason": reason},
             )
         ApiKey.objects.filter(id__in=[key.id for key in keys]).update(revoked_at=timezone.now())
+        SocialAccount.objects.filter(user=user).delete()
         for session in UserSession.objects.filter(user=user):
             session.end()
     return len(keys)

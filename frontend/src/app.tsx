@@ -4,6 +4,7 @@ import { createBrowserRouter, Navigate, RouterProvider } from "react-router";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/client";
 import { NewPasswordPage } from "./features/account/new-password-page";
+import { ProviderReturnPage } from "./features/account/provider-return-page";
 import { ResetPasswordPage } from "./features/account/reset-password-page";
 import { SignInPage } from "./features/account/sign-in-page";
 import { SignUpPage } from "./features/account/sign-up-page";
@@ -32,6 +33,7 @@ const client = new QueryClient({
 
 const router = createBrowserRouter([
   { path: "/signin", element: <SignInPage /> },
+  { path: "/signin/done", element: <ProviderReturnPage /> },
   { path: "/signup", element: <SignUpPage /> },
   { path: "/reset-password", element: <ResetPasswordPage /> },
   { path: "/reset-password/:key", element: <NewPasswordPage /> },

@@ -32,6 +32,8 @@ NOT_OF_A_TENANT = {
     "docs": "the same for everybody",
     "metrics": "numbers over all tenants, for those who run the server",
     "client/<str:name>": "the client's wheel, the same for everybody",
+    "sign-in/oidc/begin": "a stranger's way to the identity provider",
+    "sign-in/oidc/callback": "what the provider says about the one who signs in",
     r"^(?:v1|openai|ws|_allauth|static|client)(?:/|$)": "404",
     "^": "the console's page, the same for everybody",
 }

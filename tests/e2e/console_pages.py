@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from support.chromium import SWITCHES, chromium_need
+from support.identity_provider import IdentityProvider, identity_provider_start
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT_PAGE = ROOT / "frontend/dist/index.html"
@@ -34,6 +35,7 @@ def pages_need() -> None:
 class Server:
     url: str
     data: Path
+    provider: IdentityProvider
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,17 @@ def serving(data: Path) -> Iterator[Server]:
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sdk'}",
         "PYTHONUNBUFFERED": "1",
     }
+    with identity_provider_start(f"http://127.0.0.1:{port}") as provider:
+        environment |= {
+            "TINKERSCRIPT_OIDC_ISSUER": provider.issuer,
+            "TINKERSCRIPT_OIDC_CLIENT_ID": provider.client_id,
+            "TINKERSCRIPT_OIDC_CLIENT_SECRET": provider.client_secret,
+            "TINKERSCRIPT_OIDC_NAME": "Example Lab",
+        }
+        yield from _serving(data, port, environment, provider)
+
+
+def _serving(data: Path, port: int, environment: dict[str, str], provider: IdentityProvider) -> Iterator[Server]:
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True, timeout=60)
     leader = start([str(Path(__file__).with_name("lead_with_fake_runtimes.py"))], environment, data / "leader.log")
     up = None
@@ -70,7 +83,7 @@ def serving(data: Path) -> Iterator[Server]:
         wait_for_line(leader, "leading")
         up = start(["manage.py", "up"], environment, data / "up.log")
         wait_for_line(up, "ready")
-        yield Server(f"http://127.0.0.1:{port}", data)
+        yield Server(f"http://127.0.0.1:{port}", data, provider)
     finally:
         for process in filter(None, (leader, up)):
             stop(process)

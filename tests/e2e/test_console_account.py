@@ -157,3 +157,20 @@ def test_a_forgotten_password_leads_to_the_mail(page: Page) -> None:
     page.get_by_label("New password").fill(PASSWORD)
     page.get_by_role("button", name="Set password").click()
     expect(page.get_by_text("This link is not valid any more.")).to_be_visible()
+
+
+def test_the_identity_provider_is_a_way_in_and_a_refusal_says_why(page: Page, server: Server) -> None:
+    server.provider.person_set("ivy", email="ivy@example.org", email_verified=True)
+    server.provider.person_set("mallory", email="ada@example.org", email_verified=False)
+
+    def come(sub: str) -> None:
+        page.goto("/signin?next=%2Fkeys")
+        page.get_by_role("button", name="Continue with Example Lab").click()
+        page.locator("input[name=sub]").fill(sub)
+        page.locator("input[name=sub]").press("Enter")
+
+    come("mallory")
+    expect(page.get_by_text("has not confirmed your e-mail address")).to_be_visible()
+    come("ivy")
+    expect(page).to_have_url(re.compile(r"/keys$"))
+    expect(page.get_by_role("button", name="ivy@example.org")).to_be_visible()

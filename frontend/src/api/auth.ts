@@ -1,10 +1,10 @@
 // Sign-up, sign-in and sign-out: the browser client of django-allauth's headless API, whose error body is its own.
-import { ApiError, request } from "./client";
+import { ApiError, apiError, request } from "./client";
 
 const BASE = "/_allauth/browser/v1";
 
 export interface Answer {
-  data?: { flows?: { id: string; is_pending?: boolean }[] };
+  data?: { flows?: { id: string; is_pending?: boolean }[]; socialaccount?: { providers: { name: string }[] } };
   meta?: Record<string, unknown>;
   errors?: { message: string; param?: string }[];
 }
@@ -54,6 +54,26 @@ export async function resetPassword({ key, password }: { key: string; password: 
   const error = authError(status, answer);
   if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Ask for a new one.");
   throw error;
+}
+
+/** What the sign-in page calls the identity provider; undefined where there is none. */
+export async function providerName(): Promise<string | undefined> {
+  const { answer } = await allauth("GET", "config");
+  return answer.data?.socialaccount?.providers[0]?.name;
+}
+
+/** Leave for the identity provider's page. It sends the browser back to `next`, a path of this server. */
+export async function signInByProvider(next: string): Promise<void> {
+  const response = await request("POST", `/sign-in/oidc/begin?next=${encodeURIComponent(next)}`);
+  const body: unknown = await response.json().catch(() => null);
+  if (!response.ok) throw apiError(response.status, body);
+  window.location.assign((body as { location: string }).location);
+}
+
+/** Whether the browser has come back from the identity provider signed in. */
+export async function sessionCheck(): Promise<void> {
+  const { status, answer } = await allauth("GET", "auth/session");
+  if (status !== 200) throw authError(status, answer);
 }
 
 /** One request to allauth, with its answer as it is. */

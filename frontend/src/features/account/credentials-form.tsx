@@ -9,6 +9,7 @@ import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
 import { AccountFrame } from "./account-frame";
+import { ProviderButton } from "./provider-button";
 
 interface CredentialsFormProps {
   title: string;
@@ -69,11 +70,12 @@ export function CredentialsForm({ title, action, passwordHint, newPassword = fal
           {action}
         </Button>
       </form>
+      <ProviderButton />
     </AccountFrame>
   );
 }
 
-function useEnterPage() {
+export function useEnterPage() {
   const client = useQueryClient();
   const navigate = useNavigate();
   const [search] = useSearchParams();
@@ -88,7 +90,7 @@ function useEnterPage() {
   };
 }
 
-function SecondStep({ onDone }: { onDone: () => Promise<void> }) {
+export function SecondStep({ onDone }: { onDone: () => Promise<void> }) {
   const [code, setCode] = useState("");
   const confirm = useMutation({ mutationFn: confirmCode, onSuccess: onDone });
 

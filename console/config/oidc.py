@@ -1,0 +1,103 @@
+"""Sign-in with an OpenID Connect provider: which one, whose addresses it vouches for, and which groups give which role.
+
+The redirect URI to register with the provider is PUBLIC_URL/sign-in/oidc/callback.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from console.config.environment import read_text, read_url
+from console.config.sign_up import DOMAIN, is_loopback
+from tinkerscript.wire.account import Role
+
+NAMES = (
+    "TINKERSCRIPT_OIDC_CLIENT_ID",
+    "TINKERSCRIPT_OIDC_CLIENT_SECRET",
+    "TINKERSCRIPT_OIDC_NAME",
+    "TINKERSCRIPT_OIDC_TRUSTED_DOMAINS",
+    "TINKERSCRIPT_OIDC_GROUPS_CLAIM",
+    "TINKERSCRIPT_OIDC_ROLES",
+)
+FORM = "group=prj_1f2e3d4c5b6a7988:member"
+
+
+@dataclass(frozen=True)
+class GroupRole:
+    """Who is in ``group`` has at least ``role`` in the project."""
+
+    group: str
+    project_id: str
+    role: Role
+
+
+@dataclass(frozen=True)
+class Oidc:
+    """The provider's settings. ``trusted_domains`` are lower-case."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    name: str  # as the sign-in page shows it
+    trusted_domains: frozenset[str]  # of addresses that count as confirmed where the provider says nothing about it
+    groups_claim: str
+    roles: tuple[GroupRole, ...]
+
+
+def oidc_read() -> Oidc | None:
+    """From TINKERSCRIPT_OIDC_*; None without an issuer. Raises ImproperlyConfigured."""
+    issuer = read_url("TINKERSCRIPT_OIDC_ISSUER", "", schemes=("http", "https"))
+    texts = {name: read_text(name, "") for name in NAMES}
+    client_id, client_secret, name, domains, groups_claim, roles = texts.values()
+    if not issuer:
+        if given := sorted(name for name, text in texts.items() if text):
+            raise ImproperlyConfigured(f"{given[0]} does nothing without TINKERSCRIPT_OIDC_ISSUER.")
+        return None
+    if not (client_id and client_secret):
+        raise ImproperlyConfigured(
+            "TINKERSCRIPT_OIDC_ISSUER needs TINKERSCRIPT_OIDC_CLIENT_ID and TINKERSCRIPT_OIDC_CLIENT_SECRET beside it."
+        )
+    if issuer.startswith("http://") and not is_loopback(issuer):
+        raise ImproperlyConfigured(
+            f"TINKERSCRIPT_OIDC_ISSUER={issuer!r}: a provider of another machine needs https://."
+        )
+    return Oidc(
+        issuer=issuer,
+        client_id=client_id,
+        client_secret=client_secret,
+        name=name or str(urlsplit(issuer).hostname),
+        trusted_domains=_domains(domains),
+        groups_claim=groups_claim or "groups",
+        roles=tuple(_role(entry.strip()) for entry in roles.split(",") if entry.strip()),
+    )
+
+
+def oidc_provider(oidc: Oidc | None) -> dict[str, Any]:
+    """The same in django-allauth's words (SOCIALACCOUNT_PROVIDERS)."""
+    app = oidc and {
+        "provider_id": "oidc",
+        "name": oidc.name,
+        "client_id": oidc.client_id,
+        "secret": oidc.client_secret,
+        "settings": {"server_url": oidc.issuer, "oauth_pkce_enabled": True},
+    }
+    return {"openid_connect": {"APPS": [app] if app else [], "provider_class": "console.users.oidc.OidcProvider"}}
+
+
+def _domains(text: str) -> frozenset[str]:
+    domains = frozenset(part.strip() for part in text.lower().split(",") if part.strip())
+    if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
+        raise ImproperlyConfigured(f"TINKERSCRIPT_OIDC_TRUSTED_DOMAINS: {wrong[0]!r} is no domain such as example.org.")
+    return domains
+
+
+def _role(entry: str) -> GroupRole:
+    group, _, rest = entry.rpartition("=")
+    project_id, _, role = rest.partition(":")
+    if not (group and project_id.startswith("prj_") and role in set(Role)):
+        raise ImproperlyConfigured(
+            f"TINKERSCRIPT_OIDC_ROLES: {entry!r} does not read {FORM}; roles are {', '.join(Role)}."
+        )
+    return GroupRole(group, project_id, Role(role))

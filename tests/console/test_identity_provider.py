@@ -1,0 +1,261 @@
+"""Sign-in with an OpenID Connect provider: whose account it leads to, who gets one, and which roles groups give."""
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
+from django.core.exceptions import ImproperlyConfigured
+from django.test import Client
+from pytest_django import Settings
+
+from console.audit.models import AuditRecord
+from console.config.oidc import oidc_provider, oidc_read
+from console.config.sign_up import SignUp
+from console.users.models import ApiKey, Membership, Project, User
+from console.users.oidc import SIGN_IN_S
+from console.users.sign_in_sessions import SessionStore
+from console.users.sign_up import access_end
+from support import factories
+from support.identity_provider import BEGIN, IdentityProvider, identity_provider_start
+from support.signing_in import ask, is_in, signed_in
+from tinkerscript.wire.account import Role
+
+NINA = "nina@lab.example.org"
+
+
+@pytest.fixture(scope="module")
+def started():
+    with identity_provider_start() as provider:
+        yield provider
+
+
+@pytest.fixture
+def provider(started: IdentityProvider, settings: Settings, db: None) -> IdentityProvider:
+    use(settings, started)
+    return started
+
+
+def use(settings: Settings, provider: IdentityProvider, policy: str = "open", **known: tuple) -> None:
+    settings.OIDC = provider.settings(**known)
+    settings.SOCIALACCOUNT_PROVIDERS = oidc_provider(settings.OIDC)
+    domains = frozenset({"lab.example.org"} if policy == "domains" else ())
+    settings.SIGN_UP = SignUp(policy, domains, "mandatory")
+    settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
+
+
+def come(provider: IdentityProvider, sub: str = "nina", **claims: object) -> tuple[Client, str]:
+    """A browser that has come back from the provider, and where it was sent then."""
+    provider.person_set(sub, **({"email": NINA, "email_verified": True} | claims))
+    browser = Client()
+    return browser, provider.sign_in(browser, sub).headers["Location"]
+
+
+# -- A person of their own ---------------------------------------------------------------------------------------------
+
+
+def test_a_person_gets_an_account_with_a_project_and_finds_it_again(provider: IdentityProvider) -> None:
+    browser, location = come(provider)
+    assert location == "/signin/done" and is_in(browser)
+    user = User.objects.get(email=NINA)
+    assert not user.has_usable_password()
+    assert Membership.objects.get(user=user).role == Role.OWNER
+    assert EmailAddress.objects.get(user=user).verified
+    again, _ = come(provider, email="Married@lab.example.org")  # the provider's id is what counts from then on
+    assert again.get("/v1/account").json()["email"] == NINA
+    assert User.objects.count() == Project.objects.count() == 1
+
+
+def test_a_sign_in_ends_after_a_working_day_and_is_recorded(provider: IdentityProvider) -> None:
+    browser, _ = come(provider)
+    assert browser.cookies["sessionid"]["max-age"] == SIGN_IN_S
+    assert AuditRecord.objects.filter(content__contains='"action":"sign_in"').count() == 1
+
+
+def test_a_second_factor_is_asked_for_after_the_provider(provider: IdentityProvider) -> None:
+    from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
+
+    come(provider)
+    TOTP.activate(User.objects.get(email=NINA), generate_totp_secret())
+    browser, _ = come(provider)
+    assert not is_in(browser)
+    flows = ask(browser, "GET", "auth/session").json()["data"]["flows"]
+    assert any(flow["id"] == "mfa_authenticate" and flow.get("is_pending") for flow in flows)
+
+
+# -- Another person's address ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("claim", [False, "false", None, 1])
+def test_an_address_that_the_provider_has_not_confirmed_leads_nowhere(provider, alice: User, claim: object) -> None:
+    browser, location = come(provider, email=alice.email, email_verified=claim)
+    assert location.startswith("/signin/done?error=unconfirmed_address") and not is_in(browser)
+    browser, _ = come(provider, sub="other", email="new@lab.example.org", email_verified=claim)
+    assert not is_in(browser)
+    assert User.objects.count() == 1 and not SocialAccount.objects.exists()
+
+
+def test_a_domain_may_be_trusted_where_the_provider_says_nothing(provider, settings: Settings) -> None:
+    use(settings, provider, trusted=("lab.example.org",))
+    for email, claim, expected in ((NINA, None, True), (NINA, False, False), ("nina@else.example.org", None, False)):
+        browser, _ = come(provider, sub=f"{email}{claim}", email=email, email_verified=claim)
+        assert is_in(browser) is expected
+
+
+def test_what_someone_made_with_an_address_ends_when_its_owner_comes(provider, settings: Settings) -> None:
+    """They know the password, have a key, and signed in at the provider as somebody else."""
+    squatter = factories.user_make("victim")
+    EmailAddress.objects.create(user=squatter, email=squatter.email, verified=False, primary=True)
+    settings.ACCOUNT_EMAIL_VERIFICATION = "optional"
+    browser = signed_in(squatter)
+    factories.key_make(squatter.memberships.get().project, squatter)
+    SocialAccount.objects.create(user=squatter, provider="oidc", uid="attacker")
+    owner, _ = come(provider, sub="owner", email=squatter.email)
+    assert is_in(owner) and not is_in(browser)
+    squatter.refresh_from_db()
+    assert not squatter.has_usable_password()
+    assert not ApiKey.objects.filter(revoked_at=None).exists()
+    assert [account.uid for account in SocialAccount.objects.all()] == ["owner"]
+
+
+def test_who_has_confirmed_the_address_keeps_what_they_have(provider: IdentityProvider) -> None:
+    user = factories.user_make("vera")
+    EmailAddress.objects.create(user=user, email=user.email, verified=True, primary=True)
+    factories.key_make(user.memberships.get().project, user)
+    browser, _ = come(provider, email=user.email)
+    assert is_in(browser)
+    user.refresh_from_db()
+    assert user.has_usable_password() and ApiKey.objects.filter(revoked_at=None).exists()
+
+
+def test_an_address_that_another_account_only_claims_is_not_its_owners(provider: IdentityProvider, alice: User) -> None:
+    EmailAddress.objects.create(user=alice, email=NINA, verified=False)
+    browser, _ = come(provider)
+    assert browser.get("/v1/account").json()["email"] == NINA
+
+
+def test_ways_in_by_the_provider_end_with_all_other_access(provider: IdentityProvider) -> None:
+    come(provider)
+    access_end(user=User.objects.get(email=NINA), reason="a test")
+    assert not SocialAccount.objects.exists()
+
+
+# -- Who may have an account -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "email", "expected"),
+    [
+        ("closed", NINA, False),
+        ("invited", NINA, False),
+        ("domains", NINA, True),
+        ("domains", "nina@evil.example.org", False),
+        ("open", NINA, True),
+    ],
+)
+def test_the_rules_of_sign_up_hold_for_who_comes_by_the_provider(provider, settings, policy, email, expected) -> None:
+    use(settings, provider, policy)
+    browser, location = come(provider, email=email)
+    assert is_in(browser) is expected and ("error=signup_closed" in location) is not expected
+
+
+def test_an_invitation_or_a_group_with_a_role_lets_a_person_in(provider, settings: Settings, project: Project) -> None:
+    use(settings, provider, "invited", roles=(("ml", project.id, Role.MEMBER),))
+    assert not is_in(come(provider, groups=["sales"])[0])
+    assert is_in(come(provider, groups=["ml"])[0])
+    project.memberships.create(email="guest@else.example.org", role=Role.VIEWER)
+    assert is_in(come(provider, sub="guest", email="guest@else.example.org")[0])
+    use(settings, provider, "closed", roles=(("ml", project.id, Role.MEMBER),))
+    assert not is_in(come(provider, sub="other", email="other@lab.example.org", groups=["ml"])[0])
+
+
+# -- Groups ------------------------------------------------------------------------------------------------------------
+
+
+def test_groups_give_change_and_take_roles_at_each_sign_in(provider, settings: Settings, project: Project) -> None:
+    use(settings, provider, roles=(("ml", project.id, Role.MEMBER), ("leads", project.id, Role.OWNER)))
+
+    def role_with(*groups: str) -> str | None:
+        come(provider, groups=list(groups))
+        member = Membership.objects.filter(project=project, user__email=NINA).first()
+        return member.role if member else None
+
+    assert role_with("sales") is None
+    assert role_with("ml") == Role.MEMBER
+    assert role_with("ml", "leads") == Role.OWNER
+    factories.key_make(project, User.objects.get(email=NINA))
+    assert role_with() is None
+    assert not ApiKey.objects.filter(project=project, user__email=NINA, revoked_at=None).exists()
+    recorded = AuditRecord.objects.filter(project_id=project.id, content__contains="member_role_by_group")
+    assert recorded.count() == 3
+
+
+def test_the_last_owner_stays_and_unknown_projects_stop_nobody(provider, settings, project, alice: User) -> None:
+    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    use(settings, provider, roles=(("ml", project.id, Role.MEMBER), ("ml", "prj_nothing", Role.OWNER)))
+    browser, _ = come(provider, email=alice.email, groups=[])
+    assert is_in(browser)
+    assert Membership.objects.get(project=project, user=alice).role == Role.OWNER
+
+
+# -- The way there and back --------------------------------------------------------------------------------------------
+
+
+def test_only_paths_of_this_server_are_come_back_to(provider: IdentityProvider) -> None:
+    provider.person_set("nina", email=NINA, email_verified=True)
+    for evil in ("https://evil.example/", "//evil.example/", "/\\evil.example"):
+        browser = Client()
+        browser.post(f"/sign-in/oidc/begin?next={evil}")
+        kept = SessionStore.of_cookie(browser.cookies["sessionid"].value)
+        state = next(iter(kept["socialaccount_states"].values()))[0]
+        assert state["next"] == "/"
+
+
+def test_a_stranger_cannot_finish_anothers_sign_in(provider: IdentityProvider) -> None:
+    assert "error=" in Client().get("/sign-in/oidc/callback?code=stolen&state=guessed").headers["Location"]
+    guarded = Client(enforce_csrf_checks=True)
+    assert guarded.post(BEGIN).status_code == 403
+    assert guarded.get(BEGIN).status_code == 405
+
+
+def test_a_provider_that_does_not_respond_is_said_so(provider, settings: Settings) -> None:
+    settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"][0]["settings"]["server_url"] = "http://127.0.0.1:9"
+    response = Client().post(BEGIN)
+    assert response.status_code == 503 and "does not respond" in response.json()["error"]["message"]
+
+
+def test_without_a_provider_there_is_nothing_here(db: None) -> None:
+    assert Client().post(BEGIN).status_code == Client().get("/sign-in/oidc/callback").status_code == 404
+
+
+# -- Settings ----------------------------------------------------------------------------------------------------------
+
+GIVEN = {"ISSUER": "https://id.example.org/realm/", "CLIENT_ID": "ts", "CLIENT_SECRET": "secret"}
+
+
+def read(monkeypatch: pytest.MonkeyPatch, **values: str):
+    for name, value in values.items():
+        monkeypatch.setenv(f"TINKERSCRIPT_OIDC_{name}", value)
+    return oidc_read()
+
+
+def test_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    oidc = read(monkeypatch, **GIVEN, TRUSTED_DOMAINS="Lab.example.org", ROLES="cn=ml=prj_1:member, leads=prj_1:owner")
+    assert (oidc.issuer, oidc.name, oidc.groups_claim) == ("https://id.example.org/realm", "id.example.org", "groups")
+    assert oidc.trusted_domains == {"lab.example.org"}
+    assert [(rule.group, rule.role) for rule in oidc.roles] == [("cn=ml", Role.MEMBER), ("leads", Role.OWNER)]
+    assert "secret" not in repr(oidc).replace("client_secret", "")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"CLIENT_ID": "ts"},
+        {"ISSUER": "https://id.example.org"},
+        GIVEN | {"ISSUER": "http://id.example.org"},
+        GIVEN | {"ROLES": "ml=prj_1"},
+        GIVEN | {"ROLES": "ml=prj_1:king"},
+        GIVEN | {"TRUSTED_DOMAINS": "@example.org"},
+    ],
+)
+def test_settings_that_cannot_be_meant_stop_start_up(monkeypatch: pytest.MonkeyPatch, values: dict[str, str]) -> None:
+    with pytest.raises(ImproperlyConfigured):
+        read(monkeypatch, **values)
