@@ -16,14 +16,23 @@ from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering.answer_parser import AnswerParser
 from gpu_runtime.rendering.conversation import Conversation
-from gpu_runtime.rendering.marked_text import MarkedText
+from gpu_runtime.rendering.harmony import Harmony, HarmonyParser
 from gpu_runtime.rendering.messages import extended, normal, normal_answer
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.splicing import Prompt, compose
 from gpu_runtime.rendering.thoughts import ThoughtFormat
-from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat
-from gpu_runtime.rendering.tool_grammars import call_or_answer, forced_call, text_then_calls
+from gpu_runtime.rendering.tool_formats import ToolFormat
+from gpu_runtime.rendering.tool_grammars import (
+    call_or_answer,
+    final_grammar,
+    forced_call,
+    harmony_answer,
+    harmony_call,
+    text_then_calls,
+)
 from tinkerscript.wire.config import SessionConfig
+
+Reader = AnswerParser | HarmonyParser
 
 
 @dataclass(frozen=True)
@@ -62,19 +71,27 @@ class PreparedChat:
         """Set when the answer must be a call."""
         return self.tool_format if self.request.must_call else None
 
-    def reader(self) -> AnswerParser:
+    def reader(self) -> Reader:
         """A parser that separates thoughts, text and calls of one answer as it arrives."""
+        if (harmony := self.renderer.harmony) is not None:
+            return harmony.parser(
+                self.renderer.decode,
+                may_call=self.tool_format is not None,
+                is_forced=self.forced is not None,
+                is_guaranteed=self._is_guaranteed,
+            )
         return AnswerParser(
             self.tool_format,
             is_forced=self.forced is not None,
             is_guaranteed=self._is_guaranteed,
-            marks=self._marks(),
+            marks=self.renderer.marked_text(self._thoughts, self.tool_format),
             thoughts=self._thoughts,
         )
 
     def one_call(self) -> OneCall | None:
         """Cuts an answer after its first call; None where several are allowed or a grammar does it."""
-        if not self._wants_one_call or self.tool_format is None or self._grammar() is not None:
+        is_one_at_most = self.renderer.harmony is not None  # it ends with its first call by itself
+        if not self._wants_one_call or self.tool_format is None or is_one_at_most or self._grammar() is not None:
             return None
         return OneCall(self.tool_format, self.renderer.decode)
 
@@ -149,6 +166,8 @@ class PreparedChat:
         if bounded := grammar or schema:
             schema_bound(bounded, param="response_format" if self.request.response_format else "tools")
         options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
+        if not options.ignore_eos:
+            options = replace(options, stop_token_ids=(*options.stop_token_ids, *self.renderer.stop_ids))
         top = self.request.top_logprobs or 0
         return replace(options, top_logprobs=top, json_schema=schema, structural_tag=grammar)
 
@@ -195,33 +214,39 @@ class PreparedChat:
 
     def _grammar(self) -> str | None:
         """What the answer must look like beyond a plain schema; a forced call is no answer that has a format."""
+        if self.renderer.harmony is not None:
+            return self._harmony_grammar(self.renderer.harmony)
         if (call_format := self.tool_format) is None:
             return self._structure
-        chosen, is_named = self.request.chosen_tools, isinstance(self.request.tool_choice, NamedTool)
-        tools = [tool for tool in self.tools if chosen is None or tool["function"]["name"] in chosen]
         many = not self._wants_one_call
         if self.forced is not None:
-            return forced_call(self.forced, tools, many=many and not is_named)
+            is_named = isinstance(self.request.tool_choice, NamedTool)
+            return forced_call(self.forced, self._callable, many=many and not is_named)
         if (schema := self.request.json_schema) is not None:
-            return call_or_answer(call_format, tools, schema, many=many)
-        if self._is_guaranteed:
-            strict = self.request.strict_tools
-            tools = [tool if tool["function"]["name"] in strict else _any_arguments(tool) for tool in tools]
-            return text_then_calls(call_format, tools, many=many)
-        return None
+            return call_or_answer(call_format, self._callable, schema, many=many)
+        return text_then_calls(call_format, self._callable, many=many) if self._is_guaranteed else None
 
-    def _marks(self) -> MarkedText:
-        return self.renderer.marked_text(self._thoughts, self.tool_format)
+    def _harmony_grammar(self, harmony: Harmony) -> str | None:
+        if self.forced is not None:
+            return harmony_call(harmony, self._callable)
+        final = final_grammar(self.request.json_schema, self._structure)
+        if final is None and not self._is_guaranteed:
+            return None
+        return harmony_answer(harmony, self._callable if self.tool_format else [], final)
+
+    @property
+    def _callable(self) -> list[dict[str, Any]]:
+        """The tools that may be called, with the schemas that their arguments are held to."""
+        chosen, strict = self.request.chosen_tools, self.request.strict_tools
+        tools = [tool for tool in self.tools if chosen is None or tool["function"]["name"] in chosen]
+        is_held = self.forced is not None or self._may_call_or_answer
+        return [tool if is_held or tool["function"]["name"] in strict else _any_arguments(tool) for tool in tools]
 
     def _message(self, call_id: str, choice: int, text: str, ids: Sequence[int]) -> dict[str, Any]:
-        marked = self._marks().feed(text, ids)
-        thoughts, rest = self._thoughts.split(marked) if self._thoughts else (None, marked)
-        message: dict[str, Any] = {"role": "assistant", "content": rest}
+        thoughts, content, calls = self.reader().whole(text, ids)
+        message: dict[str, Any] = {"role": "assistant", "content": content}
         if thoughts:
             message["reasoning_content"] = thoughts
-        if (call_format := self.tool_format) is None:
-            return message
-        content, calls = self._read(text, ids) if self._is_guaranteed else call_format.parse(rest)
         if not calls:
             return message
         message["content"] = content or None
@@ -229,11 +254,6 @@ class PreparedChat:
         for head, call in zip(heads, calls, strict=True):
             head["function"]["arguments"] = call.arguments
         return message
-
-    def _read(self, text: str, ids: Sequence[int]) -> tuple[str, list[ParsedCall]]:
-        """Plain text and calls, as a stream of the same answer hands them out."""
-        _, content, pieces = self.reader().more(text, ids)
-        return content, [ParsedCall(piece.name or "", piece.arguments) for piece in pieces]
 
 
 def _any_arguments(tool: dict[str, Any]) -> dict[str, Any]:

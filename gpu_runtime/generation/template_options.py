@@ -5,6 +5,7 @@ from typing import Any
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering.harmony import EFFORTS
 from gpu_runtime.rendering.renderer import Renderer
 
 EFFORT, SWITCH = "reasoning_effort", "enable_thinking"
@@ -39,6 +40,13 @@ def _of_effort(request: ChatRequest, renderer: Renderer) -> dict[str, Any]:
     effort, known = request.reasoning_effort, renderer.template_variables
     if effort is None or (effort == "none" and renderer.thoughts is None and EFFORT not in known):
         return {}  # a model without thoughts
+    if renderer.harmony is not None and effort not in EFFORTS:
+        raise BadRequest(
+            f"this model's levels of reasoning effort are {', '.join(EFFORTS)}, not {effort}",
+            hint="Send one of them, or leave it out.",
+            param=EFFORT,
+            openai_code="unsupported_parameter",
+        )
     if EFFORT in known:
         return {EFFORT: effort}
     if effort == "none" and SWITCH in known:

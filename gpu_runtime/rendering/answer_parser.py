@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
-from gpu_runtime.rendering.tool_formats import ToolFormat
+from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class AnswerParser:
         thoughts: ThoughtFormat | None = None,
     ) -> None:
         self._format, self._marks = call_format, marks
-        self._splitter, self._thoughts_sent = ThoughtSplitter(thoughts), 0
+        self._thoughts, self._splitter, self._thoughts_sent = thoughts, ThoughtSplitter(thoughts), 0
         self._scanner = CallScanner(call_format) if call_format and is_guaranteed else None
         self._names: dict[int, str] = {}
         self._text, self._sent, self._scanned = "", 0, 0
@@ -103,7 +103,22 @@ class AnswerParser:
     def more(self, text: str, token_ids: Sequence[int]) -> tuple[str, str, list[CallPiece]]:
         """The thoughts, the plain text and the pieces of calls that are certain now that ``text`` has come, as
         ``token_ids``."""
-        thoughts, text_now = self._splitter.feed(self._marks.feed(text, token_ids))
+        return self._more(self._marks.feed(text, token_ids))
+
+    def whole(self, text: str, token_ids: Sequence[int]) -> tuple[str | None, str, list[ParsedCall]]:
+        """The thoughts, the plain text and the calls of a whole answer, for a parser that has read nothing."""
+        marked = self._marks.feed(text, token_ids)
+        thoughts, rest = self._thoughts.split(marked) if self._thoughts else (None, marked)
+        if self._format is None:
+            return thoughts, rest, []
+        if self._scanner is None:
+            return thoughts, *self._format.parse(rest)
+        _, content, pieces = self._more(marked)  # as a stream of the same answer hands them out
+        calls = [ParsedCall(piece.name or "", piece.arguments) for piece in pieces]
+        return thoughts, content if calls else rest, calls
+
+    def _more(self, marked: str) -> tuple[str, str, list[CallPiece]]:
+        thoughts, text_now = self._splitter.feed(marked)
         self._thoughts_sent += len(thoughts)
         self._text += text_now
         safe = self._plain_length()

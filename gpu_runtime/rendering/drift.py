@@ -25,8 +25,6 @@ def explain(renderer: Renderer, departure: Departure, prompt_ids: tuple[int, ...
     """The drift point of the call that reads ``prompt_ids``; None if they hold the source's tokens all the same."""
     source = departure.source
     seen = source.prompt_ids + source.answer.token_ids_T
-    if seen and renderer.is_special(seen[-1]):
-        seen = seen[:-1]  # a template may end the turn with another mark
     token = next((i for i, (a, b) in enumerate(zip(seen, prompt_ids, strict=False)) if a != b), len(prompt_ids))
     if token >= len(seen) or prompt_ids[: len(seen)] == seen:
         return None

@@ -20,16 +20,21 @@ class MarkedText:
 
     def feed(self, text: str, token_ids: Sequence[int]) -> str:
         """``text``, which came with ``token_ids``, and its marks. An engine may hold text back, and never ahead."""
+        return "".join(piece for piece, _ in self.pieces(text, token_ids))
+
+    def pieces(self, text: str, token_ids: Sequence[int]) -> list[tuple[str, bool]]:
+        """The same as (text, whether it is a mark): an answer can hold the letters of a mark that are none."""
         if not self._marks:
-            return text
+            return [(text, False)]
         for token in token_ids:
             if token in self._marks:
                 self._waiting.append((len(self._decode(self._ids)), self._marks[token]))
             self._ids.append(token)
         begin, self._length = self._length, self._length + len(text)
-        marked, taken = "", 0
+        found, taken = list[tuple[str, bool]](), 0
         while self._waiting and self._waiting[0][0] <= self._length:
             at, mark = self._waiting.pop(0)
             upto = max(taken, at - begin)
-            marked, taken = marked + text[taken:upto] + mark, upto
-        return marked + text[taken:]
+            found += [(text[taken:upto], False), (mark, True)]
+            taken = upto
+        return [*found, (text[taken:], False)]

@@ -14,6 +14,7 @@ import jinja2
 
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
+from gpu_runtime.rendering import harmony
 from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
@@ -31,9 +32,10 @@ class Renderer:
         self._tokenizer, self.variables = tokenizer, dict(variables or {})
         self._token_texts: dict[int, str] = {}
         self._variants: dict[str, Renderer] = {}
-        self._calls_in_content = False
+        self._calls_in_content, self.harmony = False, None
         self.has_template = self._probe(_user()) is not None
         self.end_of_turn = self._probe_end_of_turn()
+        self.harmony = self._probe_harmony()
         self.has_tools = PROBE_TOOL in (self._probe(_user(), tools=[_tool()]) or "")
         self.tool_format = self._probe_tool_format()
         self.thoughts = self._probe_thoughts()
@@ -68,6 +70,9 @@ class Renderer:
 
         Raises BadRequest with the template's own words where it refuses the conversation.
         """
+        if self.harmony is not None:
+            messages = [harmony.as_written(message) for message in messages]
+            tools = [harmony.tool_as_written(tool) for tool in tools]
         if self._calls_in_content:
             messages = [written_in_content(message) for message in messages]
         try:
@@ -81,6 +86,16 @@ class Renderer:
                     param="chat_template_kwargs",
                 ) from None
             raise BadRequest(f"the model has no chat template for these messages: {error}", param="messages") from None
+
+    @property
+    def ends(self) -> tuple[str, ...]:
+        """What may stand after an answer in the template's text."""
+        return harmony.ENDS if self.harmony is not None else tuple(filter(None, [self.end_of_turn]))
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Tokens that end an answer beside the tokenizer's own end of turn."""
+        return self.harmony.stop_ids if self.harmony is not None else ()
 
     @property
     def vocabulary(self) -> int:
@@ -133,8 +148,18 @@ class Renderer:
         rendered = self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}]) or ""
         return rendered.rpartition(PROBE * 2)[2]
 
+    def _probe_harmony(self) -> harmony.Harmony | None:
+        """Set where the template writes channels, and their marks are special tokens."""
+        rendered = self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}]) or ""
+        ids = {mark: self._special_id(mark) for mark in harmony.MARKS}
+        known = {mark: token for mark, token in ids.items() if token is not None}
+        is_written = f"{harmony.CHANNEL}final{harmony.MESSAGE}{PROBE}" in rendered
+        return harmony.Harmony(known) if is_written and len(set(known.values())) == len(harmony.MARKS) else None
+
     def special_marks(self) -> list[str]:
         """Special tokens that the template wants inside of an answer, before its text: channels that are not read."""
+        if self.harmony is not None:
+            return []
         prompt, written = self._prompt_of(_user()), self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}])
         marks = "" if written is None or not written.startswith(prompt) else written.removeprefix(prompt)
         marks = marks.partition(PROBE)[0]
@@ -142,6 +167,8 @@ class Renderer:
 
     def _probe_thoughts(self) -> ThoughtFormat | None:
         """Where thoughts stand in an answer: as the template writes those of a message, or opens a turn with them."""
+        if self.harmony is not None:
+            return harmony.THOUGHTS
         opened = self._prompt_of(_user())
         if found := OPENED.search(opened):
             return ThoughtFormat(f"<{found[1]}>", f"</{found[1]}>", begins_inside=True)
@@ -166,6 +193,8 @@ class Renderer:
         turn = {"role": "assistant", "content": "", "tool_calls": [call]}
         before = self._probe(_user(), tools=[_tool()]) or ""
         after = self._probe([*_user(), turn], tools=[_tool()]) or ""
+        if self.harmony is not None:
+            return harmony.HARMONY_CALLS if harmony.FUNCTIONS + PROBE_TOOL in after.removeprefix(before) else None
         found = detect(after.removeprefix(before), PROBE_TOOL)
         if found is None and DESCRIBED.search(before) and PROBE_TOOL not in after.removeprefix(before):
             found, self._calls_in_content = HERMES, True

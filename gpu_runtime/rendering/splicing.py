@@ -62,6 +62,8 @@ def compose(
             prefix = source.prompt_ids + source.answer.token_ids_T[:kept]
             parent = Parent(source.call_id, source.choice, kept)
             prompt = Prompt(prefix + rest, request.names, parent, len(prefix), count)
+            if kept < len(source.answer.token_ids_T):
+                failed = failed or Departure(source, count - 1, *_why_cut(source.answer))
             break
         failed = failed or Departure(source, count - 1, *end)
     else:
@@ -133,8 +135,7 @@ def _end_of_answer(
     start = renderer.text(before, tools, generation=True) + (source.forced.prefill if source.forced else "")
     if not full.startswith(start):
         return "template", "the template rewrites what came before the answer"
-    tail = renderer.end_of_turn
-    end = full.find(tail, len(start)) if tail else -1
+    end = _next_end(renderer, full, len(start))
     if end < 0:
         return "template", "the template does not end the turn as usual"
     for _ in range(MAX_ENDS_TRIED):
@@ -142,8 +143,20 @@ def _end_of_answer(
             break
         if _same_answer(renderer, source, full[len(start) : end]):
             return end
-        end = full.find(tail, end + 1)
+        end = _next_end(renderer, full, end + 1)
     return "template", "the template rewrites the answer"
+
+
+def _why_cut(answer: Completion) -> tuple[Cause, str]:
+    """Why a conversation does not go on with all that was sampled of ``answer``."""
+    if answer.stop_reason is not None:
+        return "client", "what ended the answer, a stop string, is no part of the conversation"
+    return "template", "the template ends the turn with another token than was sampled"
+
+
+def _next_end(renderer: Renderer, full: str, start: int) -> int:
+    """Where a turn may end in ``full`` from ``start`` on; -1 for nowhere."""
+    return min((end for tail in renderer.ends if (end := full.find(tail, start)) >= 0), default=-1)
 
 
 def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str) -> bool:
@@ -156,6 +169,11 @@ def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str) -> b
     if rendered.strip() in sampled:
         return True
     before = source.forced.prefill if source.forced else ""
+    if (harmony := renderer.harmony) is not None:
+        said, written = (
+            harmony.meaning(renderer.decode, each, is_forced=bool(before)) for each in (ids, renderer.encode(rendered))
+        )
+        return said == written
 
     def meaning(text: str) -> tuple[str, str, list[tuple[str, Any]]]:
         thoughts, rest = renderer.thoughts.split(text) if renderer.thoughts and not before else (None, text)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from gpu_runtime.rendering.harmony import CALL, CHANNEL, CONSTRAIN, END, FUNCTIONS, MESSAGE, START, Harmony
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 Grammar = dict[str, Any]
@@ -21,8 +22,7 @@ def forced_call(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, man
 
 def call_or_answer(call_format: ToolFormat, tools: Sequence[dict[str, Any]], schema: str, *, many: bool) -> str:
     """The structural tag of an answer that is JSON of ``schema``, or a call of one of ``tools``, or several."""
-    answer = {"type": "object"} if schema == "{}" else json.loads(schema)
-    return _tag(_one_of([{"type": "json_schema", "json_schema": answer}, _calls(call_format, tools, many=many)]))
+    return _tag(_one_of([_json_of(schema), _calls(call_format, tools, many=many)]))
 
 
 def text_then_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> str:
@@ -36,6 +36,46 @@ def text_then_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *,
     else:
         free = {"type": "any_text", "excludes": [call_format.marker]}
     return _tag(_row(free, {"type": "optional", "content": calls}))
+
+
+def harmony_call(harmony: Harmony, tools: Sequence[dict[str, Any]]) -> str:
+    """The structural tag of a forced call of one of ``tools``, after what the prompt has begun of it."""
+    return _tag(_one_of([_row(*_call_from_name(harmony, tool)) for tool in tools]))
+
+
+def harmony_answer(harmony: Harmony, tools: Sequence[dict[str, Any]], final: Grammar | None) -> str:
+    """The structural tag of a row of messages that ends with a ``final`` one (None: any text) or, where there are
+    ``tools``, with a call of one of them."""
+    mark = {name: {"type": "token", "token": number} for name, number in harmony.ids.items()}
+    free = {"type": "any_tokens", "exclude_tokens": sorted(harmony.ids.values())}
+    begun = [_row(mark[CHANNEL], name, mark[MESSAGE], free) for name in ("analysis", "commentary")[: 1 + bool(tools)]]
+    before = _row(_one_of(begun), mark[END], mark[START], "assistant")
+    last = [_row(mark[CHANNEL], "final", mark[MESSAGE], final or free)]
+    for tool in tools:
+        to, (name, *rest) = f"to={FUNCTIONS}", _call_from_name(harmony, tool)
+        constrained = (f"commentary {to}{name} ", mark[CONSTRAIN], "json", *rest[2:])
+        last += [_row(mark[CHANNEL], *constrained), _row(f" {to}{name}", *rest)]
+    return _tag(_row({"type": "star", "content": before}, _one_of(last)))
+
+
+def _json_of(schema: str) -> Grammar:
+    """JSON of ``schema``; "{}" means any object."""
+    return {"type": "json_schema", "json_schema": {"type": "object"} if schema == "{}" else json.loads(schema)}
+
+
+def final_grammar(schema: str | None, tag: str | None) -> Grammar | None:
+    """What a request wants of an answer's text: JSON of ``schema`` or the structural tag ``tag``."""
+    if schema is not None:
+        return _json_of(schema)
+    form: Grammar | None = json.loads(tag)["format"] if tag is not None else None
+    return form
+
+
+def _call_from_name(harmony: Harmony, tool: dict[str, Any]) -> list[Grammar | str]:
+    """A call from its name on, as the template writes it."""
+    mark = {name: {"type": "token", "token": number} for name, number in harmony.ids.items()}
+    arguments = {"type": "json_schema", "json_schema": tool["function"]["parameters"]}
+    return [tool["function"]["name"], mark[CHANNEL], "commentary json", mark[MESSAGE], arguments, mark[CALL]]
 
 
 def _calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> Grammar:

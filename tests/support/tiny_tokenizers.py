@@ -88,7 +88,10 @@ SPECIAL = [
     *("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
 ]
 # Further marks of families; the ids of the others' tokenizers stay as they are.
-MARKS = {"magistral_v13": ["[THINK]", "[/THINK]", "[ARGS]"]}
+MARKS = {
+    "magistral_v13": ["[THINK]", "[/THINK]", "[ARGS]"],
+    "gptoss": ["<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>"],
+}
 
 
 def build_tokenizer(folder: Path, family: str = "chatml", *, special: Sequence[str] = ()) -> Path:

@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 from gpu_runtime.generation.call_stream import CallStream
-from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.chat_prompt import PreparedChat, Reader
 from gpu_runtime.generation.sampling import stopped_by
 from gpu_runtime.generation.tools import NamedTool
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.journal.call_ids import CHAT, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
-from gpu_runtime.rendering.answer_parser import AnswerParser, CallPiece
+from gpu_runtime.rendering.answer_parser import CallPiece
 from gpu_runtime.rendering.custom_tools import as_custom
 from gpu_runtime.rendering.renderer import Renderer
 
@@ -112,9 +112,7 @@ def _call_delta(prepared: PreparedChat, call_id: str, choice: int, piece: CallPi
     return {"index": piece.index, **head, "function": head["function"] | {"arguments": piece.arguments}}
 
 
-def _delta_body(
-    prepared: PreparedChat, call_id: str, choice: int, reader: AnswerParser, delta: Delta
-) -> dict[str, Any]:
+def _delta_body(prepared: PreparedChat, call_id: str, choice: int, reader: Reader, delta: Delta) -> dict[str, Any]:
     thoughts, text, calls = reader.more(delta.text, delta.token_ids_T)
     said: dict[str, Any] = {"content": text} if text else {}
     if thoughts:
@@ -145,7 +143,7 @@ def _joined(held: dict[str, Any] | None, body: dict[str, Any]) -> dict[str, Any]
 
 
 def _last(
-    prepared: PreparedChat, completion: Completion, reader: AnswerParser, calls: list[dict[str, Any]]
+    prepared: PreparedChat, completion: Completion, reader: Reader, calls: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """What is known at the end only: the rest of thoughts and text, ``calls`` that were not streamed, why it ends."""
     message = completion.message

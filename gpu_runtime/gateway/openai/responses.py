@@ -104,7 +104,8 @@ def _head(asked: ResponsesRequest, prepared: PreparedChat, call_id: str, created
 def _logprobs(prepared: PreparedChat, answer: Completion, text: str) -> list[dict[str, Any]]:
     """Of the tokens that stand for ``text``, the message's part of the answer."""
     decode, ids = prepared.renderer.decode, answer.token_ids_T
-    start = max(0, answer.text.find(text))
+    thoughts = answer.message.get("reasoning_content") or ""
+    start = max(0, answer.text.find(text, max(0, answer.text.find(thoughts)) + len(thoughts)))
     first = bisect_right(range(len(ids)), start, key=lambda n: len(decode(ids[: n + 1])))
     last = bisect_left(range(len(ids)), start + len(text), key=lambda n: len(decode(ids[: n + 1])))
     return token_logprobs(prepared.renderer, answer)["content"][first : last + 1] if text else []

@@ -125,7 +125,7 @@ async def test_thinking_that_the_template_strips_starts_a_new_timeline(tmp_path:
         second = calls(gateway, begun)[1]
         assert second.parent is None
         assert second.drift["continues"] == calls(gateway, begun)[0].id
-        assert second.drift["saw"].endswith("<think>let me</think>four")
+        assert second.drift["saw"].endswith("<think>let me</think>four<|im_end|>")
         assert "<think>" not in gateway.renderer.decode(second.prompt_ids_P)
         assert len(timelines(gateway, begun)) == 2
         view = (await gateway.end(begun["episode_id"])).json()
