@@ -6,6 +6,7 @@ Shape legend: T tokens of one sequence, G episodes of one group.
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -139,8 +140,10 @@ class Tokenizer(Protocol):
         *,
         generation: bool,
         variables: Mapping[str, Any],
+        now: datetime,
     ) -> str:
-        """The conversation as the chat template writes it; ``generation`` opens the assistant's turn.
+        """The conversation as the chat template writes it; ``generation`` opens the assistant's turn. A template that
+        writes the date writes that of ``now``.
 
         Raises jinja2.TemplateError, TypeError or ValueError for messages that the template cannot write.
         """

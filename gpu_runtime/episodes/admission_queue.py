@@ -92,6 +92,7 @@ class AdmissionQueue:
             id=f"epi_{secrets.token_hex(8)}",
             eval=request.eval,
             group_key=request.task,
+            begun_at=now,
             deadline_at=now + (request.timeout_s or self._config.episode_timeout_s),
             last_seen=now,
         )

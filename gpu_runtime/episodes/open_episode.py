@@ -19,6 +19,7 @@ class OpenEpisode:
     id: str
     eval: bool
     group_key: str | None
+    begun_at: float
     deadline_at: float
     last_seen: float
     version_first: int | None = None
@@ -36,6 +37,7 @@ class OpenEpisode:
             id=record.id,
             eval=record.eval,
             group_key=record.group_key,
+            begun_at=record.begun_at,
             deadline_at=record.deadline_at,
             last_seen=now,
             version_first=record.version_first,

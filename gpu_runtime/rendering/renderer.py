@@ -6,8 +6,10 @@ nothing of any model is assumed.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import jinja2
@@ -30,6 +32,7 @@ class Renderer:
 
     def __init__(self, tokenizer: Tokenizer, variables: Mapping[str, Any] | None = None) -> None:
         self._tokenizer, self.variables = tokenizer, dict(variables or {})
+        self.now: Callable[[], datetime] = _today  # for templates that write the date
         self._token_texts: dict[int, str] = {}
         self._variants: dict[str, Renderer] = {}
         self._calls_in_content, self.harmony = False, None
@@ -63,7 +66,19 @@ class Renderer:
             if len(self._variants) == MAX_VARIANTS:
                 del self._variants[next(iter(self._variants))]
             self._variants[name] = Renderer(self._tokenizer, variables)
-        return self._variants[name]
+        return self._variants[name].with_clock(self.now)
+
+    def at(self, time: float) -> "Renderer":
+        """The renderer of the day of ``time`` (Unix seconds, in the machine's zone), for templates that write the date:
+        that of an episode's begin holds for all its calls, so that midnight changes no conversation."""
+        day = datetime.fromtimestamp(time, tz=UTC).astimezone()
+        return self.with_clock(lambda: day)
+
+    def with_clock(self, now: Callable[[], datetime]) -> "Renderer":
+        """The same renderer, which takes ``now`` for the time."""
+        twin = copy(self)
+        twin.now = now
+        return twin
 
     def text(self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]], *, generation: bool) -> str:
         """The conversation in normal form as the template writes it; ``generation`` opens the assistant's turn.
@@ -76,7 +91,9 @@ class Renderer:
         if self._calls_in_content:
             messages = [written_in_content(message) for message in messages]
         try:
-            return self._tokenizer.render(messages, tools, generation=generation, variables=self.variables)
+            return self._tokenizer.render(
+                messages, tools, generation=generation, variables=self.variables, now=self.now()
+            )
         except jinja2.TemplateError as error:
             raise BadRequest(f"the model's chat template refuses these messages: {error}", param="messages") from None
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
@@ -208,6 +225,10 @@ class Renderer:
 
     def _special_id(self, mark: str) -> int | None:
         return next(filter(self.is_special, self.encode(mark)), None)
+
+
+def _today() -> datetime:
+    return datetime.now(tz=UTC).astimezone()
 
 
 def _user() -> list[dict[str, Any]]:

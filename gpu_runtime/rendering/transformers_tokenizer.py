@@ -1,6 +1,7 @@
 """A model's tokenizer and chat template as transformers reads them. It imports torch: real runtimes alone load it."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from transformers import AutoTokenizer
@@ -40,7 +41,12 @@ class TransformersTokenizer:
         *,
         generation: bool,
         variables: Mapping[str, Any],
+        now: datetime,
     ) -> str:
         return self._tokenizer.apply_chat_template(
-            list(messages), tools=list(tools) or None, add_generation_prompt=generation, tokenize=False, **variables
+            list(messages),
+            tools=list(tools) or None,
+            add_generation_prompt=generation,
+            tokenize=False,
+            **({"strftime_now": now.strftime} | dict(variables)),
         )

@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,9 @@ def learn(chosen: argparse.Namespace) -> dict[str, list]:
     began = time.monotonic()
 
     def prompt(question: Question) -> str:
-        return tokenizer.render([{"role": "user", "content": question.text}], [], generation=True, variables={})
+        return tokenizer.render(
+            [{"role": "user", "content": question.text}], [], generation=True, variables={}, now=datetime.now(tz=UTC)
+        )
 
     def reward(completions: list[str], right: list[str], **_: Any) -> list[float]:
         given = [task.reward(text, wanted) for text, wanted in zip(completions, right, strict=True)]

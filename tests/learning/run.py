@@ -15,6 +15,7 @@ import sys
 import time
 import uuid
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ async def play(loop: Loop, tokenizer: Any, task: Task, question: Question, tempe
     """The question's turns up to the end of its game; one turn where the task has no tools."""
     options = SamplingOptions(max_tokens=task.max_tokens, temperature=temperature)
     messages, said = [{"role": "user", "content": question.text}], task.opening
-    prompt = tokenizer.render(messages, list(task.tools), generation=True, variables={})
+    prompt = tokenizer.render(messages, list(task.tools), generation=True, variables={}, now=datetime.now(tz=UTC))
     ids, mask, logprobs, answers = tokenizer.encode(prompt + said), [], [], []
     while True:
         known = len(ids) - len(mask)

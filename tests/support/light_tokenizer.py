@@ -48,8 +48,9 @@ class LightTokenizer:
         *,
         generation: bool,
         variables: Mapping[str, Any],
+        now: datetime,
     ) -> str:
-        given = {"documents": None} | self._names | dict(variables)
+        given = {"documents": None, "strftime_now": now.strftime} | self._names | dict(variables)
         return self._template.render(
             messages=list(messages), tools=list(tools) or None, add_generation_prompt=generation, **given
         )
@@ -61,7 +62,6 @@ def _environment() -> ImmutableSandboxedEnvironment:
     )
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise
-    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
     return environment
 
 

@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.gateway.anthropic.messages import message, message_events
 from gpu_runtime.gateway.anthropic.requests import NEUTRAL, CountRequest, MessagesRequest, chat_request
 from gpu_runtime.gateway.completion_handler import CompletionHandler
@@ -32,18 +33,19 @@ class AnthropicRoutes:
     async def messages(self, request: Request) -> Response:
         """``POST /v1/messages``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        prepared = self._prepare(request, body, MessagesRequest)
+        prepared = self._prepare(request, episode, body, MessagesRequest)
         return await self._handler.answer(request, episode, prepared, message, message_events, _error_event)
 
     async def count_tokens(self, request: Request) -> Response:
         """``POST /v1/messages/count_tokens``: the ids that the engine would read; nothing is sampled or kept."""
         episode, body = self._handler.authenticate(request), await read_body(request)
-        prompt = await self._handler.prompt(episode, self._prepare(request, body, CountRequest))
+        prompt = await self._handler.prompt(episode, self._prepare(request, episode, body, CountRequest))
         return JSONResponse({"input_tokens": len(prompt.ids)})
 
-    def _prepare(self, request: Request, body: bytes, kind: type[CountRequest]) -> PreparedChat:
+    def _prepare(self, request: Request, episode: OpenEpisode, body: bytes, kind: type[CountRequest]) -> PreparedChat:
         chat = chat_request(parse_request(body, kind, NEUTRAL))
-        return prepare_chat(chat, self._renderer, *self._handler.identity(request, chat, body))
+        renderer = self._renderer.at(episode.begun_at)
+        return prepare_chat(chat, renderer, *self._handler.identity(request, chat, body))
 
 
 def _error_event(request: Request, error: GatewayError) -> bytes:

@@ -41,7 +41,7 @@ class OpenAIRoutes:
         """``POST /v1/chat/completions``, streaming or not."""
         episode, body = self._handler.authenticate(request), await read_body(request)
         chat = parse_request(body, ChatRequest, OPENAI_NEUTRAL)
-        prepared = prepare_chat(chat, self._renderer, *self._handler.identity(request, chat, body))
+        prepared = prepare_chat(chat, self._renderer.at(episode.begun_at), *self._handler.identity(request, chat, body))
         return await self._handler.answer(request, episode, prepared, chat_completion, chat_chunks)
 
     async def completions(self, request: Request) -> Response:
@@ -64,7 +64,7 @@ class OpenAIRoutes:
         asked = parse_request(body, ResponsesRequest, NEUTRAL)
         earlier = EarlierResponses(await self._recorder.calls(episode) if asked.names_earlier else ())
         chat = chat_request(asked, earlier)
-        prepared = prepare_chat(chat, self._renderer, *self._handler.identity(request, chat, body))
+        prepared = prepare_chat(chat, self._renderer.at(episode.begun_at), *self._handler.identity(request, chat, body))
         if asked.instructions is not None:
             prepared = replace(prepared, notes={INSTRUCTIONS: True})
         whole, events = partial(response, asked), partial(response_events, asked)

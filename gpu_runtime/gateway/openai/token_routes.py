@@ -61,10 +61,11 @@ class TokenRoutes:
     async def tokenize(self, request: Request) -> Response:
         """``POST /v1/tokenize``: special tokens are added to a text unless it says not to, as in a completion."""
         asked = await self._read(request, TokenizeRequest)
+        renderer = self._renderer.at(self._handler.authenticate(request).begun_at)
         if asked.prompt is not None:
             ids = self._renderer.encode(asked.prompt, special=asked.add_special_tokens is not False)
         else:
-            ids = self._renderer.encode(self._written(asked), special=asked.add_special_tokens is True)
+            ids = self._renderer.encode(_written(asked, renderer), special=asked.add_special_tokens is True)
         texts = [self._renderer.token_text(token) for token in ids] if asked.return_token_strs else None
         told = {"count": len(ids), "max_model_len": self._calls.context_length, "tokens": list(ids)}
         return JSONResponse(told | {"token_strs": texts})
@@ -76,17 +77,18 @@ class TokenRoutes:
             raise BadRequest(f"token ids are from 0 to {self._renderer.vocabulary - 1}", param="tokens")
         return JSONResponse({"prompt": self._renderer.decode(asked.tokens, special=True)})
 
-    def _written(self, asked: TokenizeRequest) -> str:
-        told: dict[str, Any] = {"model": "", "messages": asked.messages, "tools": asked.tools}
-        chat = checked(told | {"chat_template_kwargs": asked.chat_template_kwargs}, ChatRequest)
-        renderer = self._renderer.with_variables(template_variables(chat, self._renderer))
-        tools = [tool.normal() for tool in chat.tools or []]
-        messages = [normal(message) for message in chat.messages]
-        return renderer.text(messages, tools, generation=asked.add_generation_prompt is not False)
-
     async def _read(self, request: Request, kind: type[Any]) -> Any:
         self._handler.authenticate(request)
         asked = parse_request(await read_body(request), kind, {})
         if asked.model is not None:
             self._handler.check_model(asked.model)
         return asked
+
+
+def _written(asked: TokenizeRequest, renderer: Renderer) -> str:
+    told: dict[str, Any] = {"model": "", "messages": asked.messages, "tools": asked.tools}
+    chat = checked(told | {"chat_template_kwargs": asked.chat_template_kwargs}, ChatRequest)
+    renderer = renderer.with_variables(template_variables(chat, renderer))
+    tools = [tool.normal() for tool in chat.tools or []]
+    messages = [normal(message) for message in chat.messages]
+    return renderer.text(messages, tools, generation=asked.add_generation_prompt is not False)

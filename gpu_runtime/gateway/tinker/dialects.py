@@ -89,8 +89,15 @@ class DialectRoutes:
         source = SamplerSource(self._engine, folder)
         calls = Calls(recorder, source, renderer, self._config, on_fault=self._on_fault)
         # All calls of a sampler are of one episode that never ends: seeds are mixed with its name.
-        episode = OpenEpisode(id=sampler_id, eval=True, group_key="", deadline_at=math.inf, last_seen=0.0)
-        handler = CompletionHandler(lambda request: episode, calls, None)
+        episode = OpenEpisode(
+            id=sampler_id, eval=True, group_key="", begun_at=time.time(), deadline_at=math.inf, last_seen=0.0
+        )
+
+        def authenticate(_: Request) -> OpenEpisode:
+            episode.begun_at = time.time()  # no call continues another: a template may write today's date
+            return episode
+
+        handler = CompletionHandler(authenticate, calls, None)
         routes = [
             *OpenAIRoutes(handler, recorder, renderer).routes(),
             *TokenRoutes(handler, calls, renderer).routes(),

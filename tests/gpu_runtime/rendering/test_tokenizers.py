@@ -1,5 +1,6 @@
 """The tokenizer of the tests writes and reads what transformers' does, for every family of chat templates in them."""
 
+from datetime import datetime
 from pathlib import Path
 
 import jinja2
@@ -24,6 +25,7 @@ ASKED = {"role": "user", "content": "  What is <b>2 + 2</b>?\n"}
 CALLED = {"role": "assistant", "content": "", "tool_calls": [CALL]}
 RESULT = {"role": "tool", "tool_call_id": "abcde1234", "content": '{"celsius": 12}'}
 SAID = {"role": "assistant", "content": "<think>\nhm\n</think>\n\nfour "}
+DAY = datetime(2031, 2, 3, 4, 5, 6)
 CONVERSATIONS = [
     ([ASKED], []),
     ([ASKED], [TOOL]),
@@ -46,12 +48,12 @@ TEXTS = [
 def written(tokenizer, messages, tools, generation):
     variables = dict.fromkeys(tokenizer.template_variables, False)
     try:
-        return tokenizer.render(messages, tools, generation=generation, variables=variables)
+        return tokenizer.render(messages, tools, generation=generation, variables=variables, now=DAY)
     except (jinja2.TemplateError, TypeError, ValueError) as error:
         return type(error), str(error)
 
 
-@pytest.mark.parametrize("family", TEMPLATES)
+@pytest.mark.parametrize("family", [*TEMPLATES, "llama3_2"])
 def test_the_light_tokenizer_is_transformers_own(tmp_path: Path, family: str) -> None:
     folder = build_tokenizer(tmp_path, family)
     light, real = LightTokenizer(folder), TransformersTokenizer(str(folder))
