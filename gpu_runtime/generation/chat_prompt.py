@@ -95,10 +95,15 @@ class PreparedChat:
             return None
         return OneCall(self.tool_format, self.renderer.decode)
 
-    def call_head(self, call_id: str, choice: int, index: int, name: str) -> dict[str, Any]:
-        """Call number ``index`` of answer number ``choice``, without its arguments yet."""
+    def call_head(
+        self, call_id: str, choice: int, index: int, name: str, given_id: str | None = None
+    ) -> dict[str, Any]:
+        """Call number ``index`` of answer number ``choice``, without its arguments yet.
+
+        ``given_id`` is one that the model wrote: the template writes it beside the call's result.
+        """
         assert self.tool_format is not None, "there are no calls without tools"
-        number = self.tool_format.call_id(f"{call_id}|{choice}|{index}")
+        number = given_id or self.tool_format.call_id(f"{call_id}|{choice}|{index}")
         return {"id": number, "type": "function", "function": {"name": name, "arguments": ""}}
 
     def check(self) -> None:
@@ -250,7 +255,9 @@ class PreparedChat:
         if not calls:
             return message
         message["content"] = content or None
-        message["tool_calls"] = heads = [self.call_head(call_id, choice, i, call.name) for i, call in enumerate(calls)]
+        message["tool_calls"] = heads = [
+            self.call_head(call_id, choice, index, call.name, call.id) for index, call in enumerate(calls)
+        ]
         for head, call in zip(heads, calls, strict=True):
             head["function"]["arguments"] = call.arguments
         return message

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 
 from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
-from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat
+from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat, new_id
 
 
 @dataclass(frozen=True)
 class CallPiece:
-    """More of call number ``index``: its name, in the first piece only, and a piece of its arguments' JSON text."""
+    """More of call number ``index``: its name and an id that the model gave it, in the first piece only, and a piece of
+    its arguments' JSON text."""
 
     index: int
     name: str | None
     arguments: str
+    id: str | None = None
 
 
 class CallScanner:
@@ -32,29 +34,33 @@ class CallScanner:
     def __init__(self, call_format: ToolFormat) -> None:
         key = re.escape(json.dumps(call_format.arguments_key))
         in_object = r'\{"name": ("(?:[^"\\]|\\.)*"), ' + key + ": "
-        before_mark = r"([\w.-]+)" + re.escape(call_format.arguments_mark)
+        with_id = f"(?:{re.escape(call_format.id_mark)}(\\w+))?" if call_format.id_mark else "()"
+        before_mark = r"([\w.-]+)" + with_id + re.escape(call_format.arguments_mark)
         self._is_in_object = not call_format.arguments_mark
         self._head = re.compile(in_object if self._is_in_object else before_mark)
         self._between = ""  # text since the last call in which the next one may have begun
         self._index, self._is_inside = -1, False
+        self._named: list[ParsedCall] = []
         self._depth, self._in_string, self._escaped = 0, False, False
 
     def feed(self, text: str) -> list[CallPiece]:
         """At most one piece of each call."""
         pieces: list[CallPiece] = []
         while text:
-            name = None
+            name = call_id = None
             if not self._is_inside:
                 self._between += text
                 head = self._head.search(self._between)
                 if head is None:
                     break
                 name = json.loads(head[1]) if self._is_in_object else head[1]
+                call_id = None if self._is_in_object else new_id(head[2] or "", self._named)
+                self._named.append(ParsedCall(name, "", call_id))
                 text = self._between[head.end() :]
                 self._index, self._is_inside, self._between = self._index + 1, True, ""
             end = self._value_end(text)
             if name is not None or end:
-                pieces.append(CallPiece(self._index, name, text[:end]))
+                pieces.append(CallPiece(self._index, name, text[:end], call_id))
             text = text[end + self._is_in_object :]  # without the brace that closes the call
         return pieces
 
@@ -114,7 +120,7 @@ class AnswerParser:
         if self._scanner is None:
             return thoughts, *self._format.parse(rest)
         _, content, pieces = self._more(marked)  # as a stream of the same answer hands them out
-        calls = [ParsedCall(piece.name or "", piece.arguments) for piece in pieces]
+        calls = [ParsedCall(piece.name or "", piece.arguments, piece.id) for piece in pieces]
         return thoughts, content if calls else rest, calls
 
     def _more(self, marked: str) -> tuple[str, str, list[CallPiece]]:

@@ -33,7 +33,7 @@ class Conversation:
 
     def __init__(self, calls: Sequence[CallRecord] = (), tool_format: ToolFormat | None = None) -> None:
         self._by_name: dict[str, list[ReusablePrefix]] = {}
-        self._by_call_id: dict[str, ReusablePrefix] = {}
+        self._by_call_id: dict[str, list[ReusablePrefix]] = {}  # a model that names its calls may repeat itself
         self._read: dict[str, ReusablePrefix] = {}  # what a prompt began with, from its first user message on
         self._prompts: set[str] = set()  # whole prompts
         self._keys: dict[tuple[str, int], str] = {}
@@ -51,7 +51,8 @@ class Conversation:
             source = ReusablePrefix(call.id, answer.choice, call.prompt_ids_P, answer, forced)
             if answer.splice_key:
                 self._by_name.setdefault(answer.splice_key, []).append(source)
-                self._by_call_id.update(dict.fromkeys(_call_ids(answer.message), source))
+                for call_id in _call_ids(answer.message):
+                    self._by_call_id.setdefault(call_id, []).append(source)
                 self._keys[call.id, answer.choice] = answer.splice_key
                 if answer.choice == 0:
                     self._note_prompt(call, source)
@@ -116,14 +117,18 @@ class Conversation:
         self._prompts.add(name)
 
     def _echoed(self, name: str, message: dict[str, Any]) -> ReusablePrefix | None:
-        """The recorded answer that ``message`` is, after the conversation ``name``: by its tool-call ids (they are
-        ours, and unique), then by its text."""
+        """The recorded answer that ``message`` is, after the conversation ``name``: by its tool-call ids, of equal ones
+        that which was given there, then by its text."""
         ids = _call_ids(message)
-        source = self._by_call_id.get(ids[0]) if ids else None
-        if source is not None and _says_the_same(message, source, ids):
-            return source
+        sources = self._by_call_id.get(ids[0], []) if ids else []
+        if same := [source for source in sources if _says_the_same(message, source, ids)]:
+            return max(reversed(same), key=lambda source: _was_given_after(name, source))
         found = self._by_name.get(extended(name, message))
         return _meant(found, message) if found else None
+
+
+def _was_given_after(name: str, source: ReusablePrefix) -> bool:
+    return source.answer.splice_key == extended(name, normal_answer(source.answer.message))
 
 
 def _says_the_same(message: dict[str, Any], source: ReusablePrefix, ids: list[str]) -> bool:

@@ -221,6 +221,7 @@ class Renderer:
             found,
             marker_id=self._special_id(found.marker),
             arguments_mark_id=self._special_id(found.arguments_mark),
+            id_mark_id=self._special_id(found.id_mark),
         )
 
     def _special_id(self, mark: str) -> int | None:

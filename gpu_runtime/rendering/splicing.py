@@ -63,7 +63,7 @@ def compose(
             parent = Parent(source.call_id, source.choice, kept)
             prompt = Prompt(prefix + rest, request.names, parent, len(prefix), count)
             if kept < len(source.answer.token_ids_T):
-                failed = failed or Departure(source, count - 1, *_why_cut(source.answer))
+                failed = failed or Departure(source, count - 1, *_why_cut(renderer, source.answer))
             break
         failed = failed or Departure(source, count - 1, *end)
     else:
@@ -147,10 +147,10 @@ def _end_of_answer(
     return "template", "the template rewrites the answer"
 
 
-def _why_cut(answer: Completion) -> tuple[Cause, str]:
+def _why_cut(renderer: Renderer, answer: Completion) -> tuple[Cause, str]:
     """Why a conversation does not go on with all that was sampled of ``answer``."""
-    if answer.stop_reason is not None:
-        return "client", "what ended the answer, a stop string, is no part of the conversation"
+    if answer.stop_reason is not None or not renderer.is_special(answer.token_ids_T[-1]):
+        return "client", "what ended the answer, a stop of the client's own, is no part of the conversation"
     return "template", "the template ends the turn with another token than was sampled"
 
 

@@ -6,23 +6,27 @@ Which one a model uses is read off its chat template, by rendering a call and lo
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
+
+SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
 
 @dataclass(frozen=True)
 class ParsedCall:
-    """One call as the model wrote it; ``arguments`` is JSON text of an object."""
+    """One call as the model wrote it; ``arguments`` is JSON text of an object, ``id`` one that the model gave it."""
 
     name: str
     arguments: str
+    id: str | None = None
 
 
 @dataclass(frozen=True)
 class ToolFormat:
     """``marker`` begins the part of an answer that is not plain text. ``arguments_key`` names a call's arguments, or
-    ``arguments_mark`` stands between its name and them, where a call is no object.
+    ``arguments_mark`` stands between its name and them, where a call is no object; ``id_mark`` and an id that the model
+    writes may stand before it.
 
     A forced call is asked for by ending the prompt with ``prefill`` and constraining the answer to calls. They are
     sampled with all that the template writes after them, so that the end of the turn comes where it stands in the
@@ -43,11 +47,13 @@ class ToolFormat:
     marker_id: int | None = None  # set where the marker is a special token
     arguments_mark: str = ""
     arguments_mark_id: int | None = None  # set where that is a special token
+    id_mark: str = ""
+    id_mark_id: int | None = None
 
     @property
     def marks(self) -> str:
         """All that may stand around calls and between their parts."""
-        return "".join((self.marker, self.prefill, *self.list_frame, self.arguments_mark))
+        return "".join((self.marker, self.prefill, *self.list_frame, self.id_mark, self.arguments_mark))
 
     def plain_length(self, text: str) -> int:
         """How many characters of ``text``, the answer so far, are plain text whatever comes next."""
@@ -99,6 +105,8 @@ def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
         return replace(MISTRAL, list_frame=(found[1] + "[", "]"))
     if f"[TOOL_CALLS]{tool_name}[ARGS]" in rendered_call:
         return MISTRAL_ARGS
+    if re.search(r"\[TOOL_CALLS\]" + re.escape(tool_name) + r"\[CALL_ID\]\w+\[ARGS\]", rendered_call):
+        return MISTRAL_IDS
     if re.search(r"\{\s*\"name\":\s*\"" + re.escape(tool_name) + r"\",\s*\"parameters\":", rendered_call):
         return LLAMA3
     return None
@@ -140,12 +148,14 @@ def _parse_mistral_args(text: str) -> tuple[str, list[ParsedCall]]:
     before, marker, rest = text.partition("[TOOL_CALLS]")
     calls: list[ParsedCall | None] = []
     while marker:
-        name, _, rest = rest.partition("[ARGS]")
+        head, _, rest = rest.partition("[ARGS]")
+        name, _, call_id = head.partition("[CALL_ID]")
         try:
             arguments, end = json.JSONDecoder().raw_decode(rest)
         except (ValueError, RecursionError):
             return text, []
-        calls.append(_call({"name": name.strip(), "arguments": arguments}, "arguments"))
+        call = _call({"name": name.strip(), "arguments": arguments}, "arguments")
+        calls.append(replace(call, id=new_id(call_id, calls)) if call else None)
         rest = rest[end:].strip()
         marker = "[TOOL_CALLS]" if rest else ""
         if rest and not rest.startswith(marker):
@@ -164,6 +174,12 @@ def _parse_llama3(text: str) -> tuple[str, list[ParsedCall]]:
         calls.append(_call(value, "parameters") if "parameters" in value else None)
         rest = rest[end:].lstrip().removeprefix(";").lstrip()
     return _whole(text, "", [None] if rest else calls)
+
+
+def new_id(call_id: str, calls: Iterable[ParsedCall | None]) -> str | None:
+    """An id that the model gave a call after ``calls``, if a client can tell calls apart by it."""
+    known = {call.id for call in calls if call is not None}
+    return call_id if SHORT_ID.fullmatch(call_id) and call_id not in known else None
 
 
 def _whole(text: str, before: str, calls: list[ParsedCall | None]) -> tuple[str, list[ParsedCall]]:
@@ -199,4 +215,6 @@ MISTRAL_ARGS = ToolFormat(
     "mistral_args", "[TOOL_CALLS]", _parse_mistral_args, prefill="[TOOL_CALLS]", between="", short_ids=True,
     arguments_mark="[ARGS]",
 )  # fmt: skip
+# Of tokenizer version 11, where the model names its calls. Source: as above.
+MISTRAL_IDS = replace(MISTRAL_ARGS, name="mistral_ids", id_mark="[CALL_ID]")
 LLAMA3 = ToolFormat("llama3", "{", _parse_llama3, arguments_key="parameters", at_start=True)

@@ -13,6 +13,7 @@ from gpu_runtime.rendering.harmony import CALL, CHANNEL, CONSTRAIN, END, FUNCTIO
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 Grammar = dict[str, Any]
+SHORT_ID: Grammar = {"type": "regex", "pattern": "[a-zA-Z0-9]{9}"}
 
 
 def forced_call(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> str:
@@ -98,11 +99,16 @@ def _framed_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, m
 
 def _call(function: dict[str, Any], call_format: ToolFormat) -> Grammar:
     arguments = {"type": "json_schema", "json_schema": function["parameters"]}
-    if call_format.arguments_mark_id is not None:
-        return _row(function["name"], {"type": "token", "token": call_format.arguments_mark_id}, arguments)
     if call_format.arguments_mark:
-        return _row(f"{function['name']}{call_format.arguments_mark}", arguments)
+        named = [_mark(call_format.id_mark, call_format.id_mark_id), SHORT_ID] if call_format.id_mark else []
+        return _row(
+            function["name"], *named, _mark(call_format.arguments_mark, call_format.arguments_mark_id), arguments
+        )
     return _row(f'{{"name": {json.dumps(function["name"])}, "{call_format.arguments_key}": ', arguments, "}")
+
+
+def _mark(text: str, token_id: int | None) -> Grammar | str:
+    return text if token_id is None else {"type": "token", "token": token_id}
 
 
 def _row(*parts: Grammar | str) -> Grammar:

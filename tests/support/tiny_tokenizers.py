@@ -90,6 +90,8 @@ SPECIAL = [
 # Further marks of families; the ids of the others' tokenizers stay as they are.
 MARKS = {
     "magistral_v13": ["[THINK]", "[/THINK]", "[ARGS]"],
+    "mistral_v11": ["[CALL_ID]", "[ARGS]", "[TOOL_CONTENT]"],
+    "magistral_v11": ["[CALL_ID]", "[ARGS]", "[TOOL_CONTENT]"],
     "gptoss": ["<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>"],
 }
 

@@ -38,7 +38,7 @@ async def message_events(prepared: PreparedChat, live: CallStream, created: floa
             yield event
         for piece in calls:
             if piece.name is not None:
-                head = prepared.call_head(live.id, 0, piece.index, piece.name)
+                head = prepared.call_head(live.id, 0, piece.index, piece.name, piece.id)
                 for event in blocks.begin({"type": "tool_use", "id": head["id"], "name": piece.name, "input": {}}):
                     yield event
             yield blocks.more({"type": "input_json_delta", "partial_json": piece.arguments})

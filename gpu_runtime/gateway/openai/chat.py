@@ -108,7 +108,9 @@ def prompt_logprobs(renderer: Renderer, record: CallRecord) -> list[dict[str, An
 
 
 def _call_delta(prepared: PreparedChat, call_id: str, choice: int, piece: CallPiece) -> dict[str, Any]:
-    head = prepared.call_head(call_id, choice, piece.index, piece.name) if piece.name is not None else {"function": {}}
+    head: dict[str, Any] = {"function": {}}
+    if piece.name is not None:
+        head = prepared.call_head(call_id, choice, piece.index, piece.name, piece.id)
     return {"index": piece.index, **head, "function": head["function"] | {"arguments": piece.arguments}}
 
 

@@ -67,7 +67,7 @@ async def response_events(
 
 
 def _call(prepared: PreparedChat, call_id: str, piece: CallPiece) -> dict[str, Any]:
-    return prepared.call_head(call_id, 0, piece.index, piece.name or "")
+    return prepared.call_head(call_id, 0, piece.index, piece.name or "", piece.id)
 
 
 def _head(asked: ResponsesRequest, prepared: PreparedChat, call_id: str, created: float) -> dict[str, Any]:
