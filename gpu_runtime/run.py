@@ -38,7 +38,7 @@ from .object_store.uploads import ObjectStore
 from .placement import devices_verify, gpus_visible, placement_choose
 from .rehearsal import rehearse
 from .rendering.renderer import Renderer
-from .rendering.template_check import template_verify
+from .rendering.template_check import template_report, template_verify
 from .training.ranks import TrainerRanks
 from .trajectories.reporter import EpisodeReporter
 
@@ -82,6 +82,7 @@ async def serve_session(
     tokenizer = tokenizer_load(assignment.base_model_path)
     renderer = Renderer(tokenizer)
     template_verify(renderer, assignment.base_model_path)
+    template_report(agent.report, renderer)
     reporter = EpisodeReporter(assignment.config, agent, store, journal, batches, tokenizer, config.runtime_dir)
     app = create_app(episodes, engine, renderer, assignment, on_fault=faults.put_nowait)
     await episodes.start()

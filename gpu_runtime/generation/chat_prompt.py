@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from gpu_runtime.generation.engine_options import check_tokens
+from gpu_runtime.generation.loop_check import check_loop
 from gpu_runtime.generation.one_call import OneCall
 from gpu_runtime.generation.requests import ChatRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
@@ -116,7 +117,7 @@ class PreparedChat:
                 openai_code="unsupported_parameter",
             )
         self._check_thoughts()
-        self._check_results()
+        check_loop(self.messages, self.renderer, has_tools=bool(self.tools))
         call_format = self.tool_format if self._may_call_or_answer else None
         if call_format is not None and call_format.marker_id is not None:
             raise BadRequest(
@@ -142,18 +143,6 @@ class PreparedChat:
                     hint="Leave reasoning_content, reasoning, reasoning_details and thinking blocks out.",
                     param=f"messages.{number}.reasoning_content",
                     openai_code="unsupported_parameter",
-                )
-
-    def _check_results(self) -> None:
-        called: set[str] = set()
-        for number, message in enumerate(self.messages):
-            called.update(call["id"] for call in message.get("tool_calls", []))
-            if message["role"] == "tool" and message["tool_call_id"] not in called:
-                raise BadRequest(
-                    f"messages.{number} is the result of a call ({message['tool_call_id']!r}) that no message before it"
-                    " makes",
-                    hint="Send the assistant's message with its calls before their results, with the ids that it has.",
-                    param=f"messages.{number}.tool_call_id",
                 )
 
     def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:

@@ -118,7 +118,7 @@ class AnswerParser:
         if self._format is None:
             return thoughts, rest, []
         if self._scanner is None:
-            return thoughts, *self._format.parse(rest)
+            return thoughts, *self._format.read(rest)
         _, content, pieces = self._more(marked)  # as a stream of the same answer hands them out
         calls = [ParsedCall(piece.name or "", piece.arguments, piece.id) for piece in pieces]
         return thoughts, content if calls else rest, calls

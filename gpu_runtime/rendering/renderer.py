@@ -21,7 +21,7 @@ from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
 
-PROBE, PROBE_TOOL, PROBE_THOUGHT = "probe", "probe_tool", "probing"
+PROBE, PROBE_TOOL, PROBE_THOUGHT, PROBE_RESULT = "probe", "probe_tool", "probing", "probed"
 MAX_VARIANTS = 32  # renderers under variables that are kept
 DESCRIBED = re.compile(r'<tool_call>\s*\{"name":')  # how to call, in a prompt with tools
 OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")  # at the end of a prompt: an answer starts in thoughts
@@ -41,6 +41,11 @@ class Renderer:
         self.harmony = self._probe_harmony()
         self.has_tools = PROBE_TOOL in (self._probe(_user(), tools=[_tool()]) or "")
         self.tool_format = self._probe_tool_format()
+        # Of a history with calls: whether they, several of one message, and their results are part of the text.
+        self.writes_calls, self.writes_results = self._probe_loop()
+        self.writes_many_calls = self._probe_many_calls()
+        if self.tool_format is not None:
+            self.tool_format = replace(self.tool_format, single=not self.writes_many_calls)
         self.thoughts = self._probe_thoughts()
 
     @property
@@ -204,12 +209,8 @@ class Renderer:
     def _probe_tool_format(self) -> ToolFormat | None:
         if not self.has_tools:
             return None
-        function = {"name": PROBE_TOOL, "arguments": {PROBE: PROBE}}
-        # Nine letters and digits: Mistral's templates insist.
-        call = {"id": "probe1234", "type": "function", "function": function}
-        turn = {"role": "assistant", "content": "", "tool_calls": [call]}
         before = self._probe(_user(), tools=[_tool()]) or ""
-        after = self._probe([*_user(), turn], tools=[_tool()]) or ""
+        after = self._probe([*_user(), _calling("probe1234")], tools=[_tool()]) or ""
         if self.harmony is not None:
             return harmony.HARMONY_CALLS if harmony.FUNCTIONS + PROBE_TOOL in after.removeprefix(before) else None
         found = detect(after.removeprefix(before), PROBE_TOOL)
@@ -224,6 +225,18 @@ class Renderer:
             id_mark_id=self._special_id(found.id_mark),
         )
 
+    def _probe_loop(self) -> tuple[bool, bool]:
+        """True for both where the template refuses such a history: then a request gets its words."""
+        result = {"role": "tool", "tool_call_id": "probe1234", "content": PROBE_RESULT}
+        tools = [_tool()] if self.has_tools else []
+        rendered = self._probe([*_user(), _calling("probe1234"), result], tools=tools)
+        return (True, True) if rendered is None else ("of_probe1234" in rendered, PROBE_RESULT in rendered)
+
+    def _probe_many_calls(self) -> bool:
+        tools = [_tool()] if self.has_tools else []
+        rendered = self._probe([*_user(), _calling("probe1234", "probe5678")], tools=tools) or ""
+        return "of_probe1234" in rendered and "of_probe5678" in rendered
+
     def _special_id(self, mark: str) -> int | None:
         return next(filter(self.is_special, self.encode(mark)), None)
 
@@ -234,6 +247,15 @@ def _today() -> datetime:
 
 def _user() -> list[dict[str, Any]]:
     return [{"role": "user", "content": "x"}]
+
+
+def _calling(*ids: str) -> dict[str, Any]:
+    """A turn with a call for each id, of nine letters and digits: Mistral's templates insist."""
+    calls = [
+        {"id": number, "type": "function", "function": {"name": PROBE_TOOL, "arguments": {PROBE: f"of_{number}"}}}
+        for number in ids
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
 def _tool() -> dict[str, Any]:

@@ -179,7 +179,7 @@ def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str) -> b
         thoughts, rest = renderer.thoughts.split(text) if renderer.thoughts and not before else (None, text)
         calls: list[ParsedCall] = []
         if renderer.tool_format is not None:  # a call's JSON is written anew by the template: it must mean the same
-            rest, calls = renderer.tool_format.parse(f"{before}{rest}")
+            rest, calls = renderer.tool_format.read(f"{before}{rest}")
         return (thoughts or "").strip(), rest.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
 
     return meaning(rendered) in [meaning(text) for text in sampled]

@@ -1,9 +1,15 @@
-"""Which chat templates are refused before a session is ready: those whose answers cannot be trained or read."""
+"""What a chat template is told to lack before a session is ready: answers that cannot be trained or read are refused,
+and tools that it loses are told."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.rendering.renderer import Renderer
+from tinkerscript.wire.events import EventKind
+
+HINT = "Describe the tools in a message and send results as a user's text, or take another model: docs/models.md."
 
 
 def template_verify(renderer: Renderer, model: str) -> None:
@@ -18,3 +24,12 @@ def template_verify(renderer: Renderer, model: str) -> None:
             f"the chat template of {Path(model).name} marks channels inside an answer with special tokens"
             f" ({', '.join(marks)}), which this version does not read: thoughts would be taken for the answer"
         )
+
+
+def template_report(report: Callable[[EventKind, dict[str, Any], str], None], renderer: Renderer) -> None:
+    """Put an event into the session's record where the template describes tools that requests cannot use."""
+    if not renderer.has_tools or (renderer.tool_format is not None and renderer.writes_results):
+        return
+    lost = "leaves out what they return" if not renderer.writes_results else "writes calls in an unknown form"
+    reason = f"the model's chat template describes tools and {lost}: requests with tools are refused"
+    report(EventKind.EVENT, {"name": "tools_unusable", "reason": reason, "hint": HINT}, "tools_unusable")

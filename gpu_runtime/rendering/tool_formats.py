@@ -43,6 +43,7 @@ class ToolFormat:
     separator: str | None = None
     between: str | None = None
     at_start: bool = False  # a call can only begin an answer
+    single: bool = False  # the template writes one call of a message at most
     short_ids: bool = False  # the template takes call ids of nine letters and digits only
     marker_id: int | None = None  # set where the marker is a special token
     arguments_mark: str = ""
@@ -54,6 +55,12 @@ class ToolFormat:
     def marks(self) -> str:
         """All that may stand around calls and between their parts."""
         return "".join((self.marker, self.prefill, *self.list_frame, self.id_mark, self.arguments_mark))
+
+    def read(self, text: str) -> tuple[str, list[ParsedCall]]:
+        """The plain text and the calls of an answer. Several calls are text where its template could not write them:
+        the history would lack what was answered."""
+        content, calls = self.parse(text)
+        return (text, []) if self.single and len(calls) > 1 else (content, calls)
 
     def plain_length(self, text: str) -> int:
         """How many characters of ``text``, the answer so far, are plain text whatever comes next."""
