@@ -106,11 +106,26 @@ class AssistantMessage(_Echoed):
         return self.reasoning_content or self.reasoning or "\n".join(details) or "\n".join(blocks)
 
 
+class _CallOfResult(Strict):
+    function_id: str
+
+
 class ToolMessage(Strict):
     role: Literal["tool"]
     content: str | list[TextPart]
     tool_call_id: str = Field(min_length=1, max_length=256)
     name: str | None = None
+    extra: _CallOfResult | None = None  # Qwen-Agent's, which says the id again
+
+    @model_validator(mode="before")
+    @classmethod
+    def _id_is_the_calls(cls, value: Any) -> Any:
+        """Qwen-Agent's raw API has the call's id as ``id``."""
+        if not isinstance(value, dict) or "id" not in value or value.get("tool_call_id") is not None:
+            return value
+        return {
+            ("tool_call_id" if name == "id" else name): kept for name, kept in value.items() if name != "tool_call_id"
+        }
 
 
 Message = Annotated[SystemMessage | UserMessage | AssistantMessage | ToolMessage, Field(discriminator="role")]

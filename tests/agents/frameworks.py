@@ -29,6 +29,7 @@ LOOP: Said = [
     (call("get_weather", city="Rome"), True),
     (FINAL, True),
 ]
+LOOP_END = ((FINAL, True),)
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,18 @@ FRAMEWORKS = [
     Framework("CAMEL", "camel_agent", "camel"),
     Framework("magentic", "magentic_chain", "magentic", asks_for_one_call=True),
     Framework("mirascope", "mirascope_call", "mirascope"),
+    Framework("AG2", "ag2_chat", "ag2"),
+    Framework("AG2, Responses", "ag2_responses", "ag2"),
+    Framework("AgentScope", "agentscope_agent", "agentscope"),
+    Framework("chatlas", "chatlas_chat", "chatlas"),
+    Framework(
+        "Griptape",
+        "griptape_agent",
+        "griptape",
+        tuple((call("Weather_get_weather", values={"city": city}), True) for city in ("Paris", "Rome")) + LOOP_END,
+    ),
+    Framework("Qwen-Agent", "qwen_agent_text", "qwen-agent"),
+    Framework("Qwen-Agent, raw API", "qwen_agent_raw", "qwen-agent"),
     Framework("npm openai", "openai_npm.mjs", "openai-npm"),
     Framework("Vercel AI SDK, openai", "vercel_openai.mjs", "vercel"),
     Framework("Vercel AI SDK, openai-compatible", "vercel_compatible.mjs", "vercel"),
