@@ -36,6 +36,7 @@ from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, entry_before, pack, pack_row
 from .policy import Policy, RowTensors
 from .rank_spec import RankSpec, dtype_name
+from .reshard import ABOUT, shards_for
 
 
 class RankTrainer:
@@ -268,15 +269,13 @@ class RankTrainer:
         self.engine.save_checkpoint(str(folder), tag="state", exclude_frozen_parameters=bool(self.config.lora_rank))
         if self.spec.rank == 0:
             self.references.save(folder)
-            (folder / "trainer.json").write_text(json.dumps({"world_size": self.spec.world_size}))
+            (folder / ABOUT).write_text(json.dumps({"world_size": self.spec.world_size}))
         self._barrier()
 
     def load_state(self, folder: Path) -> None:
-        """Become what ``save_state`` wrote. Raises ValueError for a state of another number of ranks."""
-        saved = json.loads((folder / "trainer.json").read_text())["world_size"]
-        if saved != self.spec.world_size:
-            raise ValueError(f"this state was saved by {saved} ranks; start the session with trainer_ranks={saved}")
-        self.engine.load_checkpoint(str(folder), tag="state", load_module_strict=not self.config.lora_rank)
+        """Become what ``save_state`` wrote, also where it was another number of ranks. Raises CannotReshard."""
+        with shards_for(folder, self.spec.rank, self.spec.world_size, self._barrier) as shards:
+            self.engine.load_checkpoint(str(shards), tag="state", load_module_strict=not self.config.lora_rank)
         self.references.load(folder)
 
     def _full_weights(self) -> dict[str, Tensor]:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import random
 
 import psutil
 import pytest
@@ -10,32 +9,13 @@ import torch
 from safetensors.torch import load_file
 
 from gpu_runtime.errors import StepRefused, TrainerFailed
-from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
+from support.rank_batches import batch
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
-
-
-def batch(seed: int) -> list[Sample]:
-    rng = random.Random(seed)
-    samples = []
-    for group in range(3):
-        prompt = [rng.randrange(2, 90) for _ in range(12)]
-        for _ in range(4):
-            answer = [rng.randrange(2, 90) for _ in range(4)]
-            samples.append(
-                Sample(
-                    tuple(prompt + answer),
-                    (0,) * 12 + (1,) * 4,
-                    (0.0,) * 12 + (-4.5,) * 4,
-                    rng.uniform(-1, 1),
-                    group=group,
-                )  # fmt: skip
-            )
-    return samples
 
 
 @pytest.fixture(scope="module")
@@ -128,17 +108,6 @@ async def test_a_gradient_that_is_not_finite_is_refused_and_the_weights_stand(mo
         assert all(torch.equal(before[name], after[name]) for name in before)
         await steps(trainer, 2, 2)  # the next batch trains as if the refused one had never been
         assert all(torch.isfinite(tensor).all() for tensor in (await weights(trainer, tmp_path / "next")).values())
-    finally:
-        await trainer.close()
-
-
-async def test_a_state_of_another_number_of_ranks_is_refused_with_advice(model, tmp_path):
-    trainer = TrainerRanks(model, config(), "cpu")
-    try:
-        await trainer.save_state(tmp_path / "state")
-        (tmp_path / "state" / "trainer.json").write_text('{"world_size": 2}')
-        with pytest.raises(TrainerFailed, match="trainer_ranks=2"):
-            await trainer.load_state(tmp_path / "state")
     finally:
         await trainer.close()
 
