@@ -182,22 +182,23 @@ def tokenizer_load(folder: str) -> Tokenizer:
 
 @asynccontextmanager
 async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[Engine, Trainer]]:
-    """Both load at the same time; both end with the block, whatever ends it."""
+    """Both load side by side, but on one device, whose free memory vLLM measures; both end with the block."""
     if refusal := folder_refusal(Path(assignment.base_model_path), assignment.config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(assignment.config, gpus_visible())
     model, config = assignment.base_model_path, assignment.config
     trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
+    loading = None if placement.shared else asyncio.create_task(trainer.ready())
     try:
         try:
             engine = await VllmEngine.start(
                 model, config, placement.device, shares_device=placement.shared, gpus=placement.engine_gpus
             )
         except EngineDead:
-            await trainer.ready()  # where it does not take the model either, its reason is final
+            await (loading or trainer.ready())  # where it does not take the model either, its reason is final
             raise
         try:
-            await trainer.ready()
+            await (loading or trainer.ready())
             with handover_make(f"{assignment.session_id}-rehearsal") as handover:
                 await rehearse(engine, trainer, Path(model), handover)
             yield engine, trainer
@@ -205,6 +206,7 @@ async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple
             await engine.close()
     finally:
         await trainer.close()
+        await asyncio.gather(*filter(None, [loading]), return_exceptions=True)
 
 
 @contextmanager

@@ -3,11 +3,9 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
-from gpu_runtime import run as run_module
 from gpu_runtime.errors import EngineDead, LeaseLost, ModelUnsupported, StepRefused, TrainerFailed
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.rendering.renderer import Renderer
@@ -16,7 +14,6 @@ from gpu_runtime.run import handover_folder
 from gpu_runtime.start import start
 from support.archive_checks import check_archive
 from support.fake_control_plane import FakeControlPlane, error_body
-from support.gateway_harness import make_assignment
 from support.light_tokenizer import LightTokenizer
 from support.runtime_harness import plane_assign, runtime_config, upload_committed
 from support.tiny_tokenizers import CHATML, build_tokenizer
@@ -250,35 +247,6 @@ async def test_a_model_that_would_be_trained_wrong_fails_the_session_by_name_and
     (failed,) = plane.bodies("/v1/runtime/fail")
     assert failed["code"] == "model_unsupported"
     assert "num_local_experts is 8" in failed["cause"] and "dense model" in failed["cause"]
-
-
-class RefusingTrainer:
-    """A trainer that does not take its model."""
-
-    def __init__(self, *arguments: object, **options: object) -> None:
-        self.closed = False
-
-    async def ready(self) -> None:
-        raise ModelUnsupported("transformers does not load this model")
-
-    async def close(self) -> None:
-        self.closed = True
-
-
-class NoEngine:
-    """An engine whose process ended over the same model, which says nothing of the reason."""
-
-    @classmethod
-    async def start(cls, *arguments: object, **options: object) -> NoReturn:
-        raise EngineDead("the engine did not start")
-
-
-async def test_of_a_model_that_neither_takes_the_reason_is_final(monkeypatch) -> None:
-    monkeypatch.setattr(run_module, "TrainerRanks", RefusingTrainer)
-    monkeypatch.setattr(run_module, "VllmEngine", NoEngine)
-    with pytest.raises(ModelUnsupported, match="does not load"):
-        async with run_module.open_engine_and_trainer(make_assignment()):
-            pass
 
 
 def test_a_template_without_an_end_of_turn_is_refused(tmp_path: Path) -> None:

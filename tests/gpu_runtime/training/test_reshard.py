@@ -91,8 +91,9 @@ async def change_and_back(model: str, folder: Path, between: int, **options) -> 
     assert len(before) == 4 and before.keys() == after.keys()
     assert all(torch.equal(before[place], after[place]) for place in before), "moments too, to the bit"
     assert all(torch.equal(again[name], unbroken[name]) for name in unbroken)
+    relative = 2**-7 if options.get("dtype") == "bfloat16" else 0  # a weight that is published has 8 bits
     for name, tensor in unbroken.items():
-        torch.testing.assert_close(stepped[name], tensor, rtol=0, atol=ROUNDING)
+        torch.testing.assert_close(stepped[name], tensor, rtol=relative, atol=ROUNDING)
     assert not list(folder.glob("resharded-*"))
 
 
