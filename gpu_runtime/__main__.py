@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 
-from .config import config_load
+from .config import RuntimeConfig, config_load
+from .control_plane.agent import Agent
 from .errors import RuntimeFault
 from .start import start
 
@@ -20,21 +21,37 @@ def main() -> int:
     faulthandler.enable()  # a crash in C leaves a stack in the log
     config = config_load()
 
-    async def until_terminated() -> None:
-        # SIGTERM unwinds like any other end, so that the engine and the ranks are closed on the way out.
-        task = asyncio.current_task()
-        assert task is not None, "a coroutine runs in a task"
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        await start(config, hard_exit=True)
-
     try:
-        asyncio.run(until_terminated())
+        if asyncio.run(until_terminated(config)):
+            return 128 + signal.SIGTERM
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
     except RuntimeFault as fault:
         logging.getLogger(__name__).error("%s: %s", fault.code, fault)
         return 1
     return 0
+
+
+async def until_terminated(config: RuntimeConfig) -> bool:
+    """Whether it ended by a SIGTERM with notice: the session goes on elsewhere.
+
+    Without notice, or at a second one, SIGTERM unwinds like any other end, so that engine and ranks are closed.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "a coroutine runs in a task"
+    agents: list[Agent] = []
+
+    def terminated() -> None:
+        if config.notice_s == 0 or not agents or agents[0].preempted.is_set():
+            task.cancel()
+            return
+        logging.getLogger(__name__).warning("this machine is taken away within %d s", config.notice_s)
+        agents[0].preempt()
+        loop.call_later(config.notice_s, task.cancel)
+
+    loop.add_signal_handler(signal.SIGTERM, terminated)
+    await start(config, hard_exit=True, on_agent=agents.append)
+    return bool(agents) and agents[0].preempted.is_set()
 
 
 if __name__ == "__main__":

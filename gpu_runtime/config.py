@@ -3,7 +3,8 @@
 TINKERSCRIPT_SERVER_URL, _LEASE and _RUNTIME_DIR are always there. A launcher whose runtimes have a network of their
 own adds TINKERSCRIPT_RUNTIME_LISTEN, where the gateway listens (127.0.0.1 and a free port otherwise), and, where the
 control plane finds it under another name, TINKERSCRIPT_RUNTIME_ADDRESS; both read host:port.
-TINKERSCRIPT_RUNTIME_GPUS is how many devices were asked for.
+TINKERSCRIPT_RUNTIME_GPUS is how many devices were asked for. TINKERSCRIPT_RUNTIME_NOTICE_S is how long before its end a
+runtime is told by SIGTERM (a pod that is evicted, a Slurm job that is preempted); without it a SIGTERM is the end.
 """
 
 import os
@@ -33,6 +34,7 @@ class RuntimeConfig:
     listen_port: int = 0
     address: str | None = None
     gpus: int = 0
+    notice_s: int = 0
 
 
 def config_read(environ: Mapping[str, str]) -> RuntimeConfig:
@@ -57,7 +59,8 @@ def config_read(environ: Mapping[str, str]) -> RuntimeConfig:
         listen_host=listen_host,
         listen_port=listen_port,
         address=_address(environ),
-        gpus=_gpus(environ),
+        gpus=_number(environ, "TINKERSCRIPT_RUNTIME_GPUS", "devices"),
+        notice_s=_number(environ, "TINKERSCRIPT_RUNTIME_NOTICE_S", "seconds"),
     )
 
 
@@ -88,10 +91,10 @@ def _address(environ: Mapping[str, str]) -> str | None:
     return text or None
 
 
-def _gpus(environ: Mapping[str, str]) -> int:
-    text = environ.get("TINKERSCRIPT_RUNTIME_GPUS", "").strip() or "0"
+def _number(environ: Mapping[str, str], name: str, of: str) -> int:
+    text = environ.get(name, "").strip() or "0"
     if not re.fullmatch(r"[0-9]{1,3}", text):
-        raise BadConfig(f"TINKERSCRIPT_RUNTIME_GPUS must be a number of devices, not {text!r}")
+        raise BadConfig(f"{name} must be a number of {of}, not {text!r}")
     return int(text)
 
 

@@ -95,7 +95,7 @@ async def serve_session(
         agent.status.update(state=RuntimeStage.READY, address=address, policy_version=version)
         background = [
             keep_status(agent, episodes, batches),
-            archive.replica.keep_fresh(assignment.config.journal_interval_s),
+            archive.replica.keep_fresh(assignment.config.journal_interval_s, at_once=agent.preempted),
             reporter.keep_rows(),
             reporter.keep_documents(),
             watch(engine, trainer, learner),

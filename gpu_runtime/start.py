@@ -7,6 +7,7 @@ says by its heartbeats that it is there, and is not replaced for being slow to s
 import logging
 import time
 import traceback
+from collections.abc import Callable
 
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import Assignment
@@ -21,12 +22,16 @@ from .health.deadlines import Phase
 log = logging.getLogger(__name__)
 
 
-async def start(config: RuntimeConfig, *, hard_exit: bool = False) -> None:
+async def start(
+    config: RuntimeConfig, *, hard_exit: bool = False, on_agent: Callable[[Agent], None] = lambda agent: None
+) -> None:
     """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on.
 
     ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
+    ``on_agent`` is given the agent, which can be told that this machine is taken away.
     """
     async with Agent(config) as agent:
+        on_agent(agent)
         assignment = await agent.register()
         agent.status.begin(Phase.LOADING, "loading the libraries")
         with Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog:

@@ -47,14 +47,16 @@ class Agent:
     """``async with Agent(config) as agent: assignment = await agent.register()``.
 
     ``stop_requested`` is set, and ``stop_reason`` gives the reason, once the control plane wants the runtime to
-    end. ``checkpoint_orders`` yields each wanted checkpoint; close it with ``order_done`` or ``order_failed``.
-    ``lost`` is set for good when the runtime must end: LeaseLost means at once and without another write.
+    end; ``preempted`` is set beside them where this machine is about to be taken away. ``checkpoint_orders`` yields
+    each wanted checkpoint; close it with ``order_done`` or ``order_failed``. ``lost`` is set for good when the runtime
+    must end: LeaseLost means at once and without another write.
     """
 
     def __init__(self, config: RuntimeConfig, *, patience_s: float = PATIENCE_S) -> None:
         self.status = Status()
         self.stop_requested = asyncio.Event()
         self.stop_reason: StopReason | None = None
+        self.preempted = asyncio.Event()
         self.is_final_attempt = False  # the session fails if this runtime ends by a fault, as of the last heartbeat
         self.checkpoint_orders: asyncio.Queue[CheckpointOrder] = asyncio.Queue()
         self.lost: RuntimeFault | None = None
@@ -149,6 +151,13 @@ class Agent:
         await self._lost_event.wait()
         assert self.lost is not None
         return self.lost
+
+    def preempt(self) -> None:
+        """This machine is taken away soon: end as for a suspension, of which the control plane knows nothing."""
+        if not self.stop_requested.is_set():
+            self.stop_reason = StopReason.SUSPEND
+            self.stop_requested.set()
+        self.preempted.set()
 
     def order_done(self, checkpoint_id: str) -> None:
         """The ordered checkpoint is committed; heartbeats already under way may still name it."""

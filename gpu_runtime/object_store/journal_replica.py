@@ -1,6 +1,7 @@
 """The journal's copy in the object store: one upload at a time, so that an older copy never replaces a newer one."""
 
 import asyncio
+import contextlib
 import logging
 from pathlib import Path
 
@@ -26,14 +27,17 @@ class JournalReplica:
         # Shielded: a copy that is being made is finished even if its caller is cancelled; the next one waits for it.
         await asyncio.shield(asyncio.ensure_future(self._renew()))
 
-    async def keep_fresh(self, interval_s: float) -> None:
-        """Renew at an interval, for ever; a store that is away only makes the copy late."""
+    async def keep_fresh(self, interval_s: float, *, at_once: asyncio.Event) -> None:
+        """Renew at an interval, and as soon as ``at_once`` is set; a store that is away only makes the copy late."""
         while True:
-            await asyncio.sleep(interval_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(at_once.wait(), interval_s)
             try:
                 await self.renew()
             except StoreUnavailable as fault:
                 log.warning("the journal's copy is late: %s", fault)
+            if at_once.is_set():  # the interval goes on, for a step that is longer than it
+                await asyncio.sleep(interval_s)
 
     async def _renew(self) -> None:
         async with self._lock:

@@ -25,12 +25,12 @@ def test_a_runtime_knows_its_server_session_and_folder(tmp_path):
 
 
 def test_a_runtime_with_a_network_of_its_own_gets_where_to_listen_and_how_it_is_reached(tmp_path):
-    variables = {"LISTEN": "0.0.0.0:7000", "ADDRESS": "ts-x.tests.svc:7000", "GPUS": "2"}
+    variables = {"LISTEN": "0.0.0.0:7000", "ADDRESS": "ts-x.tests.svc:7000", "GPUS": "2", "NOTICE_S": "50"}
     config = config_read(
         environ(tmp_path, **{f"TINKERSCRIPT_RUNTIME_{name}": value for name, value in variables.items()})
     )
     assert (config.listen_host, config.listen_port) == ("0.0.0.0", 7000)
-    assert (config.address, config.gpus) == ("ts-x.tests.svc:7000", 2)
+    assert (config.address, config.gpus, config.notice_s) == ("ts-x.tests.svc:7000", 2, 50)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,7 @@ def test_a_runtime_with_a_network_of_its_own_gets_where_to_listen_and_how_it_is_
         ("TINKERSCRIPT_RUNTIME_ADDRESS", "http://x:1"),
         ("TINKERSCRIPT_RUNTIME_ADDRESS", "x:0"),
         ("TINKERSCRIPT_RUNTIME_GPUS", "all"),
+        ("TINKERSCRIPT_RUNTIME_NOTICE_S", "-1"),
     ],
 )
 def test_a_malformed_variable_is_named(tmp_path, name, value):

@@ -207,6 +207,7 @@ class Running:
     http: httpx.AsyncClient
     volume: Path
     beats_before: int  # of a runtime before this one
+    agents: list[Agent]  # its one agent
 
     @property
     def status(self) -> dict[str, Any]:
@@ -298,9 +299,10 @@ async def running(
     monkeypatch.setattr(agent_module, "HEARTBEAT_S", 0.1)
     beats_before = len(plane.bodies("/v1/runtime/heartbeat"))
     volume.mkdir(exist_ok=True)
-    task = asyncio.create_task(start(runtime_config(plane, volume)))
+    agents: list[Agent] = []
+    task = asyncio.create_task(start(runtime_config(plane, volume), on_agent=agents.append))
     async with httpx.AsyncClient(timeout=30) as http:
-        it = Running(plane, engine, trainer, task, http, volume, beats_before)
+        it = Running(plane, engine, trainer, task, http, volume, beats_before, agents)
         try:
             await it.ready()
             yield it

@@ -17,6 +17,7 @@ RUNTIME = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/componen
 SERVER = {"app.kubernetes.io/name": "tinkerscript", "app.kubernetes.io/component": "server"}
 USER = 10_001
 GRACE_S = 60  # the longest that a pod may take to end by default
+END_S = 10  # of them, for the runtime's processes to end once what they have is stored
 KEEP_ENDED_S = 86_400  # then Kubernetes deletes what we did not
 # Where clouds hand out the credentials of the node itself.
 METADATA = "169.254.0.0/16"
@@ -167,6 +168,7 @@ def _container(wanted: Wanted) -> Manifest:
         "HOME": wanted.folder,
         "TINKERSCRIPT_RUNTIME_LISTEN": f"0.0.0.0:{GATEWAY_PORT}",
         "TINKERSCRIPT_RUNTIME_ADDRESS": f"{service_host(wanted.name, wanted.namespace)}:{GATEWAY_PORT}",
+        "TINKERSCRIPT_RUNTIME_NOTICE_S": str(GRACE_S - END_S),
         "TINKERSCRIPT_RUNTIME_GPUS": str(wanted.resources.gpus or 0),
         **cpus_environment(wanted.resources.cpus),
     }

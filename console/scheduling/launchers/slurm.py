@@ -29,6 +29,8 @@ from console.scheduling.processes import wait_until
 
 COMMAND_TIMEOUT_S = 10.0
 END_WAIT_S = 6.0  # slurmd looks every few seconds whether what it killed is gone
+# Before Slurm ends a job it says so; the last of it is for the runtime's processes, once what they have is stored.
+NOTICE_S, END_S = 90, 10
 POLL_S = 0.2
 # Every state of squeue(1) in which the job has ended; in all others it runs or will.
 ENDED = {
@@ -136,6 +138,7 @@ class SlurmLauncher:
             "PYTHONUNBUFFERED": "1",
             "TINKERSCRIPT_RUNTIME_LISTEN": "0.0.0.0:0",
             "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
+            "TINKERSCRIPT_RUNTIME_NOTICE_S": str(NOTICE_S - END_S),
             **cpus_environment(self._resources.cpus),
         }
         passed = own | dict(environment)
@@ -143,6 +146,7 @@ class SlurmLauncher:
         folder = handle["folder"]
         # The values travel in sbatch's environment: on its command line everyone sees them.
         arguments = [
+            f"--signal=B:TERM@{NOTICE_S}",  # before a time limit or a preemption ends the job
             *self._options,  # first: what follows is stronger
             "--parsable",
             f"--job-name={handle['launch']}",
