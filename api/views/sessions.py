@@ -19,6 +19,7 @@ from tinkerscript.wire.sessions import (
     SessionList,
     SessionLogs,
     SessionPlan,
+    SessionResume,
     SessionView,
 )
 
@@ -68,9 +69,10 @@ def session_suspend(request: ApiRequest, session_id: str) -> SessionView:
     return session_view(services.session_suspend(project=request.auth.project, session_id=session_id))
 
 
-def session_resume(request: ApiRequest, session_id: str) -> SessionView:
-    """Bring a suspended session back."""
-    return session_view(services.session_resume(project=request.auth.project, session_id=session_id))
+def session_resume(request: ApiRequest, session_id: str, body: SessionResume) -> SessionView:
+    """Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes."""
+    caller = request.auth
+    return session_view(services.session_resume(project=caller.project, session_id=session_id, body=body))
 
 
 def session_delete(request: ApiRequest, session_id: str) -> None:

@@ -10,14 +10,15 @@ from console.errors import Conflict
 from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
 from console.sessions.dry_run import dry_run
-from console.sessions.limits.quotas import person_queue_check, session_quota_check
+from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
 from console.sessions.models import Removal, Session
 from console.sessions.selectors import session_get
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
 from console.users.models import ApiKey, Project, User
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import Evaluation, EventKind
-from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
+from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionResume, SessionState
 
 
 def session_create(
@@ -116,8 +117,17 @@ def session_suspend(*, project: Project, session_id: str) -> Session:
     return session
 
 
-def session_resume(*, project: Project, session_id: str) -> Session:
-    """Bring a suspended session back; one that runs or waits stays as it is. Raises NotFound, Conflict if it ended."""
+def session_resume(
+    *,
+    project: Project,
+    session_id: str,
+    body: SessionResume = SessionResume(),
+) -> Session:
+    """Bring a suspended session back; one that runs or waits stays as it is.
+
+    Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended; and what ``dry_run``
+    raises for that number.
+    """
     session = session_get(project=project, session_id=session_id)
     if session.state in ENDED or session.state == SessionState.STOPPING:
         raise Conflict(
@@ -125,7 +135,36 @@ def session_resume(*, project: Project, session_id: str) -> Session:
             hint="Start a new session; committed checkpoints of this one can still be downloaded.",
             details={"state": session.state},
         )
+    if body.trainer_ranks is not None and body.trainer_ranks != session.config["trainer_ranks"]:
+        _ranks_change(session, body.trainer_ranks)
     return session_wake(session=session)
+
+
+def _ranks_change(session: Session, ranks: int) -> None:
+    """The state that the suspension saved is then loaded by ``ranks`` processes (gpu_runtime/training/reshard.py)."""
+    if session.kind != SessionKind.EPISODES:
+        raise Conflict("A session of Tinker clients has one trainer process.", hint="Leave trainer_ranks out.")
+    # Devices follow from the ranks: those that it had were for the old number.
+    config = SessionConfig.model_validate(session.config | {"trainer_ranks": ranks, "devices": None})
+    plan = dry_run(project=session.project, body=SessionCreate(base_model=session.base_model, config=config))
+    with transaction.atomic():
+        devices = plan.config.devices or 0
+        device_quota_check(project=session.project, devices=devices)
+        changed = Session.objects.filter(id=session.id, state=SessionState.SUSPENDED).update(
+            config=plan.config.model_dump(mode="json"), devices=devices
+        )
+        if not changed:
+            raise Conflict(
+                f"The session is {session.state}: only a suspended one can go on with other trainer_ranks.",
+                hint="Suspend it first, and wait until it is suspended.",
+                details={"state": session.state},
+            )
+        event_record(
+            session_id=session.id,
+            kind=EventKind.EVENT,
+            data={"name": "trainer_ranks", "from": session.config["trainer_ranks"], "to": ranks},
+        )
+    session.refresh_from_db()
 
 
 def session_wake(*, session: Session) -> Session:

@@ -206,7 +206,7 @@ def test_fewer_devices_than_the_placement_needs_are_refused(db, project, machine
 
 def test_devices_of_a_server_without_any_are_refused(db, project, settings) -> None:
     assert session_create(project=project, body=body()).devices == 0
-    for config in ({"devices": 1}, {"placement": "split"}, {"placement": "shared"}):
+    for config in ({"devices": 1}, {"placement": "split"}, {"placement": "shared"}, {"offload_optimizer": True}):
         with pytest.raises(InvalidRequest, match="no GPU"):
             session_create(project=project, body=body(**config))
 

@@ -66,6 +66,7 @@ def devices_needed(*, config: SessionConfig) -> int:
     usual, most = _devices_usual(), _devices_most()
     if most == 0:
         _refuse_any(config)
+        _refuse_offload(config)
         return 0
     least = config.trainer_ranks + (config.placement == "split") if usual or config.devices else 0
     if config.devices is not None and config.devices < least:
@@ -103,6 +104,15 @@ def _refuse_any(config: SessionConfig) -> None:
             "placement",
             f"placement={config.placement} places engine and trainer on GPUs; the runtimes of this server have no GPU.",
             hint="Leave config.placement at auto.",
+        )
+
+
+def _refuse_offload(config: SessionConfig) -> None:
+    if config.offload_optimizer:
+        raise _refused(
+            "offload_optimizer",
+            "offload_optimizer moves moments from a GPU to the host; the runtimes of this server have no GPU.",
+            hint="Leave config.offload_optimizer out.",
         )
 
 

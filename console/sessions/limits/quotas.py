@@ -24,18 +24,23 @@ def quotas_get(*, project: Project) -> Quotas:
     )
 
 
+def device_quota_check(*, project: Project, devices: int) -> None:
+    """Raises QuotaExceeded when the project may never have so many devices."""
+    if project.device_quota is not None and max(1, devices) > project.device_quota:
+        raise QuotaExceeded(
+            f"This project may use {project.device_quota} devices at once, and the session asks for {max(1, devices)}.",
+            hint="Ask for fewer devices, or ask who runs this server for more.",
+            details={"limit": project.device_quota, "used": 0},
+        )
+
+
 def session_quota_check(*, project: Project, devices: int) -> None:
     """Raises QuotaExceeded when the project has all the sessions it may have, or may never have so many devices.
 
     Call it in the creating transaction.
     """
     row = Project.objects.select_for_update().get(id=project.id)  # two at once must not both take the last slot
-    if row.device_quota is not None and max(1, devices) > row.device_quota:
-        raise QuotaExceeded(
-            f"This project may use {row.device_quota} devices at once, and the session asks for {max(1, devices)}.",
-            hint="Ask for fewer devices, or ask who runs this server for more.",
-            details={"limit": row.device_quota, "used": 0},
-        )
+    device_quota_check(project=row, devices=devices)
     if row.session_quota is None:
         return
     used = _sessions_used(row)

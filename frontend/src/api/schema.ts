@@ -733,8 +733,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Bring a suspended session back.
-         * @description Bring a suspended session back.
+         * Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
+         * @description Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
          */
         post: operations["session_resume"];
         delete?: never;
@@ -2817,6 +2817,17 @@ export interface components {
              * @description Where it would stand now; 1 is next.
              */
             queue_position: number;
+        };
+        /**
+         * SessionResume
+         * @description ``POST /v1/sessions/{session_id}/resume``; without a body the session goes on as it was.
+         */
+        SessionResume: {
+            /**
+             * Trainer Ranks
+             * @description Go on with another number of trainer processes, from the state that the suspension saved.
+             */
+            trainer_ranks?: number | null;
         };
         /**
          * SessionState
@@ -5075,7 +5086,11 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody?: never;
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionResume"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {
