@@ -141,7 +141,7 @@ def session_resume(
 
 
 def _ranks_change(session: Session, ranks: int) -> None:
-    """The state that the suspension saved is then loaded by ``ranks`` processes (gpu_runtime/training/reshard.py)."""
+    """Let ``ranks`` processes load the state that the suspension saved (gpu_runtime/training/states/reshard.py)."""
     if session.kind != SessionKind.EPISODES:
         raise Conflict("A session of Tinker clients has one trainer process.", hint="Leave trainer_ranks out.")
     # Devices follow from the ranks: those that it had were for the old number.

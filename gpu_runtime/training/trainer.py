@@ -36,7 +36,7 @@ from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, entry_before, pack, pack_row
 from .policy import Policy, RowTensors
 from .rank_spec import RankSpec, dtype_name
-from .reshard import ABOUT, shards_for
+from .states.reshard import ABOUT, shards_for
 
 
 class RankTrainer:
