@@ -169,7 +169,7 @@ async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path)
     """This volume's journal, or the last copy of it, or a new one."""
     path = volume / "journal.sqlite3"
     if not path.exists() and assignment.journal is not None:
-        await store.journal_fetch(assignment.journal, path)
+        await store.journal_fetch(assignment.journal, path, assignment.journal_changes)
     return Journal(path)
 
 

@@ -69,7 +69,7 @@ class Session(models.Model):
     reward_mean = models.FloatField(null=True)
     accounting = models.JSONField(default=dict)
 
-    # The last copy of the runtime's journal: {"path", "size_bytes", "sha256"}.
+    # The copy of the runtime's journal: console/sessions/runtime/journal_copies.py.
     journal = models.JSONField(null=True)
 
     class Meta:

@@ -1,16 +1,25 @@
-"""The journal's copy in the object store: one upload at a time, so that an older copy never replaces a newer one."""
+"""The journal's copy in the object store: one upload at a time, so that an older copy never replaces a newer one.
+
+The first copy of a runtime is whole, later ones are what changed since the one before. When the changes together are
+half as large as the whole, or are too many files to read back, a whole copy replaces them all.
+"""
 
 import asyncio
 import contextlib
 import logging
 from pathlib import Path
 
-from gpu_runtime.errors import StoreUnavailable
+from gpu_runtime.errors import ControlPlaneRefused, StoreUnavailable
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.schema import full_disk_is_named
 
+from .file_changes import changes_write
 from .uploads import ObjectStore
 
 log = logging.getLogger(__name__)
+
+MAX_CHANGES = 60  # files of changes beside a whole copy
+SMALL_BYTES = 1 << 20  # a journal as small as this is sent whole
 
 
 class JournalReplica:
@@ -18,8 +27,10 @@ class JournalReplica:
 
     def __init__(self, store: ObjectStore, journal: Journal, volume: Path) -> None:
         self._store, self._journal = store, journal
-        self._copy = volume / "journal-copy.sqlite3"
-        self._sha256 = ""
+        self._copy, self._next = volume / "journal-copy.sqlite3", volume / "journal-next.sqlite3"
+        # The hashes of the files in the store that make up ``_copy``, in order; empty: what is there is not known.
+        self._stored: list[str] = []
+        self._changes_bytes = 0
         self._lock = asyncio.Lock()
 
     async def renew(self) -> None:
@@ -41,5 +52,44 @@ class JournalReplica:
 
     async def _renew(self) -> None:
         async with self._lock:
-            await asyncio.to_thread(self._journal.database.backup, self._copy)
-            self._sha256 = await self._store.journal_replicate(self._copy, known_sha256=self._sha256)
+            # Known again once the upload has ended well: after one that failed a whole copy is sent.
+            stored, self._stored = self._stored, []
+            await asyncio.to_thread(self._journal.database.backup, self._next)
+            changes, differing = await asyncio.to_thread(self._changes_make, stored)
+            self._next.replace(self._copy)
+            if stored and not differing:
+                self._stored = stored
+            elif changes is None or not await self._changes_send(changes, stored):
+                self._stored, self._changes_bytes = [await self._store.journal_replicate(self._copy)], 0
+
+    async def _changes_send(self, changes: Path, stored: list[str]) -> bool:
+        """False where the store has another copy than the one that they follow."""
+        size_bytes = changes.stat().st_size
+        try:
+            self._stored = [*stored, await self._store.journal_replicate(changes, follows=stored)]
+        except ControlPlaneRefused as refusal:
+            log.warning("a whole copy of the journal is sent: %s", refusal)
+            return False
+        finally:
+            changes.unlink()
+        self._changes_bytes += size_bytes
+        return True
+
+    def _changes_make(self, stored: list[str]) -> tuple[Path | None, int]:
+        """A file of what changed since ``_copy``, None where a whole copy is better; and how many bytes differ."""
+        if not stored:
+            return None, 0
+        changes = self._copy.with_name(f"journal-changes-{len(stored)}")
+        with full_disk_is_named():
+            differing = changes_write(self._copy, self._next, changes)
+        whole_bytes = self._next.stat().st_size
+        is_worth_it = (
+            differing > 0
+            and whole_bytes > SMALL_BYTES
+            and len(stored) <= MAX_CHANGES
+            and self._changes_bytes + changes.stat().st_size <= whole_bytes / 2
+        )
+        if is_worth_it:
+            return changes, differing
+        changes.unlink()
+        return None, differing

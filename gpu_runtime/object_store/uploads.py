@@ -8,7 +8,7 @@ The runtime holds no storage credential.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
@@ -33,6 +33,7 @@ from tinkerscript.wire.runtime import (
     UploadTargets,
 )
 
+from .file_changes import changes_apply
 from .staging import publish, room_require, staging_path
 from .transfer import Transfer, UrlRefused, file_sha256, transfer_open
 
@@ -94,15 +95,14 @@ class ObjectStore:
         await _get_all([(file, staging / file.path) for file in point.files], self.patience_s, on_progress)
         publish(staging, folder)
 
-    async def journal_replicate(self, backup: Path, *, known_sha256: str = "") -> str:
-        """Upload a finished copy of the journal; its SHA-256, to be passed as ``known_sha256`` next time.
+    async def journal_replicate(self, path: Path, *, follows: Sequence[str] = ()) -> str:
+        """Upload a whole copy of the journal, or what changed after the files with the SHA-256s ``follows``.
 
-        An unchanged copy is not sent again. Raises as ``checkpoint_upload`` does.
+        Returns the file's own SHA-256. Raises as ``checkpoint_upload`` does.
         """
-        sha256 = await asyncio.to_thread(file_sha256, backup)
-        if sha256 != known_sha256:
-            file = ManifestFile(path=backup.name, size_bytes=backup.stat().st_size, sha256=sha256)
-            await self._upload(backup.parent, JournalUpload(files=[file]))
+        sha256 = await asyncio.to_thread(file_sha256, path)
+        file = ManifestFile(path=path.name, size_bytes=path.stat().st_size, sha256=sha256)
+        await self._upload(path.parent, JournalUpload(files=[file], follows=list(follows)))
         return sha256
 
     async def archive_upload(
@@ -131,11 +131,15 @@ class ObjectStore:
         file = ManifestFile(path=path.name, size_bytes=path.stat().st_size, sha256=sha256)
         await self._upload(path.parent, EpisodesUpload(packed=packed, files=[file]))
 
-    async def journal_fetch(self, stored: StoredFile, path: Path) -> None:
+    async def journal_fetch(self, stored: StoredFile, path: Path, changes: Sequence[StoredFile] = ()) -> None:
         """Bring the last replicated journal to ``path``, whole or not at all. Raises StoreUnavailable, DiskFull."""
-        room_require(path.parent, stored.size_bytes)
+        room_require(path.parent, stored.size_bytes + sum(file.size_bytes for file in changes))
         staging = staging_path(path, "fetching")
-        await _get_all([(stored, staging)], self.patience_s)
+        pieces = [staging_path(path, f"changes-{number}") for number, _ in enumerate(changes)]
+        await _get_all([(stored, staging), *zip(changes, pieces, strict=True)], self.patience_s)
+        for piece in pieces:
+            await asyncio.to_thread(changes_apply, staging, piece)
+            piece.unlink()
         staging.replace(path)
 
     async def _upload(

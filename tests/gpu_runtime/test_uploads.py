@@ -302,20 +302,6 @@ def test_a_folder_is_published_whole_or_not_at_all(tmp_path):
     assert read_all(tmp_path) == {"model/weights": b"second"}
 
 
-async def test_the_journal_is_replicated_only_when_it_changed(tmp_path):
-    backup = tmp_path / "journal.sqlite3"
-    backup.write_bytes(b"one")
-    with FakeControlPlane() as server:
-        async with registered(server, tmp_path) as agent:
-            known = await ObjectStore(agent).journal_replicate(backup)
-            assert await ObjectStore(agent).journal_replicate(backup, known_sha256=known) == known
-            assert len(server.bodies(UPLOADS)) == 1
-            backup.write_bytes(b"two")
-            assert await ObjectStore(agent).journal_replicate(backup, known_sha256=known) != known
-    assert server.bodies(UPLOADS)[1]["kind"] == "journal"
-    assert server.objects["None/journal.sqlite3"] == b"two"
-
-
 async def test_a_lost_volume_gets_its_journal_back(tmp_path):
     with FakeControlPlane() as server:
         stored = point_for(server, {"journal.sqlite3": b"rows"}).files[0]

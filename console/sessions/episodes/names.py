@@ -1,5 +1,7 @@
 """How an episode's agents stand in its row, and where its document lies in the bucket."""
 
+from typing import Any
+
 from console.sessions.models import Session
 
 
@@ -11,3 +13,16 @@ def agent_mark(agent: str) -> str:
 def pack_key(session: Session, sha256: str) -> str:
     """Where a pack lies in the bucket."""
     return f"sessions/{session.id}/trajectories/{sha256}"
+
+
+def journal_key(session: Session, sha256: str) -> str:
+    """Where a file of the journal's copy is."""
+    return f"sessions/{session.id}/journal/{sha256}.sqlite3"
+
+
+def journal_files(journal: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The files of ``Session.journal``: a whole copy, then changes. Earlier versions kept one file alone."""
+    if journal is None:
+        return []
+    files: list[dict[str, Any]] = journal.get("files", [journal])
+    return files

@@ -21,6 +21,7 @@ from console.errors import InvalidRequest, StaleLease
 from console.live.services import event_record, events_record
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
+from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_open, span_seen
 from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime.drift import drift_announce
@@ -116,6 +117,7 @@ def runtime_register(*, session: Session) -> Assignment:
                 **_renewed(),
             )
     signing_key, *previous_keys = episode_signing_keys(session_id=row.id)
+    journal = [_stored(file["key"], file) for file in journal_files(row.journal)]
     return Assignment(
         session_id=row.id,
         kind=SessionKind(row.kind),
@@ -128,7 +130,8 @@ def runtime_register(*, session: Session) -> Assignment:
         relay_key=relay_key(session_id=row.id),
         lease_seconds=settings.LEASE_S,
         resume_from=_resume_point(row) if row.kind == SessionKind.EPISODES else None,
-        journal=_stored(row.journal["key"], row.journal) if row.journal else None,
+        journal=journal[0] if journal else None,
+        journal_changes=journal[1:],
     )
 
 

@@ -13,10 +13,11 @@ from console.object_store import free_space
 from console.sessions.checkpoints.checkpoints import checkpoint_key
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.checkpoints.verification import is_small
-from console.sessions.episodes.names import pack_key
+from console.sessions.episodes.names import journal_key, pack_key
 from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.runtime.archive import part_commit, part_key
 from console.sessions.runtime.episode_reports import pack_commit
+from console.sessions.runtime.journal_copies import copy_check, copy_commit
 from console.sessions.runtime.leases import lease_lock
 from console.users.models import new_id
 from console.webhooks.services import event_announce
@@ -27,6 +28,7 @@ from tinkerscript.wire.runtime import (
     ArchiveUpload,
     CheckpointUpload,
     EpisodesUpload,
+    JournalUpload,
     UploadCommit,
     UploadCommitted,
     UploadFile,
@@ -48,10 +50,14 @@ def upload_open(*, session: Session, body: AnyUpload) -> UploadTargets:
     _check_paths(body)
     free_space.room_require(size_bytes=sum(file.size_bytes for file in body.files))
     checkpoint = _checkpoint_for(session, body)
+    if isinstance(body, JournalUpload):
+        copy_check(session=session, body=body)
     files = []
     for file in body.files:
         key = _key(session, checkpoint, body, file)
         files.append(file.model_dump() | {"key": key, "upload_id": object_store.multipart_open(key)})
+        if isinstance(body, JournalUpload):
+            files[-1]["follows"] = body.follows
     with transaction.atomic():
         lease_lock(session)
         if checkpoint is not None and isinstance(body, CheckpointUpload):
@@ -83,7 +89,7 @@ def upload_commit(*, session: Session, upload_id: str, body: UploadCommit) -> Up
         elif upload.packed is not None:
             pack_commit(session=session, upload=upload)
         else:
-            _journal_commit(session, upload)
+            copy_commit(session=session, upload=upload)
         return UploadCommitted(checkpoint_id=None)
     if checkpoint.state != CheckpointState.COMMITTED:
         _complete(upload, body)
@@ -120,7 +126,7 @@ def _key(session: Session, checkpoint: Checkpoint | None, body: AnyUpload, file:
         return part_key(session, file.sha256)
     if isinstance(body, EpisodesUpload):
         return pack_key(session, file.sha256)
-    return f"sessions/{session.id}/journal/{file.sha256}.sqlite3"
+    return journal_key(session, file.sha256)
 
 
 def _checkpoint_for(session: Session, body: AnyUpload) -> Checkpoint | None:
@@ -243,18 +249,6 @@ def _checkpoint_commit(session: Session, checkpoint: Checkpoint) -> None:
                 "step": checkpoint.step,
             },
         )
-
-
-def _journal_commit(session: Session, upload: Upload) -> None:
-    file = upload.files[0]
-    with transaction.atomic():
-        previous = lease_lock(session).journal
-        journal = {name: file[name] for name in ("path", "size_bytes", "sha256", "key")}
-        Session.objects.filter(id=session.id).update(journal=journal)
-        others = Upload.objects.filter(session=session, checkpoint=None, archive__isnull=True, packed__isnull=True)
-        others.exclude(id=upload.id).delete()
-    if previous and previous["key"] != file["key"]:
-        object_store.delete([previous["key"]])
 
 
 def _prune(session: Session) -> None:

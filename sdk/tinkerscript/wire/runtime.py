@@ -57,8 +57,9 @@ class Assignment(Response):
     lease_seconds: float
     resume_from: ResumePoint | None = None
     journal: StoredFile | None = Field(
-        None, description="The last copy of the journal, for a volume that lost its own."
+        None, description="The last whole copy of the journal, for a volume that lost its own."
     )
+    journal_changes: list[StoredFile] = Field([], description="What changed in it since, to be applied in this order.")
 
 
 # What the phase of a ready runtime that has nothing to do begins with; how far the next batch is may follow. Only then
@@ -165,10 +166,15 @@ class CheckpointUpload(_Upload):
 
 
 class JournalUpload(_Upload):
-    """A copy of the journal, which replaces the one before it."""
+    """A whole copy of the journal, which replaces what is there, or what changed since."""
 
     kind: Literal["journal"] = "journal"
     files: list[ManifestFile] = Field(min_length=1, max_length=1)
+    follows: list[Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = Field(
+        [],
+        max_length=100,
+        description="SHA-256 of every file that is there and that these changes come after, in order.",
+    )
 
 
 class ArchiveUpload(_Upload):
