@@ -91,6 +91,34 @@ def test_the_settings_of_the_manifests_are_ones_that_start(monkeypatch) -> None:
     assert read.kubernetes_namespace == manifest_of("Namespace", "tinkerscript")["metadata"]["name"]
 
 
+def test_the_world_reaches_the_web_servers_by_tls_under_their_public_name_and_nothing_else() -> None:
+    settings, ingress = manifest_of("ConfigMap", "tinkerscript")["data"], manifest_of("Ingress", "web")["spec"]
+    (rule,), (tls,) = ingress["rules"], ingress["tls"]
+    assert settings["TINKERSCRIPT_PUBLIC_URL"] == f"https://{rule['host']}" and tls["hosts"] == [rule["host"]]
+    assert settings["TINKERSCRIPT_TRUSTED_PROXIES"] == "1"
+    service = manifest_of("Service", "web")["spec"]
+    assert {path["backend"]["service"]["name"] for path in rule["http"]["paths"]} == {"web"}
+    assert rule["http"]["paths"][0]["backend"]["service"]["port"]["name"] in {port["name"] for port in service["ports"]}
+    assert manifest_of("NetworkPolicy", "nobody")["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
+    (admitted,) = manifest_of("NetworkPolicy", "web")["spec"]["ingress"]
+    (container,) = manifest_of("Deployment", "web")["spec"]["template"]["spec"]["containers"]
+    assert [port["port"] for port in admitted["ports"]] == [port["name"] for port in container["ports"]]
+
+
+def test_what_chooses_web_servers_and_reconcilers_chooses_pods_that_there_are() -> None:
+    chosen = {
+        ("Deployment", "web"): [manifest_of("PodDisruptionBudget", "web")["spec"]["selector"],
+                                manifest_of("NetworkPolicy", "web")["spec"]["podSelector"]],
+        ("Deployment", "reconcile"): [manifest_of("PodDisruptionBudget", "reconcile")["spec"]["selector"]],
+    }  # fmt: skip
+    for (kind, name), selectors in chosen.items():
+        labels = manifest_of(kind, name)["spec"]["template"]["metadata"]["labels"]
+        assert all(selector["matchLabels"].items() <= labels.items() for selector in selectors)
+    scaled = manifest_of("HorizontalPodAutoscaler", "web")["spec"]
+    assert "replicas" not in manifest_of("Deployment", scaled["scaleTargetRef"]["name"])["spec"]
+    assert scaled["minReplicas"] >= 2
+
+
 def test_servers_are_whom_runtimes_admit() -> None:
     for kind, name in (("Deployment", "web"), ("Deployment", "reconcile")):
         labels = manifest_of(kind, name)["spec"]["template"]["metadata"]["labels"]
