@@ -1,6 +1,8 @@
 # The commands that people type. Set-up is in requirements/install.sh: each of its steps runs once, chains side by side.
 PYTHON ?= python3
 export PYTHON
+# Modules that are compiled once and kept: without them each process of ours starts half a second later.
+unexport PYTHONDONTWRITEBYTECODE
 SETUP := requirements/install.sh
 RUN := .venv/bin/python
 

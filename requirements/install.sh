@@ -7,7 +7,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=.venv log=.venv/setup.log cause=.venv/setup.failed stamps=.venv/stamps children=()
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONNOUSERSITE=1 DEBIAN_FRONTEND=noninteractive
-unset PYTHONPATH PYTHONHOME
+# No bytecode for the thousands of modules that nothing imports: Python compiles a module when it is first imported.
+# The 0 is right: pip takes the value of a --no-... option for the thing itself.
+export PIP_NO_COMPILE=0
+unset PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 say() { printf '%s\n' "$*" >&2; }
 
