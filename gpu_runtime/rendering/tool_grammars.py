@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from gpu_runtime.rendering.harmony import CALL, CHANNEL, CONSTRAIN, END, FUNCTIONS, MESSAGE, START, Harmony
+from gpu_runtime.rendering.harmony import CHANNEL, CONSTRAIN, END, FUNCTIONS, MESSAGE, START, Harmony
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
 Grammar = dict[str, Any]
@@ -73,10 +73,11 @@ def final_grammar(schema: str | None, tag: str | None) -> Grammar | None:
 
 
 def _call_from_name(harmony: Harmony, tool: dict[str, Any]) -> list[Grammar | str]:
-    """A call from its name on, as the template writes it."""
+    """A call from its name on, as the template writes it. Its end stops sampling, and such tokens stand in no grammar:
+    they are what may come where it ends."""
     mark = {name: {"type": "token", "token": number} for name, number in harmony.ids.items()}
     arguments = {"type": "json_schema", "json_schema": tool["function"]["parameters"]}
-    return [tool["function"]["name"], mark[CHANNEL], "commentary json", mark[MESSAGE], arguments, mark[CALL]]
+    return [tool["function"]["name"], mark[CHANNEL], "commentary json", mark[MESSAGE], arguments]
 
 
 def _calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, many: bool) -> Grammar:

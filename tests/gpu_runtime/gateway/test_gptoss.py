@@ -202,15 +202,17 @@ async def test_effort_is_one_of_the_levels_that_the_model_has(gptoss: Gateway) -
 # Grammars, by the engine's own code.
 
 LETTERS = [*map(chr, range(32, 127)), "\n"]
-LISTED = xgrammar.TokenizerInfo([*LETTERS, *MARKS], stop_token_ids=[len(LETTERS) + MARKS.index("<|return|>")])
+STOPS = [len(LETTERS) + MARKS.index(mark) for mark in ("<|return|>", "<|call|>")]
+LISTED = xgrammar.TokenizerInfo([*LETTERS, *MARKS], stop_token_ids=STOPS[:1])
 YES = {"type": "object", "properties": {"answer": {"enum": ["yes", "no"]}}, "required": ["answer"]}
 
 
 def takes(tag: str, *parts: str) -> bool:
-    """Whether an answer of ``parts`` follows ``tag`` to its end."""
-    matcher = xgrammar.GrammarMatcher(xgrammar.GrammarCompiler(LISTED).compile_structural_tag(tag))
+    """Whether an answer of ``parts`` follows ``tag`` to its end. The engine tells a grammar all tokens that stop."""
+    compiled = xgrammar.GrammarCompiler(LISTED).compile_structural_tag(tag)
+    matcher = xgrammar.GrammarMatcher(compiled, override_stop_tokens=STOPS)
     tokens = [[len(LETTERS) + MARKS.index(p)] if p in MARKS else [LETTERS.index(c) for c in p] for p in parts]
-    return all(matcher.accept_token(token) for token in sum(tokens, []))
+    return all(matcher.accept_token(token) for token in sum(tokens, [])) and matcher.is_terminated()
 
 
 def test_strict_tools_and_formats_are_grammars_of_channels(gptoss: Gateway) -> None:
