@@ -34,6 +34,7 @@ PROVIDER_ID = "oidc"
 CALLBACK_PATH = "/sign-in/oidc/callback"
 # The provider says who still belongs here when it is asked: a sign-in by it lasts a working day.
 SIGN_IN_S = 12 * 3600
+BEGUN_S = 600  # as long as allauth takes the provider's response
 UNCONFIRMED = "unconfirmed_address"
 
 
@@ -97,14 +98,17 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
 
 
 @receiver(user_logged_in)
-def signed_in_by_provider(request: HttpRequest, user: User, sociallogin: SocialLogin | None = None, **_: Any) -> None:
+def signed_in(request: HttpRequest, user: User, sociallogin: SocialLogin | None = None, **_: Any) -> None:
+    """Give the browser session its length: a password's is Django's own, also after a sign-in that was only begun."""
+    request.session.set_expiry(None if sociallogin is None else SIGN_IN_S)
     if sociallogin is not None:
-        request.session.set_expiry(SIGN_IN_S)
         group_roles_apply(user=user, groups=_groups(sociallogin), rules=_oidc().roles)
 
 
 def sign_in_begin(request: HttpRequest, *, next_path: str) -> str:
     """The provider's address that the browser goes to; it comes back to ``next_path``. Raises RequestException."""
+    if not request.user.is_authenticated:
+        request.session.set_expiry(BEGUN_S)  # anyone may begin, and each time a row is kept
     provider = SocialAccountAdapter(request).get_provider(request, PROVIDER_ID)
     response: HttpResponse = provider.redirect(request, "login", next_url=next_path, headless=True)
     return response.headers["Location"]

@@ -3,6 +3,7 @@
 import pytest
 from allauth.account.models import EmailAddress
 from allauth.socialaccount.models import SocialAccount
+from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from pytest_django import Settings
@@ -11,12 +12,12 @@ from console.audit.models import AuditRecord
 from console.config.oidc import oidc_provider, oidc_read
 from console.config.sign_up import SignUp
 from console.users.models import ApiKey, Membership, Project, User
-from console.users.oidc import SIGN_IN_S
+from console.users.oidc import BEGUN_S, SIGN_IN_S
 from console.users.sign_in_sessions import SessionStore
 from console.users.sign_up import access_end
 from support import factories
 from support.identity_provider import BEGIN, IdentityProvider, identity_provider_start
-from support.signing_in import ask, is_in, signed_in
+from support.signing_in import ask, is_in, sign_in, signed_in
 from tinkerscript.wire.account import Role
 
 NINA = "nina@lab.example.org"
@@ -216,8 +217,28 @@ def test_a_stranger_cannot_finish_anothers_sign_in(provider: IdentityProvider) -
     assert guarded.get(BEGIN).status_code == 405
 
 
-def test_a_provider_that_does_not_respond_is_said_so(provider, settings: Settings) -> None:
+def provider_lose(settings: Settings) -> None:
     settings.SOCIALACCOUNT_PROVIDERS["openid_connect"]["APPS"][0]["settings"]["server_url"] = "http://127.0.0.1:9"
+
+
+def test_sign_ins_that_one_address_begins_are_limited(provider, settings: Settings) -> None:
+    provider_lose(settings)
+    statuses = [Client().post(BEGIN).status_code for _ in range(31)]
+    assert statuses == [503] * 30 + [429]
+    assert Client(REMOTE_ADDR="192.0.2.7").post(BEGIN).status_code == 503
+
+
+def test_what_a_sign_in_that_was_only_begun_keeps_goes_soon_and_shortens_no_other(provider, alice: User) -> None:
+    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    browser = Client()
+    browser.post(BEGIN)
+    assert browser.cookies["sessionid"]["max-age"] == BEGUN_S
+    assert sign_in(browser, alice).status_code == 200
+    assert browser.cookies["sessionid"]["max-age"] == global_settings.SESSION_COOKIE_AGE
+
+
+def test_a_provider_that_does_not_respond_is_said_so(provider, settings: Settings) -> None:
+    provider_lose(settings)
     response = Client().post(BEGIN)
     assert response.status_code == 503 and "does not respond" in response.json()["error"]["message"]
 
