@@ -22,6 +22,14 @@ class PageQuery(Query):
     limit: int = Field(50, ge=1, le=200)
 
 
+class ResumeQuery(Query):
+    """How a suspended session goes on."""
+
+    trainer_ranks: int | None = Field(
+        None, ge=1, le=64, description="Under so many trainer processes, from the state that the suspension saved."
+    )
+
+
 class EpisodeQuery(PageQuery):
     """One page of the episodes that match."""
 

@@ -4,7 +4,7 @@ from asgiref.sync import sync_to_async
 
 from api.presenters import session_list_view, session_view
 from api.rest.requests import ApiRequest
-from api.views.queries import EventQuery, LogQuery, MetricQuery, SessionQuery
+from api.views.queries import EventQuery, LogQuery, MetricQuery, ResumeQuery, SessionQuery
 from console.catalogue.base_models import base_model_list as base_models
 from console.live import selectors as live
 from console.live.hub import event_page
@@ -19,7 +19,6 @@ from tinkerscript.wire.sessions import (
     SessionList,
     SessionLogs,
     SessionPlan,
-    SessionResume,
     SessionView,
 )
 
@@ -69,10 +68,10 @@ def session_suspend(request: ApiRequest, session_id: str) -> SessionView:
     return session_view(services.session_suspend(project=request.auth.project, session_id=session_id))
 
 
-def session_resume(request: ApiRequest, session_id: str, body: SessionResume) -> SessionView:
+def session_resume(request: ApiRequest, session_id: str, query: ResumeQuery) -> SessionView:
     """Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes."""
-    caller = request.auth
-    return session_view(services.session_resume(project=caller.project, session_id=session_id, body=body))
+    project, ranks = request.auth.project, query.trainer_ranks
+    return session_view(services.session_resume(project=project, session_id=session_id, trainer_ranks=ranks))
 
 
 def session_delete(request: ApiRequest, session_id: str) -> None:

@@ -18,7 +18,7 @@ from console.sessions.transitions import session_move
 from console.users.models import ApiKey, Project, User
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import Evaluation, EventKind
-from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionResume, SessionState
+from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 
 
 def session_create(
@@ -117,12 +117,7 @@ def session_suspend(*, project: Project, session_id: str) -> Session:
     return session
 
 
-def session_resume(
-    *,
-    project: Project,
-    session_id: str,
-    body: SessionResume = SessionResume(),
-) -> Session:
+def session_resume(*, project: Project, session_id: str, trainer_ranks: int | None = None) -> Session:
     """Bring a suspended session back; one that runs or waits stays as it is.
 
     Raises NotFound, Conflict if it ended, or for another number of ranks if it is not suspended; and what ``dry_run``
@@ -135,8 +130,8 @@ def session_resume(
             hint="Start a new session; committed checkpoints of this one can still be downloaded.",
             details={"state": session.state},
         )
-    if body.trainer_ranks is not None and body.trainer_ranks != session.config["trainer_ranks"]:
-        _ranks_change(session, body.trainer_ranks)
+    if trainer_ranks is not None and trainer_ranks != session.config["trainer_ranks"]:
+        _ranks_change(session, trainer_ranks)
     return session_wake(session=session)
 
 

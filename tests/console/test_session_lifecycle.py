@@ -18,7 +18,7 @@ from console.sessions.checkpoints import checkpoints, removal, retention
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from support import factories
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import Budget, SessionCreate, SessionResume, SessionState
+from tinkerscript.wire.sessions import Budget, SessionCreate, SessionState
 from tinkerscript.wire.training.defaults import config_resolve
 
 BODY = SessionCreate(base_model=factories.BASE_MODEL)
@@ -104,25 +104,25 @@ def test_a_session_that_ended_is_not_resumed(project) -> None:
 def test_a_suspended_session_goes_on_with_another_number_of_ranks(project) -> None:
     session = factories.session_make(project, state=SessionState.SUSPENDED)
     before = session.config
-    resumed = services.session_resume(project=project, session_id=session.id, body=SessionResume(trainer_ranks=2))
+    resumed = services.session_resume(project=project, session_id=session.id, trainer_ranks=2)
     assert resumed.state == SessionState.QUEUED
     assert Session.objects.get(id=session.id).config == before | {"trainer_ranks": 2}
     assert names(session) == ["trainer_ranks"]
-    again = services.session_resume(project=project, session_id=session.id, body=SessionResume(trainer_ranks=2))
+    again = services.session_resume(project=project, session_id=session.id, trainer_ranks=2)
     assert again.state == SessionState.QUEUED, "the same number changes nothing"
 
 
 def test_other_ranks_are_for_suspended_sessions_that_fit(project, monkeypatch) -> None:
     running = factories.session_make(project, state=SessionState.READY)
     with pytest.raises(Conflict, match="is ready: only a suspended one"):
-        services.session_resume(project=project, session_id=running.id, body=SessionResume(trainer_ranks=2))
+        services.session_resume(project=project, session_id=running.id, trainer_ranks=2)
     assert Session.objects.get(id=running.id).config == running.config
     suspended = factories.session_make(project, state=SessionState.SUSPENDED)
     monkeypatch.setattr(
         settings, "LAUNCHER", LauncherOptions(name="process", resources=Resources(memory_bytes=1 << 30))
     )
     with pytest.raises(DoesNotFit, match="needs at least .* GiB .* may use 1.0 GiB"):
-        services.session_resume(project=project, session_id=suspended.id, body=SessionResume(trainer_ranks=64))
+        services.session_resume(project=project, session_id=suspended.id, trainer_ranks=64)
     assert Session.objects.get(id=suspended.id).state == SessionState.SUSPENDED
 
 

@@ -2819,17 +2819,6 @@ export interface components {
             queue_position: number;
         };
         /**
-         * SessionResume
-         * @description ``POST /v1/sessions/{session_id}/resume``; without a body the session goes on as it was.
-         */
-        SessionResume: {
-            /**
-             * Trainer Ranks
-             * @description Go on with another number of trainer processes, from the state that the suspension saved.
-             */
-            trainer_ranks?: number | null;
-        };
-        /**
          * SessionState
          * @description Where a session stands. The allowed moves are one table: console/sessions/states.py.
          * @enum {string}
@@ -5076,7 +5065,10 @@ export interface operations {
     };
     session_resume: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Under so many trainer processes, from the state that the suspension saved. */
+                trainer_ranks?: number | null;
+            };
             header?: {
                 /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
                 "Idempotency-Key"?: string;
@@ -5086,11 +5078,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SessionResume"];
-            };
-        };
+        requestBody?: never;
         responses: {
             /** @description OK */
             200: {

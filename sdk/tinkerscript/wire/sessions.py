@@ -62,17 +62,6 @@ class SessionCreate(Request):
     budget: Budget = Budget()
 
 
-class SessionResume(Request):
-    """``POST /v1/sessions/{session_id}/resume``; without a body the session goes on as it was."""
-
-    trainer_ranks: int | None = Field(
-        default=None,
-        ge=1,
-        le=64,
-        description="Go on with another number of trainer processes, from the state that the suspension saved.",
-    )
-
-
 class MemoryEstimate(Response):
     """Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py)."""
 
