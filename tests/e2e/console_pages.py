@@ -35,7 +35,7 @@ def pages_need() -> None:
 class Server:
     url: str
     data: Path
-    provider: IdentityProvider
+    provider: IdentityProvider | None = None
 
 
 @pytest.fixture(scope="module")
