@@ -162,6 +162,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for label, root in roots:
                 for kind, parts in zip(("cold", "woken"), measure(root, model), strict=True):
+                    print(label, kind, {part: round(seconds, 1) for part, seconds in parts.items()}, flush=True)
                     for part, seconds in parts.items():
                         found[label, kind][part].append(seconds)
     for (label, kind), parts in found.items():
