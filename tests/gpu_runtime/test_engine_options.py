@@ -13,8 +13,15 @@ from transformers import AutoModelForCausalLM
 
 from gpu_runtime.generation.engine_options import StructuredOutputs
 from gpu_runtime.journal.allowed_tokens import UNKNOWN, set_size, sets_number
+from gpu_runtime.rendering.harmony import MARKS, Harmony
 from gpu_runtime.rendering.tool_formats import HERMES
-from gpu_runtime.rendering.tool_grammars import call_or_answer, forced_call, text_then_calls
+from gpu_runtime.rendering.tool_grammars import (
+    call_or_answer,
+    forced_call,
+    harmony_answer,
+    harmony_call,
+    text_then_calls,
+)
 from gpu_runtime.training.policy import allowed_alone, sets_tensor, token_logprobs
 from support.tiny_model import tiny_model_make
 from support.vllm_sample import PROMPT_IDS, sample_all
@@ -27,6 +34,8 @@ TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": CI
 # A marker that a model with random weights soon writes.
 SOON = dataclasses.replace(HERMES, marker="e", prefill="e", list_frame=("", "!"))
 MARKED = dataclasses.replace(SOON, marker_id=7)
+# Letters that the grammars need nowhere else stand for the marks, and the end of turn for <|return|>, the last of them.
+HARMONY = Harmony(dict(zip(MARKS, [*(3 + ord(letter) - 32 for letter in "ABDEFG"), 1], strict=True)))
 YES = json.dumps({"enum": ["yes", "no"]})
 DIGITS, THREE_DIGITS = (StructuredOutputs(regex=form).tag for form in ("[0-9]{1,5}", "[0-9]{3}"))
 REQUESTS: dict[str, dict[str, Any]] = {
@@ -72,6 +81,21 @@ REQUESTS: dict[str, dict[str, Any]] = {
         for n in range(8)
     },
     "marked": {"max_tokens": 24, "structural_tag": text_then_calls(MARKED, [TOOL], many=False), "seed": 6},
+    "channels forced": {
+        "max_tokens": 90,
+        "structural_tag": harmony_call(HARMONY, [TOOL]),
+        "stop_token_ids": HARMONY.stop_ids,
+        "seed": 20,
+    },
+    **{
+        f"channels {n}": {
+            "max_tokens": 90,
+            "structural_tag": harmony_answer(HARMONY, [TOOL], json.loads(DIGITS)["format"]),
+            "stop_token_ids": HARMONY.stop_ids,
+            "seed": n,
+        }
+        for n in range(8)
+    },
     "no schema": {"max_tokens": 8, "json_schema": '{"type": "banana"}'},
 }
 
@@ -109,7 +133,16 @@ def test_a_grammars_tokens_have_the_log_probabilities_over_the_recorded_ids(answ
     folder, found = answers
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     bound = [name for name, answer in found.items() if answer.get("allowed")]
-    assert {"structure regex", "hot schema", "forced", "late end", "no end yet", "strict 0", "marked"} <= {*bound}
+    assert {
+        "structure regex",
+        "hot schema",
+        "forced",
+        "late end",
+        "no end yet",
+        "strict 0",
+        "marked",
+        "channels 0",
+    } <= {*bound}
     sizes: dict[str, list[int]] = {}
     for name in bound:
         ids, sets_T = found[name]["token_ids"], found[name]["allowed"]
@@ -179,6 +212,16 @@ def test_an_answer_ends_where_it_is_asked_to(answers) -> None:
     assert len(later["text"]) == 5
     assert found["end"]["token_ids"] == [1]
     assert found["end ignored"]["token_ids"] == [1] * 6
+
+
+def test_answers_in_channels_end_with_a_token_that_stops(answers) -> None:
+    """A token that stops is allowed where a grammar ends and nowhere inside of it, so that no grammar names one."""
+    _, found = answers
+    forced = found["channels forced"]["token_ids"]
+    assert len(forced) < 90 and forced[-1] in HARMONY.stop_ids
+    ended = [found[f"channels {n}"]["token_ids"] for n in range(8)]
+    assert any(ids[-1] in HARMONY.stop_ids for ids in ended)
+    assert all(ids[-1] in HARMONY.stop_ids or len(ids) == 90 for ids in ended)
 
 
 def test_structured_outputs_of_every_kind_hold(answers) -> None:
