@@ -1,10 +1,12 @@
 """Reported episodes as the wire shows them."""
 
 import statistics
+from collections.abc import Iterable, Mapping
 
 from console.sessions.episodes.selectors import Group, Step
-from console.sessions.models import EpisodeRecord
-from tinkerscript.wire.episodes import EpisodeList, EpisodeState, EpisodeView, SampleFate
+from console.sessions.models import EpisodeAnnotation, EpisodeRecord
+from tinkerscript.wire.episodes import EpisodeAnnotation as EpisodeAnnotationView
+from tinkerscript.wire.episodes import EpisodeList, EpisodeState, EpisodeView, SampleFate, Thumb
 from tinkerscript.wire.events import Event, EventKind
 from tinkerscript.wire.reading.trajectories import EpisodeFate, GroupList, GroupView, StepView
 
@@ -16,7 +18,18 @@ SAME_NAME = (
 NOT_COMPLETED = {EpisodeFate.OPEN, EpisodeFate.ABANDONED, EpisodeFate.EXPIRED}
 
 
-def episode_view(record: EpisodeRecord) -> EpisodeView:
+def annotation_view(row: EpisodeAnnotation) -> EpisodeAnnotationView:
+    """What one person says of an episode."""
+    return EpisodeAnnotationView(
+        episode_id=row.episode_id,
+        by=row.person.email if row.person else "",
+        thumb=Thumb(row.thumb) if row.thumb else None,
+        comment=row.comment,
+        at=row.at,
+    )
+
+
+def episode_view(record: EpisodeRecord, annotations: Iterable[EpisodeAnnotation] = ()) -> EpisodeView:
     """One episode as it was last reported."""
     fate = EpisodeFate(record.fate)
     return EpisodeView(
@@ -26,12 +39,16 @@ def episode_view(record: EpisodeRecord) -> EpisodeView:
         reason=record.reason or None,
         agents=[label for label in record.agents.split("|") if label],
         has_tokens=record.pack_id is not None,
+        annotations=[annotation_view(row) for row in annotations],
     )
 
 
-def episode_list_view(records: list[EpisodeRecord], next_cursor: str | None) -> EpisodeList:
-    """One page of episodes."""
-    return EpisodeList(items=[episode_view(record) for record in records], next_cursor=next_cursor)
+def episode_list_view(
+    records: list[EpisodeRecord], annotations: Mapping[str, list[EpisodeAnnotation]], next_cursor: str | None
+) -> EpisodeList:
+    """One page of episodes, with what is said of each."""
+    items = [episode_view(record, annotations.get(record.episode_id, ())) for record in records]
+    return EpisodeList(items=items, next_cursor=next_cursor)
 
 
 def group_view(group: Group) -> GroupView:

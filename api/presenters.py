@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from console.audit.models import AuditRecord
 from console.sessions.limits.queue import queue_position, queue_positions
 from console.sessions.models import Checkpoint, Session
+from console.sessions.selectors import tags_of
 from console.users.models import ApiKey, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
 from tinkerscript.wire.account import (
@@ -166,6 +167,9 @@ def _session_view(session: Session, position: int | None) -> SessionView:
         reward_mean=session.reward_mean,
         accounting=Accounting.model_validate(session.accounting),
         restarts=session.restarts,
+        tags=tags_of(session),
+        notes=session.notes,
+        pinned=session.pinned,
         created_at=session.created_at,
         updated_at=session.updated_at,
     )

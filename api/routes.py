@@ -59,9 +59,11 @@ from api.views.sessions import (
     session_resume,
     session_stop,
     session_suspend,
+    session_update,
 )
 from api.views.tasks import task_counts, task_episode_set, task_finish, tasks_lease, tasks_put
 from api.views.trajectories import (
+    episode_annotate,
     episode_calls,
     episode_get,
     episode_list,
@@ -73,7 +75,7 @@ from api.views.webhooks import delivery_list, webhook_create, webhook_delete, we
 from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope, SignInList
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
-from tinkerscript.wire.episodes import EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
+from tinkerscript.wire.episodes import AnnotationList, EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
 from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
@@ -141,6 +143,7 @@ route("GET", "/sessions", session_list, sessions_read, SessionList)
 route("POST", "/sessions", session_create, sessions_write, SessionView, status=201, once=True)
 route("POST", "/sessions/dry-run", session_dry_run, sessions_write, SessionPlan, audit=False)
 route("GET", SESSION, session_get, sessions_read, SessionView)
+route("PATCH", SESSION, session_update, sessions_write, SessionView)
 route("DELETE", SESSION, session_delete, sessions_write, None, status=204)
 route("POST", SESSION + "/stop", session_stop, sessions_write, SessionView, once=True)
 route("POST", SESSION + "/suspend", session_suspend, sessions_write, SessionView, once=True)
@@ -162,6 +165,7 @@ route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, stat
 route("GET", SESSION + "/episodes", episode_list, sessions_read, EpisodeList)
 route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
 route("GET", EPISODE, episode_get, sessions_read, EpisodeView)
+route("PATCH", EPISODE + "/annotation", episode_annotate, sessions_write, AnnotationList)
 route("GET", EPISODE + "/calls", episode_calls, sessions_read, EpisodeCalls)
 route("GET", EPISODE + "/timelines", episode_timelines, sessions_read, EpisodeTimelines)
 route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, large=True)

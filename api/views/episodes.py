@@ -2,9 +2,12 @@
 
 from django.http.response import HttpResponseBase
 
+from api.episode_presenters import annotation_view
 from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
+from console.sessions.episodes.annotations import annotations_export
 from console.sessions.runtime import archive
+from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodeExport
 
 
@@ -15,7 +18,10 @@ async def episode_begin(request: ApiRequest, session_id: str, body: EpisodeBegin
 
 def episode_export(request: ApiRequest, session_id: str) -> EpisodeExport:
     """Presigned URLs of the archive: every episode that has ended, as Parquet."""
-    return archive.archive_export(project=request.auth.project, session_id=session_id)
+    session = session_get(project=request.auth.project, session_id=session_id)
+    export = archive.archive_export(project=request.auth.project, session_id=session_id)
+    said = [annotation_view(row) for row in annotations_export(session=session)]
+    return export.model_copy(update={"annotations": said})
 
 
 async def episode_end(request: ApiRequest, session_id: str, episode_id: str, body: EpisodeEnd) -> HttpResponseBase:

@@ -3,10 +3,11 @@
 from pydantic import Field, FiniteFloat
 
 from api.rest.parsing import MAX_INTEGER, Query
+from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
-from tinkerscript.wire.sessions import SessionState
+from tinkerscript.wire.sessions import SessionSort, SessionState, Tag
 
 
 class LimitQuery(Query):
@@ -47,6 +48,8 @@ class EpisodeQuery(PageQuery):
         description="Only those with this, in any case, in the task, the last 500 characters of what was asked, or the"
         " first 500 of the last answer.",
     )
+    thumb: Thumb | None = Field(None, description="Only those that somebody has given this.")
+    commented: bool | None = Field(None, description="Only those that do, or do not, have a comment.")
     sort: EpisodeSort | None = Field(None, description="newest, if absent.")
 
 
@@ -79,6 +82,9 @@ class SessionQuery(PageQuery):
     state: list[SessionState] = Field([], description="Only those in one of these states.")
     base_model: str | None = None
     name: str | None = Field(None, description="Only those with this in their name or id.")
+    tag: list[Tag] = Field([], max_length=20, description="Only those with all of these tags.")
+    pinned: bool | None = Field(None, description="Only those that are, or are not, pinned.")
+    sort: SessionSort = SessionSort.NEWEST
 
 
 class LogQuery(Query):

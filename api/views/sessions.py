@@ -19,6 +19,7 @@ from tinkerscript.wire.sessions import (
     SessionList,
     SessionLogs,
     SessionPlan,
+    SessionUpdate,
     SessionView,
 )
 
@@ -29,7 +30,7 @@ def base_model_list(request: ApiRequest) -> BaseModelList:
 
 
 def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
-    """The project's sessions, newest first."""
+    """The project's sessions, newest first if not sorted otherwise."""
     found = selectors.session_list(
         project=request.auth.project,
         cursor=query.cursor,
@@ -37,6 +38,9 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         states=query.state,
         base_model=query.base_model,
         name=query.name,
+        tags=query.tag,
+        pinned=query.pinned,
+        sort=query.sort,
     )
     return session_list_view(*found)
 
@@ -56,6 +60,11 @@ def session_dry_run(request: ApiRequest, body: SessionCreate) -> SessionPlan:
 def session_get(request: ApiRequest, session_id: str) -> SessionView:
     """One session."""
     return session_view(selectors.session_get(project=request.auth.project, session_id=session_id))
+
+
+def session_update(request: ApiRequest, session_id: str, body: SessionUpdate) -> SessionView:
+    """Name, tags, notes and pin of a session, in every state."""
+    return session_view(services.session_update(project=request.auth.project, session_id=session_id, body=body))
 
 
 def session_stop(request: ApiRequest, session_id: str) -> SessionView:

@@ -10,16 +10,18 @@ from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from api.episode_presenters import episode_list_view, episode_view, group_list_view, step_view
+from api.episode_presenters import annotation_view, episode_list_view, episode_view, group_list_view, step_view
 from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
 from api.views.queries import EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
 from console.errors import Conflict, InvalidRequest, NotFound
-from console.sessions.episodes import selectors
+from console.sessions.episodes import annotations, selectors
+from console.sessions.episodes.annotations import annotations_of
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.pages import calls_page, timelines_page
 from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
+from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
 from tinkerscript.wire.reading.trajectories import GroupList, StepView
 from tinkerscript.wire.sessions import SessionState
 
@@ -69,7 +71,17 @@ async def episode_timelines(
     if not isinstance(answer, HttpResponse) or answer.status_code != 200:
         return answer
     told = json.loads(answer.content)
+    if record is not None:
+        told["episode"]["annotations"] = await sync_to_async(_annotations)(record)
     return await sync_to_async(_timelines)(told["episode"], told["document"], told["advantages"], query)
+
+
+def episode_annotate(request: ApiRequest, session_id: str, episode_id: str, body: EpisodeAnnotate) -> AnnotationList:
+    """Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds."""
+    said = annotations.episode_annotate(
+        project=request.auth.project, session_id=session_id, episode_id=episode_id, body=body, person=request.auth.user
+    )
+    return AnnotationList(items=[annotation_view(row) for row in said])
 
 
 def group_list(request: ApiRequest, session_id: str, query: GroupQuery) -> GroupList:
@@ -110,7 +122,8 @@ def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResp
         raise InvalidRequest("reward_min is above reward_max: no episode can match.", hint="Exchange them.")
     only = selectors.EpisodeFilter(
         task=query.task, fates=query.fate, eval=query.eval, reward_min=query.reward_min, reward_max=query.reward_max,
-        version=query.version, step=query.step, agent=query.agent, text=query.q,
+        version=query.version, step=query.step, agent=query.agent, text=query.q, thumb=query.thumb,
+        commented=query.commented,
     )  # fmt: skip
     page, more = selectors.episode_list(
         project=request.auth.project,
@@ -120,7 +133,9 @@ def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResp
         cursor=query.cursor,
         limit=query.limit,
     )
-    return _json(episode_list_view(page, more).model_dump_json())
+    session = session_get(project=request.auth.project, session_id=session_id)
+    said = annotations_of(session=session, episode_ids=[record.episode_id for record in page])
+    return _json(episode_list_view(page, said, more).model_dump_json())
 
 
 def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
@@ -136,7 +151,8 @@ def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
 
 
 def _stored_timelines(record: EpisodeRecord, query: TimelinesQuery) -> HttpResponse:
-    episode = episode_view(record).model_dump(mode="json")
+    said = annotations_of(session=record.session, episode_ids=[record.episode_id])[record.episode_id]
+    episode = episode_view(record, said).model_dump(mode="json")
     return _timelines(episode, document_read(record), record.advantages or record.advantage, query)
 
 
@@ -148,6 +164,11 @@ def _timelines(episode: Any, document: Any, advantages: Any, query: TimelinesQue
     answer = {"report": None, "calls": []} | whole
     answer |= {"episode": episode | reported, "timelines": runs, "next_cursor": str(more) if more is not None else None}
     return _json(json.dumps(answer))
+
+
+def _annotations(record: EpisodeRecord) -> list[dict[str, Any]]:
+    said = annotations_of(session=record.session, episode_ids=[record.episode_id])[record.episode_id]
+    return [annotation_view(row).model_dump(mode="json") for row in said]
 
 
 def _not_stored() -> Conflict:

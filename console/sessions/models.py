@@ -46,6 +46,9 @@ class Session(models.Model):
     phase = models.CharField(max_length=200, blank=True)
     failure = models.JSONField(null=True)
     restarts = models.PositiveIntegerField(default=0)
+    tags = models.TextField(blank=True)  # each between bars: one can be looked for with |tag|
+    notes = models.TextField(blank=True)
+    pinned = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     state_since = models.DateTimeField(auto_now_add=True)
@@ -183,6 +186,20 @@ class EpisodeRecord(models.Model):
             models.Index(fields=["session", "trained_step", "seq"], name="episode_step"),
             models.Index(fields=["session", "policy_version_last", "seq"], name="episode_version"),
         ]
+
+
+class EpisodeAnnotation(models.Model):
+    """What one person says of an episode. The row of the episode may be reported again: so it stands beside it."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="annotations", db_index=False)
+    episode_id = models.CharField(max_length=64)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
+    thumb = models.CharField(max_length=4, blank=True)  # up, down
+    comment = models.TextField(blank=True)
+    at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "episode_id", "person"], name="annotation_once")]
 
 
 class QueuedTask(models.Model):

@@ -1,7 +1,7 @@
 """Reads about sessions: users' take their project, the relay's a session id that a signed key vouches for."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q
@@ -10,7 +10,13 @@ from console.errors import InvalidRequest, NotFound
 from console.sessions.models import Session
 from console.users.keys import key_session_check
 from console.users.models import ApiKey, Project
-from tinkerscript.wire.sessions import Failure, SessionState
+from tinkerscript.wire.sessions import Failure, SessionSort, SessionState
+
+ORDERS = {
+    SessionSort.NEWEST: ("-created_at", "-id"),
+    SessionSort.PINNED: ("-pinned", "-created_at", "-id"),
+    SessionSort.NAME: ("name", "id"),
+}
 
 
 def session_get(*, project: Project, session_id: str) -> Session:
@@ -37,26 +43,56 @@ def session_list(
     states: Collection[SessionState] = (),
     base_model: str | None = None,
     name: str | None = None,
+    tags: Collection[str] = (),
+    pinned: bool | None = None,
+    sort: SessionSort = SessionSort.NEWEST,
 ) -> tuple[list[Session], str | None]:
-    """One page, newest first, and the cursor of the next page (None: this was the last).
+    """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this was the last).
 
-    Only those in one of ``states``, of ``base_model``, with ``name`` in their name or id (any case), where given. A
-    cursor is the id of the last session seen. Raises InvalidRequest for any other.
+    Only those in one of ``states``, of ``base_model``, with ``name`` in their name or id (any case), with all ``tags``,
+    that are or are not ``pinned``, where given. A cursor is the id of the last session seen. Raises InvalidRequest for
+    any other.
     """
-    sessions = Session.objects.filter(project=project).order_by("-created_at", "-id")
+    columns = ORDERS[sort]
+    sessions = Session.objects.filter(project=project).order_by(*columns)
     if states:
         sessions = sessions.filter(state__in=states)
     if base_model:
         sessions = sessions.filter(base_model=base_model)
     if name:
         sessions = sessions.filter(Q(name__icontains=name) | Q(id__icontains=name))
+    for tag in tags:
+        sessions = sessions.filter(tags__contains=tags_text([tag]))
+    if pinned is not None:
+        sessions = sessions.filter(pinned=pinned)
     if cursor:
         last = Session.objects.filter(project=project, id=cursor).first()
         if last is None:
             raise InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
-        sessions = sessions.filter(Q(created_at__lt=last.created_at) | Q(created_at=last.created_at, id__lt=last.id))
+        sessions = sessions.filter(_after(last, columns))
     page = list(sessions[: limit + 1])
     return page[:limit], page[limit - 1].id if len(page) > limit else None
+
+
+def tags_text(tags: Iterable[str]) -> str:
+    """What ``Session.tags`` has of these: each once, between bars."""
+    return "".join(f"|{tag}|" for tag in dict.fromkeys(tags))
+
+
+def tags_of(session: Session) -> list[str]:
+    """The tags of a session, as they were given."""
+    return [tag for tag in session.tags.split("|") if tag]
+
+
+def _after(last: Session, columns: Sequence[str]) -> Q:
+    """What follows ``last`` in an order by these columns: behind in the first, or level there and behind later."""
+    behind, level = Q(pk__in=[]), Q()
+    for column in columns:
+        name = column.removeprefix("-")
+        side = "lt" if column.startswith("-") else "gt"
+        behind |= level & Q(**{f"{name}__{side}": getattr(last, name)})
+        level &= Q(**{name: getattr(last, name)})
+    return behind
 
 
 def session_counts() -> Counter[str]:

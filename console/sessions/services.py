@@ -12,13 +12,13 @@ from console.live.services import event_record, events_delete
 from console.sessions.dry_run import dry_run
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
 from console.sessions.models import Removal, Session
-from console.sessions.selectors import session_get
+from console.sessions.selectors import session_get, tags_text
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
 from console.users.models import ApiKey, Project, User
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import Evaluation, EventKind
-from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
+from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState, SessionUpdate
 
 
 def session_create(
@@ -54,6 +54,18 @@ def session_create(
             kind=EventKind.STATE,
             data={"from": None, "to": SessionState.QUEUED, "phase": "", "reason": "created"},
         )
+    return session
+
+
+def session_update(*, project: Project, session_id: str, body: SessionUpdate) -> Session:
+    """Write what people say of a session, in whatever state it is. Raises NotFound."""
+    session = session_get(project=project, session_id=session_id)
+    given = body.model_dump(exclude_none=True)
+    if body.tags is not None:
+        given["tags"] = tags_text(body.tags)
+    if given:  # not save(): what its runtime writes meanwhile stays
+        Session.objects.filter(id=session.id).update(**given, updated_at=timezone.now())
+        session.refresh_from_db()
     return session
 
 

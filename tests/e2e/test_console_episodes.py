@@ -170,6 +170,47 @@ def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
     expect(page.get_by_text("There is no step 77")).to_be_visible()
 
 
+def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}")
+    page.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.get_by_role("button", name="Unpin")).to_be_visible()
+    page.get_by_role("button", name="Edit name, tags, notes").click()
+    page.get_by_role("textbox", name="Tags").fill("kept, a|b")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog").get_by_role("alert").first).to_be_visible()
+    page.get_by_role("textbox", name="Tags").fill("kept, sweep 3")
+    page.get_by_role("textbox", name="Notes").fill(HOSTILE)
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil")).to_be_visible()
+    page.get_by_role("link", name="sweep 3").click()
+    expect(page).to_have_url(re.compile("tag=sweep"))
+    expect(page.get_by_role("region", name="Sessions").get_by_role("row")).to_have_count(2)
+    expect(page.get_by_text("pinned", exact=True)).to_be_visible()
+    page.get_by_label("Tag", exact=True).fill("no run has it")
+    expect(page.get_by_text("No session matches")).to_be_visible()
+
+    page.goto(f"/sessions/{run.session_id}/episodes?sort=best")
+    rows = page.get_by_role("table", name="Episodes").get_by_role("row")
+    expect(rows.nth(1)).to_be_visible()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    good = page.get_by_role("button", name="Good")
+    good.click()
+    expect(good).to_have_attribute("aria-pressed", "true")
+    page.get_by_label("Your comment").fill(f"look {HOSTILE}")
+    page.get_by_role("button", name="Save comment").click()
+    expect(page.get_by_role("button", name="Save comment")).to_be_disabled()
+    photograph(page, "annotated")
+    page.goto(f"/sessions/{run.session_id}/episodes")
+    page.get_by_label("Thumb").select_option("up")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(1).get_by_role("img", name="Comments: 1")).to_be_visible()
+    page.get_by_role("combobox", name="Comment").select_option("false")
+    expect(page.get_by_text("No episode matches")).to_be_visible()
+
+
 def test_two_runs_are_compared_from_the_list_and_the_address_says_it_all(run: Run) -> None:
     page = run.page
     sessions = run.api.base_url.copy_with(path="/v1/sessions")

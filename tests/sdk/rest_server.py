@@ -26,6 +26,7 @@ from tinkerscript.wire.checkpoints import (
 )
 from tinkerscript.wire.episodes import (
     EpisodeAbandon,
+    EpisodeAnnotation,
     EpisodeBegin,
     EpisodeBegun,
     EpisodeEnd,
@@ -54,6 +55,7 @@ class RestServer:
         self.record: list[Event] = []
         self.files: dict[str, bytes] = {"config.json": b'{"a": 1}', "model.safetensors": bytes(range(256)) * 4000}
         self.parts: list[bytes] = []  # of the archive of episodes
+        self.annotations: list[EpisodeAnnotation] = []
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.first_state = "ready"
@@ -385,7 +387,8 @@ class RestServer:
             for number, data in enumerate(self.parts, start=1)
         ]
         expires_at, episodes = NOW + timedelta(hours=1), 2 * len(files)
-        return reply(200, EpisodeExport(session_id=session_id, episodes=episodes, files=files, expires_at=expires_at))
+        export = EpisodeExport(session_id=session_id, episodes=episodes, files=files, expires_at=expires_at)
+        return reply(200, export.model_copy(update={"annotations": self.annotations}))
 
     def _file(self, request: Request) -> Answer:
         """The object store: no bearer token may reach it, expired signatures answer 403, ranges are honoured."""

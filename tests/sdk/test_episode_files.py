@@ -1,11 +1,13 @@
 """The archive of episodes comes home whole, part by part, and never mixed with that of another session."""
 
+from datetime import UTC, datetime
+
 import pytest
 from sdk.http_parts import Answer, ranged
 
 from tinkerscript import Conflict, DownloadCorrupt, PathInUse
 from tinkerscript.downloads import fetch
-from tinkerscript.wire.episodes import EpisodeExport
+from tinkerscript.wire.episodes import EpisodeAnnotation, EpisodeExport, Thumb
 
 FIRST, SECOND = "part-000001.parquet", "part-000002.parquet"
 
@@ -78,3 +80,15 @@ def test_nothing_archived_yet_writes_nothing(server, session, tmp_path) -> None:
 def test_the_urls_can_be_had_without_the_files(session) -> None:
     export = session.episode_urls()
     assert isinstance(export, EpisodeExport) and [file.part for file in export.files] == [1, 2] and export.episodes == 4
+
+
+def test_what_people_said_of_episodes_is_beside_them_as_it_is_now(server, session, tmp_path) -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    said = EpisodeAnnotation(episode_id="epi_1", by="a@example.com", thumb=Thumb.UP, comment="look\nhere", at=at)
+    server.annotations = [said]
+    session.download_episodes(tmp_path)
+    (line,) = (tmp_path / "annotations.jsonl").read_text().splitlines()
+    assert EpisodeAnnotation.model_validate_json(line) == said
+    server.annotations = []
+    session.download_episodes(tmp_path)
+    assert not (tmp_path / "annotations.jsonl").exists()

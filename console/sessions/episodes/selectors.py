@@ -10,9 +10,10 @@ from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
 from console.errors import InvalidRequest, NotFound
 from console.live.models import EventRecord
 from console.sessions.episodes.names import agent_mark
-from console.sessions.models import EpisodeRecord, Session
+from console.sessions.models import EpisodeAnnotation, EpisodeRecord, Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
+from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 
@@ -46,6 +47,8 @@ class EpisodeFilter:
     step: int | None = None
     agent: str | None = None
     text: str | None = None
+    thumb: Thumb | None = None
+    commented: bool | None = None
 
 
 def episode_list(
@@ -188,6 +191,12 @@ def _filtered(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
         episodes = episodes.filter(policy_version_first__lte=only.version, policy_version_last__gte=only.version)
     if only.agent is not None:
         episodes = episodes.filter(agents__contains=agent_mark(only.agent))
+    said = EpisodeAnnotation.objects.filter(session=session).values("episode_id")
+    if only.thumb is not None:
+        episodes = episodes.filter(episode_id__in=said.filter(thumb=only.thumb))
+    if only.commented is not None:
+        commented = Q(episode_id__in=said.exclude(comment=""))
+        episodes = episodes.filter(commented if only.commented else ~commented)
     if only.text:
         episodes = episodes.filter(
             Q(answer__icontains=only.text) | Q(prompt__icontains=only.text) | Q(task__icontains=only.text)

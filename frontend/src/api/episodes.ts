@@ -1,8 +1,8 @@
 // Episodes for reading: lists, tokens, steps. They answer in every state of the session.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { get } from "./client";
+import { get, patch } from "./client";
 import { isFinal } from "./sessions";
-import type { Episode, EpisodeTimelines, Page, Step } from "./types";
+import type { Episode, EpisodeAnnotation, EpisodeTimelines, Items, Page, Step, Thumb } from "./types";
 
 const PAGE = 100;
 const TOKENS = 5_000; // of one page: more spans at once would make a slow tab
@@ -47,4 +47,9 @@ export function stepQuery(id: string, step: number) {
     queryFn: () => get<Step>(`/v1/sessions/${id}/steps/${String(step)}`),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
   });
+}
+
+/** One's own words on an episode, in the place of earlier ones. The answer has everybody's. */
+export function annotateEpisode(id: string, episodeId: string, said: { thumb: Thumb | null; comment: string }): Promise<Items<EpisodeAnnotation>> {
+  return patch(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}/annotation`, said);
 }

@@ -284,8 +284,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The project's sessions, newest first.
-         * @description The project's sessions, newest first.
+         * The project's sessions, newest first if not sorted otherwise.
+         * @description The project's sessions, newest first if not sorted otherwise.
          */
         get: operations["session_list"];
         put?: never;
@@ -341,7 +341,11 @@ export interface paths {
         delete: operations["session_delete"];
         options?: never;
         head?: never;
-        patch?: never;
+        /**
+         * Name, tags, notes and pin of a session, in every state.
+         * @description Name, tags, notes and pin of a session, in every state.
+         */
+        patch: operations["session_update"];
         trace?: never;
     };
     "/v1/sessions/{session_id}/accounting": {
@@ -541,6 +545,26 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/episodes/{episode_id}/annotation": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        /**
+         * Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds.
+         * @description Say what the caller thinks of an episode; once its runtime has reported it, which takes seconds.
+         */
+        patch: operations["episode_annotate"];
         trace?: never;
     };
     "/v1/sessions/{session_id}/episodes/{episode_id}/calls": {
@@ -1044,6 +1068,14 @@ export interface components {
             waiting: number;
         };
         /**
+         * AnnotationList
+         * @description Oldest first.
+         */
+        AnnotationList: {
+            /** Items */
+            items: components["schemas"]["EpisodeAnnotation"][];
+        };
+        /**
          * AuditEntry
          * @description Who did what to what. ``content`` is what ``sha256`` covers: SHA-256(previous_sha256 + newline + content).
          */
@@ -1395,6 +1427,41 @@ export interface components {
             reason?: string;
         };
         /**
+         * EpisodeAnnotate
+         * @description ``PATCH .../episodes/{episode_id}/annotation``: the caller's own words on it, in the place of earlier ones.
+         *
+         *     With neither thumb nor comment they are taken back.
+         */
+        EpisodeAnnotate: {
+            /**
+             * Comment
+             * @default
+             */
+            comment?: string;
+            thumb?: components["schemas"]["Thumb"] | null;
+        };
+        /**
+         * EpisodeAnnotation
+         * @description What one person says of an episode.
+         */
+        EpisodeAnnotation: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * By
+             * @description An e-mail address; empty once the person is erased.
+             */
+            by: string;
+            /** Comment */
+            comment: string;
+            /** Episode Id */
+            episode_id: string;
+            thumb: components["schemas"]["Thumb"] | null;
+        };
+        /**
          * EpisodeBegin
          * @description ``POST /v1/sessions/{id}/episodes``. Without ``task`` the group is found by the first call's prompt.
          */
@@ -1470,6 +1537,12 @@ export interface components {
          *     stopped, and when it fails in a way that leaves its runtime the time.
          */
         EpisodeExport: {
+            /**
+             * Annotations
+             * @description Of any of its episodes, as they are now.
+             * @default []
+             */
+            annotations: components["schemas"]["EpisodeAnnotation"][];
             /**
              * Episodes
              * @description In all files.
@@ -1601,6 +1674,12 @@ export interface components {
              * @default []
              */
             agents: string[];
+            /**
+             * Annotations
+             * @description Only in lists with a filter or a sort, and timelines.
+             * @default []
+             */
+            annotations: components["schemas"]["EpisodeAnnotation"][];
             /**
              * Answer
              * @description The beginning of its last answer.
@@ -2819,11 +2898,37 @@ export interface components {
             queue_position: number;
         };
         /**
+         * SessionSort
+         * @description How the list of sessions is sorted.
+         * @enum {string}
+         */
+        SessionSort: "newest" | "pinned" | "name";
+        /**
          * SessionState
          * @description Where a session stands. The allowed moves are one table: console/sessions/states.py.
          * @enum {string}
          */
         SessionState: "queued" | "provisioning" | "loading" | "ready" | "suspended" | "stopping" | "stopped" | "failed" | "cancelled";
+        /**
+         * SessionUpdate
+         * @description ``PATCH /v1/sessions/{id}``, in every state: what people write on a session. What is absent stays as it is.
+         */
+        SessionUpdate: {
+            /**
+             * Name
+             * @description Empty: its id.
+             */
+            name?: string | null;
+            /** Notes */
+            notes?: string | null;
+            /** Pinned */
+            pinned?: boolean | null;
+            /**
+             * Tags
+             * @description All of them; each is kept once.
+             */
+            tags?: string[] | null;
+        };
         /**
          * SessionUsage
          * @description Runtime and GPU seconds, steps and trained tokens of one session.
@@ -2899,11 +3004,21 @@ export interface components {
             /** Name */
             name: string;
             /**
+             * Notes
+             * @default
+             */
+            notes: string;
+            /**
              * Phase
              * @description What it is doing inside its state, in words.
              * @default
              */
             phase: string;
+            /**
+             * Pinned
+             * @default false
+             */
+            pinned: boolean;
             /**
              * Policy Version
              * @default 0
@@ -2932,6 +3047,11 @@ export interface components {
              */
             reward_mean: number | null;
             state: components["schemas"]["SessionState"];
+            /**
+             * Tags
+             * @default []
+             */
+            tags: string[];
             /**
              * Updated At
              * Format: date-time
@@ -3247,6 +3367,12 @@ export interface components {
              */
             tries?: number;
         };
+        /**
+         * Thumb
+         * @description What a person thought of an episode.
+         * @enum {string}
+         */
+        Thumb: "up" | "down";
         /**
          * TokenRun
          * @description Consecutive tokens of a timeline: sampled in one answer and trained here, or context.
@@ -4119,6 +4245,11 @@ export interface operations {
                 base_model?: string | null;
                 /** @description Only those with this in their name or id. */
                 name?: string | null;
+                /** @description Only those with all of these tags. */
+                tag?: string[];
+                /** @description Only those that are, or are not, pinned. */
+                pinned?: boolean | null;
+                sort?: components["schemas"]["SessionSort"];
             };
             header?: never;
             path?: never;
@@ -4266,6 +4397,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionUpdate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
             };
             /** @description Refused or failed */
             default: {
@@ -4559,6 +4725,10 @@ export interface operations {
                 agent?: string | null;
                 /** @description Only those with this, in any case, in the task, the last 500 characters of what was asked, or the first 500 of the last answer. */
                 q?: string | null;
+                /** @description Only those that somebody has given this. */
+                thumb?: components["schemas"]["Thumb"] | null;
+                /** @description Only those that do, or do not, have a comment. */
+                commented?: boolean | null;
                 /** @description newest, if absent. */
                 sort?: components["schemas"]["EpisodeSort"] | null;
             };
@@ -4717,6 +4887,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_annotate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EpisodeAnnotate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AnnotationList"];
                 };
             };
             /** @description Refused or failed */

@@ -1,7 +1,7 @@
 // Training sessions.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { ApiError, download, get, post, remove } from "./client";
-import type { EpisodeExport, Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionState } from "./types";
+import { ApiError, download, get, patch, post, remove } from "./client";
+import type { EpisodeExport, Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
 
 const PAGE = 50;
 const LOG_LINES = 200;
@@ -18,15 +18,21 @@ export interface SessionFilter {
   states: readonly SessionState[];
   /** Part of the name, in any case. */
   name: string;
+  tag?: string;
+  pinned?: boolean;
+  sort?: SessionSort;
 }
 
 /** What every list of sessions is kept under, whatever its filter. */
 export const sessionsKey = ["sessions"];
 
-export function sessionsPath({ states, name }: SessionFilter, cursor: string, limit = PAGE): string {
+export function sessionsPath({ states, name, tag = "", pinned = false, sort = "newest" }: SessionFilter, cursor: string, limit = PAGE): string {
   const asked = new URLSearchParams({ limit: String(limit) });
   for (const state of states) asked.append("state", state);
   if (name) asked.set("name", name);
+  if (tag) asked.set("tag", tag);
+  if (pinned) asked.set("pinned", "true");
+  if (sort !== "newest") asked.set("sort", sort);
   if (cursor) asked.set("cursor", cursor);
   return `/v1/sessions?${asked.toString()}`;
 }
@@ -72,6 +78,10 @@ export function createSession(body: SessionCreate): Promise<Session> {
 /** What creating it would start; nothing is started. */
 export function planSession(body: SessionCreate): Promise<SessionPlan> {
   return post("/v1/sessions/dry-run", body);
+}
+
+export function updateSession(id: string, change: SessionUpdate): Promise<Session> {
+  return patch(`/v1/sessions/${id}`, change);
 }
 
 export function stopSession(id: string): Promise<Session> {

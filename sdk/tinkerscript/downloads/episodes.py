@@ -7,9 +7,11 @@ from pathlib import Path
 from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import PathInUse
-from tinkerscript.wire.episodes import EpisodeFile
+from tinkerscript.wire.episodes import EpisodeAnnotation, EpisodeFile
 
 from .folder import folder_fill, is_there
+
+ANNOTATIONS = "annotations.jsonl"
 
 
 def download(session: SessionApi, path: str | PathLike[str], *, deadline: float, progress: bool) -> list[Path]:
@@ -26,7 +28,17 @@ def download(session: SessionApi, path: str | PathLike[str], *, deadline: float,
         progress=progress,
         http=session.http_options,
     )
+    _annotations_write(target / ANNOTATIONS, listing.annotations)
     return [target / file.path for file in listing.files]
+
+
+def _annotations_write(path: Path, annotations: Iterable[EpisodeAnnotation]) -> None:
+    """What people said of the episodes, a JSON line each; no file where nobody said anything."""
+    lines = "".join(f"{one.model_dump_json()}\n" for one in annotations)
+    if lines:
+        path.write_text(lines, encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _refuse_other_session(target: Path, files: Iterable[EpisodeFile]) -> None:

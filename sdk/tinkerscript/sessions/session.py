@@ -167,6 +167,8 @@ class Session(NamedArguments, SessionApi):
     ) -> list[Path]:
         """Bring every archived episode to the folder ``path``, as Parquet files with a row for each; returns them.
 
+        What people said of episodes is beside them in ``annotations.jsonl``, where anybody did.
+
         An episode is archived with the next checkpoint after its fate is known, or when the session is suspended or
         stopped: call it again for the rest. Raises Conflict while there is none; else as download_tuned_model().
         """

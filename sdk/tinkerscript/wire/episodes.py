@@ -79,6 +79,39 @@ class EpisodeAbandon(Request):
     reason: str = Field("abandoned", min_length=1, max_length=200)
 
 
+class Thumb(StrEnum):
+    """What a person thought of an episode."""
+
+    UP = "up"
+    DOWN = "down"
+
+
+class EpisodeAnnotate(Request):
+    """``PATCH .../episodes/{episode_id}/annotation``: the caller's own words on it, in the place of earlier ones.
+
+    With neither thumb nor comment they are taken back.
+    """
+
+    thumb: Thumb | None = None
+    comment: str = Field("", max_length=4000)
+
+
+class EpisodeAnnotation(Response):
+    """What one person says of an episode."""
+
+    episode_id: str
+    by: str = Field(description="An e-mail address; empty once the person is erased.")
+    thumb: Thumb | None
+    comment: str
+    at: datetime
+
+
+class AnnotationList(Response):
+    """Oldest first."""
+
+    items: list[EpisodeAnnotation]
+
+
 class EpisodeView(Response):
     """One episode as the session's journal has it."""
 
@@ -115,6 +148,9 @@ class EpisodeView(Response):
         description="When it expires unless a call or heartbeat comes before; null while a call runs, and in lists.",
     )
     ended_at: float | None = None
+    annotations: list[EpisodeAnnotation] = Field(
+        [], description="Only in lists with a filter or a sort, and timelines."
+    )
     warning: str | None = Field(
         None, description="What looks wrong with how its calls are made; while it is open and when it is ended."
     )
@@ -144,4 +180,5 @@ class EpisodeExport(Response):
     session_id: str
     episodes: int = Field(description="In all files.")
     files: list[EpisodeFile]
+    annotations: list[EpisodeAnnotation] = Field([], description="Of any of its episodes, as they are now.")
     expires_at: datetime

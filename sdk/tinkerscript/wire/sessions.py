@@ -2,8 +2,9 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from .base import Request, Response
 from .config import SessionConfig
@@ -60,6 +61,27 @@ class SessionCreate(Request):
     config: SessionConfig = SessionConfig()
     priority: int = Field(0, ge=-100, le=100, description="Among the project's own queued sessions, higher goes first.")
     budget: Budget = Budget()
+
+
+# A word or a few: no bar, which stands between tags where they are kept, and no comma, which stands between typed ones.
+Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=40, pattern=r"^[^|,]+$")]
+
+
+class SessionUpdate(Request):
+    """``PATCH /v1/sessions/{id}``, in every state: what people write on a session. What is absent stays as it is."""
+
+    name: str | None = Field(None, max_length=120, description="Empty: its id.")
+    tags: list[Tag] | None = Field(None, max_length=20, description="All of them; each is kept once.")
+    notes: str | None = Field(None, max_length=20_000)
+    pinned: bool | None = None
+
+
+class SessionSort(StrEnum):
+    """How the list of sessions is sorted."""
+
+    NEWEST = "newest"
+    PINNED = "pinned"  # those first, each part newest first
+    NAME = "name"
 
 
 class MemoryEstimate(Response):
@@ -134,6 +156,9 @@ class SessionView(Response):
     reward_mean: float | None = Field(None, description="Mean reward of the latest trained batch.")
     accounting: Accounting = Accounting()
     restarts: int = 0
+    tags: list[str] = []
+    notes: str = ""
+    pinned: bool = False
     created_at: datetime
     updated_at: datetime
 

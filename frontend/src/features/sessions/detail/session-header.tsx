@@ -8,6 +8,8 @@ import { Button, ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
 import { ErrorNotice } from "../../../ui/notice";
 import { useOnline } from "../../../ui/offline-bar";
+import { PinButton } from "./annotate-session";
+import { TagLinks } from "../tag-links";
 import { SessionActionsBar, useSessionActions } from "./session-actions-bar";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
@@ -27,6 +29,7 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
           <bdi>{session.name || session.id}</bdi>
         </h1>
         <CopyText label="the session's id" text={session.id} />
+        <TagLinks tags={session.tags} />
         <StateBadge state={session.state} />
         {session.phase && !hasEnded(session) && <span className="text-muted">{session.phase}</span>}
         <div data-page-actions className="ml-auto flex flex-wrap items-center gap-2">
@@ -45,6 +48,7 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
               Export model
             </Button>
           )}
+          {mayWrite && <PinButton session={session} />}
           {mayWrite && <SessionActionsBar session={session} actions={actions} />}
         </div>
       </div>

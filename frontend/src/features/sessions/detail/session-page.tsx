@@ -15,6 +15,7 @@ import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
 import { AccountingPanel } from "./accounting-panel";
+import { NotesPanel } from "./annotate-session";
 import { BatchDownload } from "./batch-download";
 import { budgetEndText } from "../budget";
 import { BudgetPanel } from "./budget-panel";
@@ -85,6 +86,7 @@ function LiveSession({ session }: { session: Session }) {
           <BudgetPanel session={session} />
           <CheckpointsPanel session={session} />
           <EpisodesDownload session={session} />
+          <NotesPanel session={session} />
           <ConfigPanel session={session} />
           <BatchDownload session={session} lastStep={last?.step} />
         </div>

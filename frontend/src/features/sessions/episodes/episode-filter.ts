@@ -22,6 +22,11 @@ export const SORTS: { value: EpisodeSort; name: string }[] = [
 ];
 
 const NUMBERS = ["reward_min", "reward_max", "version", "step"];
+const CHOICES: [string, string[]][] = [
+  ["eval", ["true", "false"]],
+  ["thumb", ["up", "down"]],
+  ["commented", ["true", "false"]],
+];
 const TEXTS = ["q", "task", "agent"];
 
 /** What an address asks of the API. What makes no sense there is left out, so that an edited address still shows a list. */
@@ -36,8 +41,10 @@ export function filterOf(address: URLSearchParams): EpisodeFilter {
     if (value && Number.isFinite(Number(value)) && (name.startsWith("reward") || /^\d{1,9}$/.test(value))) asked.push([name, value]);
   }
   for (const fate of address.getAll("fate")) if (FATES.some(({ value }) => value === fate)) asked.push(["fate", fate]);
-  const evaluation = address.get("eval");
-  if (evaluation === "true" || evaluation === "false") asked.push(["eval", evaluation]);
+  for (const [name, choices] of CHOICES) {
+    const value = address.get(name) ?? "";
+    if (choices.includes(value)) asked.push([name, value]);
+  }
   const sort = address.get("sort");
   if (SORTS.some(({ value }) => value === sort)) asked.push(["sort", sort ?? ""]);
   return asked;

@@ -55,7 +55,7 @@ export function EpisodePage() {
                 </div>
               )}
             </div>
-            <EpisodeSide told={told} />
+            <EpisodeSide id={id} told={told} />
           </div>
         </>
       )}

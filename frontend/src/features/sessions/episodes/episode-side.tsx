@@ -3,12 +3,14 @@ import type { EpisodeTimelines } from "../../../api/types";
 import { number, seconds } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
+import { AnnotationsPanel } from "./annotations-panel";
 import { CutText } from "./token-line";
 
-export function EpisodeSide({ told }: { told: EpisodeTimelines }) {
+export function EpisodeSide({ id, told }: { id: string; told: EpisodeTimelines }) {
   const { episode, report, calls } = told;
   return (
     <div className="space-y-4">
+      <AnnotationsPanel id={id} episodeId={episode.episode_id} annotations={episode.annotations} />
       <Values title="Rewards by agent" values={episode.rewards_by_agent} />
       <Values title="Rewards by call" values={episode.rewards_by_call} />
       <Values title="Metrics" values={episode.metrics} />

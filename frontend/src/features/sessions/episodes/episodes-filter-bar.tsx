@@ -23,6 +23,8 @@ export function EpisodesFilterBar() {
       <Typed name="step" label="Step" number />
       <Select label="Fate" {...choose("fate")} choices={[{ value: "", name: "Every fate" }, ...FATES]} />
       <Select label="Evaluation" {...choose("eval")} choices={[{ value: "", name: "Both" }, { value: "true", name: "Only" }, { value: "false", name: "Without" }]} />
+      <Select label="Thumb" {...choose("thumb")} choices={[{ value: "", name: "Any or none" }, { value: "up", name: "Good" }, { value: "down", name: "Bad" }]} />
+      <Select label="Comment" {...choose("commented")} choices={[{ value: "", name: "Any or none" }, { value: "true", name: "With" }, { value: "false", name: "Without" }]} />
       <Select label="Sorted by" {...choose("sort")} choices={[{ value: "", name: "Newest" }, ...SORTS.slice(1)]} />
     </search>
   );

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "react";
 import { Link, useNavigate } from "react-router";
 import type { Episode } from "../../../api/types";
 import { ago, dateTime, number } from "../../../ui/format";
+import { AnnotationMarks } from "./annotations-panel";
 import { listPart } from "./episode-filter";
 import { FateBadge } from "./fate-badge";
 import { beginning, visible } from "../../../ui/plain-text";
@@ -91,6 +92,7 @@ function EpisodeCells({ episode, path }: { episode: Episode; path: string }) {
       </span>
       <span role="cell">
         <FateBadge episode={episode} />
+        <AnnotationMarks annotations={episode.annotations} />
       </span>
       <span role="cell">{number(episode.reward)}</span>
       <span role="cell">{number(episode.advantage)}</span>

@@ -2,15 +2,17 @@ import { expect, test } from "vitest";
 import { sessionsPath } from "../../../api/sessions";
 import { filterOf, STATE_CHOICES } from "./session-filter";
 
+const EVERY = { states: [], name: "", tag: "", pinned: false, sort: "pinned" } as const;
+
 test("an address without a filter asks for every session", () => {
-  expect(filterOf(new URLSearchParams())).toEqual({ states: [], name: "" });
-  expect(filterOf(new URLSearchParams("state=nonsense"))).toEqual({ states: [], name: "" });
-  expect(sessionsPath({ states: [], name: "" }, "")).toBe("/v1/sessions?limit=50");
+  expect(filterOf(new URLSearchParams())).toEqual(EVERY);
+  expect(filterOf(new URLSearchParams("state=nonsense&sort=evil&pinned=1"))).toEqual(EVERY);
+  expect(sessionsPath(EVERY, "")).toBe("/v1/sessions?limit=50&sort=pinned");
 });
 
 test("a filter goes with every page that is asked for", () => {
-  const filter = filterOf(new URLSearchParams("state=ended&name=a%26b"));
-  expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&cursor=ses_1");
+  const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y&pinned=true&sort=name"));
+  expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&pinned=true&sort=name&cursor=ses_1");
 });
 
 test("going and ended are all the states there are, each once", () => {

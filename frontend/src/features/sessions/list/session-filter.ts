@@ -1,6 +1,6 @@
 // What the list of sessions is narrowed to. It stands in the page's address, so that a link or "back" keeps it.
 import { ENDED_STATES, type SessionFilter } from "../../../api/sessions";
-import type { SessionState } from "../../../api/types";
+import type { SessionSort, SessionState } from "../../../api/types";
 
 const GOING: readonly SessionState[] = ["queued", "provisioning", "loading", "ready", "suspended", "stopping"];
 
@@ -11,8 +11,16 @@ export const STATE_CHOICES: { value: string; name: string; states: readonly Sess
   ...[...GOING, ...ENDED_STATES].map((state) => ({ value: state, name: state, states: [state] })),
 ];
 
+/** Pinned ones first, unless something else is asked for. */
+export const SORT_CHOICES: { value: SessionSort; name: string }[] = [
+  { value: "pinned", name: "Pinned first" },
+  { value: "newest", name: "Newest" },
+  { value: "name", name: "Name" },
+];
+
 /** The filter that an address asks for; a state that there is not means every one. */
 export function filterOf(address: URLSearchParams): SessionFilter {
   const choice = STATE_CHOICES.find((one) => one.value === address.get("state"));
-  return { states: choice?.states ?? [], name: (address.get("name") ?? "").trim() };
+  const sort = SORT_CHOICES.find((one) => one.value === address.get("sort"))?.value ?? "pinned";
+  return { states: choice?.states ?? [], name: (address.get("name") ?? "").trim(), tag: address.get("tag") ?? "", pinned: address.get("pinned") === "true", sort };
 }

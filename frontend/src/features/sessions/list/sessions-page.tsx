@@ -1,4 +1,4 @@
-// All sessions of the project, newest first.
+// All sessions of the project: pinned ones first, then the newest, if not sorted otherwise.
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
@@ -13,6 +13,7 @@ import { cell, headCell, Table } from "../../../ui/table";
 import { MOST_RUNS } from "../compare/compared-runs";
 import { filterOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
+import { TagLinks } from "../tag-links";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
 
@@ -30,7 +31,7 @@ const HEAD = [
 export function SessionsPage() {
   const [address] = useSearchParams();
   const filter = filterOf(address);
-  const isFiltered = filter.name !== "" || filter.states.length > 0;
+  const isFiltered = filter.name !== "" || filter.states.length > 0 || filter.tag !== "" || filter.pinned;
   const mayWrite = useMayWrite();
   const query = useInfiniteQuery(sessionsQuery(filter));
   const { data, error, isPending, isPlaceholderData } = query;
@@ -121,7 +122,11 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
         <Link to={`/sessions/${session.id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
           <bdi>{session.name || session.id}</bdi>
         </Link>
-        {session.name && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}
+        {session.name !== session.id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}
+        <span className="flex flex-wrap gap-1">
+          {session.pinned && <span className="rounded bg-accent-soft px-1.5 text-xs font-normal text-accent">pinned</span>}
+          <TagLinks tags={session.tags} />
+        </span>
       </th>
       <td className={cell}>
         <StateBadge state={session.state} />

@@ -1,0 +1,130 @@
+// What people think of an episode: one's own thumb and comment, and what others said.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState, type SyntheticEvent } from "react";
+import { accountQuery } from "../../../api/account";
+import { annotateEpisode, timelinesQuery } from "../../../api/episodes";
+import type { EpisodeAnnotation, Thumb } from "../../../api/types";
+import { Button } from "../../../ui/button";
+import { Field, inputClass } from "../../../ui/field";
+import { ago, dateTime } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { Panel } from "../../../ui/panel";
+import { visible } from "../../../ui/plain-text";
+import { useMayWrite } from "../use-may-write";
+
+const THUMBS: { value: Thumb; sign: string; name: string }[] = [
+  { value: "up", sign: "▲", name: "Good" },
+  { value: "down", sign: "▼", name: "Bad" },
+];
+
+interface Props {
+  id: string;
+  episodeId: string;
+  annotations: readonly EpisodeAnnotation[];
+}
+
+export function AnnotationsPanel({ id, episodeId, annotations }: Props) {
+  const { data: account } = useQuery(accountQuery);
+  const mayWrite = useMayWrite();
+  const own = annotations.find((one) => one.by !== "" && one.by === account?.email);
+  const others = annotations.filter((one) => one !== own);
+  return (
+    <Panel title="Annotations">
+      <div className="space-y-3 p-4">
+        {mayWrite && <OwnAnnotation key={`${episodeId} ${own?.at ?? ""}`} id={id} episodeId={episodeId} own={own} />}
+        {others.length === 0 && !mayWrite && <p className="text-xs text-muted">Nobody has said anything of this episode.</p>}
+        <ul className="space-y-2 text-xs">
+          {others.map((one) => (
+            <li key={`${one.by} ${one.at}`}>
+              <span className="font-medium">{THUMBS.find((thumb) => thumb.value === one.thumb)?.name}</span> <bdi className="text-muted">{visible(one.by) || "A former member"}</bdi>{" "}
+              <span className="text-muted" title={dateTime(one.at)}>
+                {ago(one.at)}
+              </span>
+              {one.comment && (
+                <p className="max-h-48 overflow-y-auto whitespace-pre-wrap wrap-anywhere">
+                  <bdi>{visible(one.comment)}</bdi>
+                </p>
+              )}
+            </li>
+          ))}
+        </ul>
+      </div>
+    </Panel>
+  );
+}
+
+function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; own: EpisodeAnnotation | undefined }) {
+  const [comment, setComment] = useState(own?.comment ?? "");
+  const client = useQueryClient();
+  const save = useMutation({
+    mutationFn: (said: { thumb: Thumb | null; comment: string }) => annotateEpisode(id, episodeId, said),
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: timelinesQuery(id, episodeId).queryKey });
+      await client.invalidateQueries({ queryKey: ["session", id, "episodes"] });
+    },
+  });
+  const thumb = own?.thumb ?? null;
+
+  function onSubmit(event: SyntheticEvent) {
+    event.preventDefault();
+    save.mutate({ thumb, comment });
+  }
+
+  return (
+    <form onSubmit={onSubmit} className="space-y-2">
+      <ErrorNotice error={save.error} />
+      <div role="group" aria-label="Your thumb" className="flex gap-2">
+        {THUMBS.map(({ value, sign, name }) => (
+          <Button
+            key={value}
+            aria-pressed={thumb === value}
+            className={thumb === value ? "border-accent! bg-accent-soft!" : ""}
+            disabled={save.isPending}
+            onClick={() => {
+              save.mutate({ thumb: thumb === value ? null : value, comment });
+            }}
+          >
+            <span aria-hidden>{sign}</span> {name}
+          </Button>
+        ))}
+      </div>
+      <Field label="Your comment">
+        {(input) => (
+          <textarea
+            {...input}
+            className={`${inputClass} h-20! py-1.5`}
+            maxLength={4000}
+            value={comment}
+            onChange={(event) => {
+              setComment(event.target.value);
+            }}
+          />
+        )}
+      </Field>
+      <div className="flex items-center justify-end gap-3">
+        {save.isSuccess && <span role="status" className="text-xs text-muted">Saved</span>}
+        <Button type="submit" disabled={save.isPending || comment === (own?.comment ?? "")}>
+          Save comment
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** In a list: how many thumbs of each kind and comments an episode has. */
+export function AnnotationMarks({ annotations }: { annotations: readonly EpisodeAnnotation[] }) {
+  const counts = [
+    ...THUMBS.map(({ value, sign, name }) => ({ sign, name, count: annotations.filter((one) => one.thumb === value).length })),
+    { sign: "✎", name: "Comments", count: annotations.filter((one) => one.comment !== "").length },
+  ].filter(({ count }) => count > 0);
+  if (counts.length === 0) return null;
+  return (
+    <span className="flex gap-2 text-xs text-muted">
+      {counts.map(({ sign, name, count }) => (
+        <span key={name} role="img" aria-label={`${name}: ${String(count)}`} title={`${name}: ${String(count)}`}>
+          {sign} {count}
+        </span>
+      ))}
+    </span>
+  );
+}

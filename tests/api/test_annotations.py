@@ -1,0 +1,104 @@
+"""What people write on runs and episodes: kept in every state, found in lists, part of exports."""
+
+import pytest
+from django.test import Client
+
+from console.live.models import EventRecord
+from console.sessions.models import EpisodeAnnotation, Session
+from support import factories
+from tinkerscript.wire.sessions import SessionState
+
+JSON = "application/json"
+HOSTILE = "<script>alert(1)</script>\u202e|"
+
+
+@pytest.fixture
+def owner(alice) -> Client:
+    client = Client()
+    client.force_login(alice)
+    return client
+
+
+@pytest.fixture
+def colleague(member, project) -> Client:
+    client = Client(headers={"X-Project-Id": project.id})
+    client.force_login(member)
+    return client
+
+
+def patch(client: Client, path: str, body: dict):
+    return client.patch(f"/v1/sessions/{path}", body, content_type=JSON)
+
+
+def names(client: Client, query: str) -> list[str]:
+    return [item["name"] for item in client.get(f"/v1/sessions?{query}").json()["items"]]
+
+
+def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(owner: Client, project) -> None:
+    first, second, third = (factories.session_make(project, state=SessionState.STOPPED, name=name) for name in "abc")
+    view = patch(owner, first.id, {"name": "best", "tags": ["a_b", " good ", "good"], "notes": HOSTILE, "pinned": True})
+    assert view.status_code == 200, view.content
+    got = owner.get(f"/v1/sessions/{first.id}").json()
+    assert (got["name"], got["tags"], got["notes"], got["pinned"]) == ("best", ["a_b", "good"], HOSTILE, True)
+    patch(owner, second.id, {"tags": ["axb", "goodness"]})
+    assert names(owner, "tag=good") == ["best"], "a tag, not a part of one"
+    assert names(owner, "tag=a_b") == ["best"], "the underscore is no wildcard"
+    assert names(owner, "tag=good&tag=axb") == []
+    assert names(owner, "pinned=false") == ["c", "b"]
+    assert names(owner, "sort=pinned") == ["best", "c", "b"]
+    assert names(owner, "sort=name") == ["b", "best", "c"]
+    for sort in ("pinned", "name", "newest"):
+        walked, cursor = [], ""
+        while cursor is not None:
+            page = owner.get(f"/v1/sessions?sort={sort}&limit=1" + (f"&cursor={cursor}" if cursor else "")).json()
+            walked += [item["id"] for item in page["items"]]
+            cursor = page["next_cursor"]
+        assert sorted(walked) == sorted([first.id, second.id, third.id]), sort
+    patch(owner, first.id, {"pinned": False})
+    assert Session.objects.get(id=first.id).notes == HOSTILE, "what is absent stays"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"tags": ["a|b"]}, {"tags": ["a,b"]}, {"tags": [" "]}, {"tags": ["x"] * 21}, {"name": "n" * 121}, {"pin": True}],
+)
+def test_what_cannot_be_kept_is_refused_and_nothing_changes(owner: Client, project, body) -> None:
+    session = factories.session_make(project)
+    assert patch(owner, session.id, body).status_code == 400
+    session.refresh_from_db()
+    assert (session.tags, session.name, session.pinned) == ("", "", False)
+
+
+def test_each_person_says_of_an_episode_what_they_think_and_it_is_found(
+    owner, colleague, project, alice, member
+) -> None:
+    ids = factories.ids_make(project, alice)
+    path = f"{ids['session_id']}/episodes/{ids['episode_id']}/annotation"
+    assert patch(owner, path, {"thumb": "up", "comment": HOSTILE}).status_code == 200
+    said = patch(colleague, path, {"thumb": "down"}).json()["items"]
+    assert [(one["by"], one["thumb"], one["comment"]) for one in said] == [
+        (alice.email, "up", HOSTILE),
+        (member.email, "down", ""),
+    ]
+    patch(owner, path, {"thumb": "down", "comment": "on second thought"})
+    assert EpisodeAnnotation.objects.count() == 2, "in the place of the earlier one"
+    listed = f"/v1/sessions/{ids['session_id']}/episodes"
+    for query, found in {"thumb=down": 1, "thumb=up": 0, "commented=true": 1, "commented=false": 0}.items():
+        assert len(owner.get(f"{listed}?{query}").json()["items"]) == found, query
+    (item,) = owner.get(f"{listed}?sort=newest").json()["items"]
+    assert {one["comment"] for one in item["annotations"]} == {"on second thought", ""}
+    patch(colleague, path, {})
+    assert EpisodeAnnotation.objects.get().person == alice
+    kept = EventRecord.objects.filter(session_id=ids["session_id"], data__name="episode_annotated")
+    assert kept.count() == 4
+    assert "thought" not in str(list(kept.values())), "words that can be taken back are in no record"
+
+
+def test_an_export_has_what_is_said_of_its_episodes(owner: Client, project, alice, embedded_s3) -> None:
+    ids = factories.ids_make(project, alice)
+    session = Session.objects.get(id=ids["session_id"])
+    session.archive_parts.create(number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64)
+    patch(owner, f"{session.id}/episodes/{ids['episode_id']}/annotation", {"comment": "look at this"})
+    export = owner.get(f"/v1/sessions/{session.id}/episodes/export").json()
+    (said,) = export["annotations"]
+    assert (said["episode_id"], said["comment"], said["thumb"]) == (ids["episode_id"], "look at this", None)
