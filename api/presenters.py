@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from console.audit.models import AuditRecord
 from console.sessions.limits.queue import queue_position, queue_positions
-from console.sessions.models import Checkpoint, Session
+from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.selectors import tags_of
 from console.users.models import ApiKey, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
@@ -21,6 +21,7 @@ from tinkerscript.wire.account import (
 )
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
 from tinkerscript.wire.projects import AuditEntry, MemberView, Quotas, SessionUsage, Usage, UsageList
+from tinkerscript.wire.reading.alerts import AlertRule, AlertView
 from tinkerscript.wire.sessions import Accounting, Failure, SessionKind, SessionList, SessionState, SessionView
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
@@ -172,6 +173,21 @@ def _session_view(session: Session, position: int | None) -> SessionView:
         pinned=session.pinned,
         created_at=session.created_at,
         updated_at=session.updated_at,
+    )
+
+
+def alert_view(alert: Alert, *, is_read: bool) -> AlertView:
+    """One alert, and whether the reader has seen it before."""
+    return AlertView(
+        id=alert.id,
+        session_id=alert.session_id,
+        session_name=alert.session.name or alert.session_id,
+        rule=AlertRule(alert.rule),
+        text=alert.text,
+        step=alert.step,
+        at=alert.at,
+        over_at=alert.over_at,
+        is_read=is_read,
     )
 
 

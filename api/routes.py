@@ -3,6 +3,7 @@
 from api.rest.permissions import RequireLease, RequireScope
 from api.rest.routing import RouteTable
 from api.views.account import account_get, key_create, key_list, key_revoke, sign_in_list
+from api.views.alerts import alert_list, alerts_read, session_alert_list
 from api.views.audit import audit_list
 from api.views.batches import batch_get
 from api.views.checkpoints import (
@@ -79,6 +80,7 @@ from tinkerscript.wire.episodes import AnnotationList, EpisodeBegun, EpisodeExpo
 from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
+from tinkerscript.wire.reading.alerts import AlertList
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
@@ -132,6 +134,8 @@ route("DELETE", "/members/{member_id}", member_remove, admin_key_or_person, None
 route("POST", INVITATION + "/accept", invitation_accept, signed_in, ProjectView, once=True, audit=False)
 route("DELETE", INVITATION, invitation_decline, signed_in, None, status=204, audit=False)
 route("GET", "/usage", usage_list, sessions_read, UsageList)
+route("GET", "/alerts", alert_list, sessions_read, AlertList)
+route("POST", "/alerts/read", alerts_read, signed_in, None, status=204, audit=False)
 route("GET", "/audit", audit_list, admin, AuditPage)
 route("GET", "/webhooks", webhook_list, admin, WebhookList)
 route("POST", "/webhooks", webhook_create, admin, WebhookCreated, status=201, once=True, secret=True)
@@ -151,6 +155,7 @@ route("POST", SESSION + "/resume", session_resume, sessions_write, SessionView, 
 route("GET", SESSION + "/logs", session_logs, sessions_read, SessionLogs)
 route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
 route("GET", SESSION + "/metrics", metric_columns, sessions_read, MetricColumns)
+route("GET", SESSION + "/alerts", session_alert_list, sessions_read, AlertList)
 route("POST", SESSION + "/evaluations", evaluation_create, episodes, Event, status=201, once=True, audit=False)
 
 route("POST", SESSION + "/checkpoints", checkpoint_create, sessions_write, CheckpointView, status=202, once=True)

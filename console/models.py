@@ -4,6 +4,7 @@ from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord
 from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance
 from console.sessions.models import (
+    Alert,
     ArchivePart,
     Checkpoint,
     Device,
@@ -27,6 +28,7 @@ from console.users.models import ApiKey, IdempotencyRecord, Membership, Project,
 from console.webhooks.models import Delivery, Webhook
 
 __all__ = [
+    "Alert",
     "ApiKey",
     "ArchivePart",
     "AuditHead",

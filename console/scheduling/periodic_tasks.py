@@ -15,6 +15,7 @@ from django.db import close_old_connections, connections
 from console.scheduling.audit_heads import audit_heads_keep
 from console.scheduling.logs import runtime_logs_bound, store_log_bound
 from console.scheduling.retention import expired_remove
+from console.sessions.alerts.mail import alerts_mail
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.checkpoints.leftovers import ended_states_trim, local_states_remove, uploads_sweep
 from console.sessions.checkpoints.removal import removals_finish
@@ -42,6 +43,7 @@ PERIODIC_TASKS = (
 )
 HASHING_TASKS = (checkpoints_verify,)  # one may take minutes
 RETENTION_TASKS = (expired_remove,)
+MAIL_TASKS = (alerts_mail,)
 BUDGET_TASKS = (sessions_over_budget_stop,)
 PAUSE_S = 1.0
 RETENTION_PAUSE_S = 60.0
@@ -62,6 +64,7 @@ class PeriodicTasks:
             "hashing": (HASHING_TASKS, PAUSE_S),
             "retention": (RETENTION_TASKS, RETENTION_PAUSE_S),
             "budgets": (BUDGET_TASKS, PAUSE_S),
+            "mails": (MAIL_TASKS, PAUSE_S),
             "webhooks": ((webhooks,), PAUSE_S),
         }
         self._threads = [

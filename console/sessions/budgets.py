@@ -1,6 +1,6 @@
 """Ending what has used up its own budget or its key's: first a checkpoint, then the stop."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from django.conf import settings
@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from console.live.models import EventRecord
 from console.live.services import event_record
+from console.sessions.alerts.services import alert_raise
 from console.sessions.checkpoints.checkpoints import checkpoint_order
 from console.sessions.limits.usage import key_spent_s, session_ran_s, session_spent_s
 from console.sessions.models import Checkpoint, Session
@@ -17,10 +18,12 @@ from console.sessions.states import ENDED, Desired
 from console.sessions.transitions import session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.sessions import Budget, SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
 NEAR = 0.9  # of a limit
+ALERT_SHARES = (0.5, 0.8, 1.0)
 CHECKPOINT_WAIT_S = 600.0  # then it stops without one
 PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
@@ -32,6 +35,7 @@ def sessions_over_budget_stop() -> None:
         going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
     for session in going:
         limits = list(_limits(session))
+        _alert(session, limits)
         if reached := next((limit for limit in limits if limit[2] >= limit[1]), None):
             _end(session, *reached)
             continue
@@ -53,6 +57,20 @@ def _limits(session: Session) -> Iterator[tuple[str, float, float]]:
         yield "device_s", budget.device_s, session_spent_s(session=session)
     if session.key and session.key.spend_cap_s is not None:
         yield "spend_cap_s", session.key.spend_cap_s, key_spent_s(key=session.key)
+
+
+def _alert(session: Session, limits: Sequence[tuple[str, float, float]]) -> None:
+    """Raise an alert for each share of a limit that is used, once: of those that are passed together, the highest."""
+    passed = {
+        f"{limit} {max(shares):.0%}": f"{used / allowed:.0%} of the limit {limit} is used: {used:.4g} of {allowed:.4g}"
+        for limit, allowed, used in limits
+        if (shares := [share for share in ALERT_SHARES if used >= share * allowed])
+    }
+    if not passed:
+        return
+    raised = set(session.alerts.filter(rule=AlertRule.BUDGET).values_list("subject", flat=True))
+    for subject in passed.keys() - raised:
+        alert_raise(session=session, rule=AlertRule.BUDGET, subject=subject, text=passed[subject])
 
 
 def _near(session: Session, limit: str, allowed: float, used: float) -> None:

@@ -202,6 +202,26 @@ class EpisodeAnnotation(models.Model):
         constraints = [models.UniqueConstraint(fields=["session", "episode_id", "person"], name="annotation_once")]
 
 
+class Alert(models.Model):
+    """Something that a person should look at. ``over_at`` is None while it is so: meanwhile it is not raised again."""
+
+    id = models.BigAutoField(primary_key=True)
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="alerts", db_index=False)
+    rule = models.CharField(max_length=20)
+    subject = models.CharField(max_length=40, blank=True)  # what of the rule's: which share of which budget
+    text = models.CharField(max_length=400)
+    step = models.PositiveIntegerField(null=True)
+    at = models.DateTimeField(auto_now_add=True)
+    over_at = models.DateTimeField(null=True)
+    mailed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["session", "rule", "over_at"], name="alert_standing"),
+            models.Index(fields=["mailed_at", "at"], name="alert_to_mail"),
+        ]
+
+
 class QueuedTask(models.Model):
     """One attempt at a task that workers pull. ``lease`` is of the worker that has it, or had it last."""
 

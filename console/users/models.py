@@ -61,6 +61,7 @@ class Membership(models.Model):
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="memberships", null=True)
     email = models.EmailField(blank=True)
     role = models.CharField(max_length=10)
+    alerts_read = models.BigIntegerField(default=0)  # the newest of the project's alerts that this person has seen
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

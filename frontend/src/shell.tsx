@@ -5,6 +5,7 @@ import { accountQuery } from "./api/account";
 import { ApiError } from "./api/client";
 import { currentProject } from "./api/project";
 import { AccountMenu } from "./features/account/account-menu";
+import { AlertCenter } from "./features/alerts/alert-center";
 import { ProjectSwitcher } from "./features/account/project-switcher";
 import { PaletteOpener } from "./palette-opener";
 import { Loading } from "./ui/loading";
@@ -54,6 +55,7 @@ export function Shell() {
             ))}
           </nav>
           <div className="flex h-12 min-w-0 flex-1 basis-24 items-center justify-end">
+            <AlertCenter />
             <PaletteOpener account={account} pages={pages} />
             <AccountMenu email={account.email} invited={account.invitations.length > 0} />
           </div>

@@ -165,6 +165,7 @@ def test_a_session_is_suspended_resumed_ended_by_its_budget_and_deleted(page: Pa
     expect(state("stopped")).to_be_visible(timeout=RUNTIME_MS)
     expect(page.get_by_role("button", name=re.compile("Files of the model checkpoint of step 2"))).to_be_visible()
     shot(page, "ended")
+    read_alerts(page)
     confirm(page, "Delete", "Delete session")
     page.wait_for_url("**/sessions")
     expect(page.get_by_text("No session yet")).to_be_visible()
@@ -202,6 +203,21 @@ def download_episodes(page: Page, session_id: str, episodes: int) -> None:
     with page.expect_download() as again:
         panel.get_by_role("link", name="part-000001.parquet").click()
     assert again.value.path().read_bytes() == saved.value.path().read_bytes()
+
+
+def read_alerts(page: Page) -> None:
+    """A budget of two steps was half used, then wholly: the page says so, and the list until it is read."""
+    page.reload()
+    expect(page.get_by_text("100% of the limit steps is used: 2 of 2")).to_be_visible()
+    page.get_by_role("button", name="Alerts, 2 not read").click()
+    center = page.get_by_role("dialog", name="Alerts")
+    expect(center.get_by_role("listitem")).to_have_count(2)
+    expect(center.get_by_role("listitem").first).to_contain_text("Budget")
+    shot(page, "alerts")
+    center.get_by_role("button", name="Mark all as read").click()
+    expect(center.get_by_text("new", exact=True)).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Alerts", exact=True)).to_be_focused()
 
 
 def keep_and_remove_checkpoints(page: Page) -> None:

@@ -2,7 +2,7 @@
 
 from django.utils import timezone
 
-from console.sessions.models import Checkpoint, EpisodeRecord, QueuedTask, Session
+from console.sessions.models import Alert, Checkpoint, EpisodeRecord, QueuedTask, Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.services import session_create
 from console.users.keys import key_create
@@ -63,6 +63,7 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
     episode = EpisodeRecord.objects.create(
         session=session, episode_id=f"ep_{session.id}", seq=1, fate="trained", trained_step=734_501, begun_at=0
     )
+    Alert.objects.create(session=session, rule="stuck", text=f"of {session.id}")
     task = QueuedTask.objects.create(session=session, name="of a test", row=1, tries=1)
     key_make(project, user)
     key = ApiKey.objects.filter(project=project).latest("created_at")

@@ -29,6 +29,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", S + "/suspend"): None,
     ("POST", S + "/resume"): None,
     ("GET", S + "/logs"): None,
+    ("GET", S + "/alerts"): None,
     ("GET", S + "/events"): None,
     ("POST", S + "/checkpoints"): {},
     ("GET", S + "/checkpoints"): None,
@@ -70,6 +71,8 @@ WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("GET", "/members"): None,
     ("POST", "/members"): {"email": "invited@example.com"},
     ("GET", "/usage"): None,
+    ("GET", "/alerts"): None,
+    ("POST", "/alerts/read"): {"upto": 1},
     ("GET", "/audit"): None,
     ("GET", "/webhooks"): None,
     ("POST", "/webhooks"): {"url": "https://example.com/hook"},
@@ -112,11 +115,11 @@ FOR_OWNERS = {
     ("DELETE", W),
     ("GET", W + "/deliveries"),
 }
-FOR_EVERYBODY = {("POST", "/projects")}
+FOR_EVERYBODY = {("POST", "/projects"), ("POST", "/alerts/read")}
 # Keys do these only as an admin, people as far as their role allows.
 FOR_ADMIN_KEYS = FOR_OWNERS | {("GET", "/keys"), ("POST", "/keys"), ("POST", "/projects"), ("GET", "/members")}
 # For people alone: no key of theirs.
-FOR_PEOPLE = {("GET", "/account/sign-ins")}
+FOR_PEOPLE = {("GET", "/account/sign-ins"), ("POST", "/alerts/read")}
 # For the person who is invited: no one else, member or not, knows of an invitation by this way.
 FOR_INVITED = {("POST", I + "/accept"), ("DELETE", I)}
 

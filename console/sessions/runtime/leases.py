@@ -20,6 +20,7 @@ from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, StaleLease
 from console.live.services import event_record, events_record
 from console.object_store import client as object_store
+from console.sessions.alerts.services import steps_watch
 from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_open, span_seen
@@ -177,6 +178,7 @@ def runtime_report(*, session: Session, body: Report) -> None:
         lease_lock(session)
         drift_announce(session=session, entries=body.entries)
         events_record(session_id=session.id, entries=body.entries)
+        steps_watch(session=session, entries=body.entries)
 
 
 def runtime_fail(*, session: Session, body: FailureReport) -> None:

@@ -40,6 +40,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The project's alerts, newest first, and how many of them the caller has not read.
+         * @description The project's alerts, newest first, and how many of them the caller has not read.
+         */
+        get: operations["alert_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alerts/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Every alert up to this one is read by the caller; later ones are not.
+         * @description Every alert up to this one is read by the caller; later ones are not.
+         */
+        post: operations["alerts_read"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/audit": {
         parameters: {
             query?: never;
@@ -360,6 +400,26 @@ export interface paths {
          * @description Where every begun episode went.
          */
         get: operations["accounting_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The alerts of one session, newest first.
+         * @description The alerts of one session, newest first.
+         */
+        get: operations["session_alert_list"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1066,6 +1126,67 @@ export interface components {
              * @default 0
              */
             waiting: number;
+        };
+        /**
+         * AlertList
+         * @description One page, newest first. ``unread`` counts all of the project's that this person has not read, 100 at most.
+         */
+        AlertList: {
+            /** Items */
+            items: components["schemas"]["AlertView"][];
+            /** Next Cursor */
+            next_cursor: string | null;
+            /** Unread */
+            unread: number;
+        };
+        /**
+         * AlertRule
+         * @description What raises an alert. The bounds are in console/sessions/alerts/rules.py.
+         * @enum {string}
+         */
+        AlertRule: "reward_collapse" | "entropy_collapse" | "length_blowup" | "kl" | "engine_gap" | "stuck" | "budget";
+        /**
+         * AlertView
+         * @description One alert. It is raised once until it is over; then it may be raised again.
+         */
+        AlertView: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Id */
+            id: number;
+            /**
+             * Is Read
+             * @description By this person; false for a key.
+             */
+            is_read: boolean;
+            /**
+             * Over At
+             * @description When what it says was no longer so.
+             */
+            over_at: string | null;
+            rule: components["schemas"]["AlertRule"];
+            /** Session Id */
+            session_id: string;
+            /** Session Name */
+            session_name: string;
+            /** Step */
+            step: number | null;
+            /**
+             * Text
+             * @description What was measured, and against what.
+             */
+            text: string;
+        };
+        /**
+         * AlertsRead
+         * @description ``POST /v1/alerts/read``: this person has seen every alert up to this one.
+         */
+        AlertsRead: {
+            /** Upto */
+            upto: number;
         };
         /**
          * AnnotationList
@@ -3591,6 +3712,7 @@ export interface components {
              *       "session.stuck",
              *       "budget.near",
              *       "training.drift",
+             *       "alert.raised",
              *       "checkpoint.committed",
              *       "checkpoint.failed"
              *     ]
@@ -3634,7 +3756,7 @@ export interface components {
          * @description What can be subscribed to.
          * @enum {string}
          */
-        WebhookTopic: "session.state" | "session.failed" | "session.stuck" | "budget.near" | "training.drift" | "checkpoint.committed" | "checkpoint.failed";
+        WebhookTopic: "session.state" | "session.failed" | "session.stuck" | "budget.near" | "training.drift" | "alert.raised" | "checkpoint.committed" | "checkpoint.failed";
         /**
          * WebhookView
          * @description A webhook without its secret.
@@ -3747,6 +3869,72 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["SignInList"];
                 };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    alert_list: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    alerts_read: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AlertsRead"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Refused or failed */
             default: {
@@ -4462,6 +4650,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Accounting"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_alert_list: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AlertList"];
                 };
             };
             /** @description Refused or failed */

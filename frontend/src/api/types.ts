@@ -12,6 +12,9 @@ export type FromServer<T> = T extends (infer Item)[]
 
 export type Account = FromServer<Schemas["AccountView"]>;
 export type Accounting = FromServer<Schemas["Accounting"]>;
+export type Alert = FromServer<Schemas["AlertView"]>;
+export type AlertPage = FromServer<Schemas["AlertList"]>;
+export type AlertRule = Schemas["AlertRule"];
 export type AuditEntry = FromServer<Schemas["AuditEntry"]>;
 export type AuditPage = FromServer<Schemas["AuditPage"]>;
 export type BaseModel = FromServer<Schemas["BaseModelView"]>;

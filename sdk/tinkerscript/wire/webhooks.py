@@ -25,6 +25,7 @@ class WebhookTopic(StrEnum):
     SESSION_STUCK = "session.stuck"  # data: {"session_id", "state", "cause"}; its runtime is replaced
     BUDGET_NEAR = "budget.near"  # data: {"session_id", "limit", "allowed", "used"}; once, at nine tenths
     TRAINING_DRIFT = "training.drift"  # data: {"session_id", "step", "kl_engine", "bound"}; when it begins
+    ALERT_RAISED = "alert.raised"  # data: {"session_id", "rule", "text", "step"}; once until it is over
     CHECKPOINT_COMMITTED = "checkpoint.committed"  # data: {"session_id", "checkpoint_id", "kind", "step"}
     CHECKPOINT_FAILED = "checkpoint.failed"  # data: {"session_id", "checkpoint_id", "reason"}
 

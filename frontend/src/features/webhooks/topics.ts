@@ -7,6 +7,7 @@ export const TOPICS: { value: WebhookTopic; name: string }[] = [
   { value: "session.stuck", name: "A session is stuck and its runtime is replaced" },
   { value: "budget.near", name: "A session has used nine tenths of a budget" },
   { value: "training.drift", name: "Sampling and training drift apart" },
+  { value: "alert.raised", name: "An alert of a session is raised" },
   { value: "checkpoint.committed", name: "A checkpoint is committed" },
   { value: "checkpoint.failed", name: "A checkpoint fails" },
 ];

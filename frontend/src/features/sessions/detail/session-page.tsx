@@ -16,6 +16,7 @@ import { Empty, Panel } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
 import { AccountingPanel } from "./accounting-panel";
 import { NotesPanel } from "./annotate-session";
+import { AlertsNotice } from "./alerts-notice";
 import { BatchDownload } from "./batch-download";
 import { budgetEndText } from "../budget";
 import { BudgetPanel } from "./budget-panel";
@@ -73,6 +74,7 @@ function LiveSession({ session }: { session: Session }) {
     <div className="space-y-4">
       <SessionHeader session={session} link={link} />
       <Attention session={session} budgetEnd={record.budgetEnd} />
+      <AlertsNotice session={session} />
       <SessionFacts session={session} last={last} />
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">

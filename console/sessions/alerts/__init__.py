@@ -1,0 +1,1 @@
+"""Alerts: what a person should look at in a run, found as it is recorded."""

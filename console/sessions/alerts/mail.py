@@ -1,0 +1,59 @@
+"""Mails of alerts: to the person who started the run, one for all that is new of it.
+
+An alert is marked before its mail is sent: a mail server that fails half-way makes one too few, never one a second.
+"""
+
+import time
+from datetime import timedelta
+
+from allauth.account.models import EmailAddress
+from django.conf import settings
+from django.core.cache import cache
+from django.core.mail import send_mail
+from django.utils import timezone
+
+from console.sessions.models import Alert, Session
+from console.users.models import Membership, User
+
+MAX_A_DAY = 20  # to one person
+OLDEST = timedelta(hours=1)  # what an outage of the mail server held back longer is no news
+DAY_S = 86_400
+
+
+def alerts_mail() -> None:
+    """Send what is new. Raises OSError, SMTPException when the mail server does not take it."""
+    new = Alert.objects.filter(mailed_at=None, at__gt=timezone.now() - OLDEST)
+    for session_id in list(new.order_by().values_list("session_id", flat=True).distinct()):
+        ids = list(new.filter(session_id=session_id).values_list("id", flat=True))
+        alerts = list(Alert.objects.filter(id__in=ids).order_by("id"))
+        if Alert.objects.filter(id__in=ids, mailed_at=None).update(mailed_at=timezone.now()) != len(ids):
+            continue  # another process has begun
+        session = Session.objects.select_related("person").get(id=session_id)
+        if session.person is not None and _may_be_sent(session, session.person):
+            _send(session, session.person, alerts)
+
+
+def _may_be_sent(session: Session, person: User) -> bool:
+    """Whether there is a mail server, and they are of the project still, with an address and mails left today."""
+    if settings.EMAIL_BACKEND.endswith("console.EmailBackend"):
+        return False  # no mail server: mails would be lines among those of the server
+    if not Membership.objects.filter(project=session.project_id, user=person).exists():
+        return False
+    addresses = EmailAddress.objects.filter(user=person)
+    # One whom the operator made (manage.py create_user) has no address to confirm.
+    if settings.ACCOUNT_EMAIL_VERIFICATION != "none" and addresses and not addresses.filter(verified=True):
+        return False
+    key = f"alert-mails:{person.pk}:{time.time() // DAY_S:.0f}"
+    cache.add(key, 0, timeout=2 * DAY_S)
+    return cache.incr(key) <= MAX_A_DAY
+
+
+def _send(session: Session, person: User, alerts: list[Alert]) -> None:
+    # The name is a person's own words: the id alone is in the mail.
+    said = "\n".join(f"- {alert.text}" for alert in alerts)
+    send_mail(
+        subject=f"{len(alerts)} alerts of run {session.id}" if len(alerts) > 1 else f"An alert of run {session.id}",
+        message=f"{said}\n\n{settings.PUBLIC_URL}/sessions/{session.id}\n",
+        from_email=None,
+        recipient_list=[person.email],
+    )

@@ -1,0 +1,16 @@
+// The rules of alerts, in words.
+import type { AlertRule } from "../api/types";
+
+const NAMES: Record<AlertRule, string> = {
+  reward_collapse: "Reward collapsed",
+  entropy_collapse: "Entropy collapsed",
+  length_blowup: "Answers grew long",
+  kl: "Policy moved far",
+  engine_gap: "Engine and trainer differ",
+  stuck: "Stuck",
+  budget: "Budget",
+};
+
+export function alertName(rule: AlertRule): string {
+  return NAMES[rule];
+}

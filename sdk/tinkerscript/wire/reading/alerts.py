@@ -1,0 +1,48 @@
+"""Alerts: what a person should look at in a run."""
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from ..base import Request, Response
+
+
+class AlertRule(StrEnum):
+    """What raises an alert. The bounds are in console/sessions/alerts/rules.py."""
+
+    REWARD_COLLAPSE = "reward_collapse"
+    ENTROPY_COLLAPSE = "entropy_collapse"
+    LENGTH_BLOWUP = "length_blowup"
+    KL = "kl"  # a step moved the policy far
+    ENGINE_GAP = "engine_gap"  # between the log-probabilities of engine and trainer
+    STUCK = "stuck"
+    BUDGET = "budget"  # at 50, 80 and 100 %
+
+
+class AlertView(Response):
+    """One alert. It is raised once until it is over; then it may be raised again."""
+
+    id: int
+    session_id: str
+    session_name: str
+    rule: AlertRule
+    text: str = Field(description="What was measured, and against what.")
+    step: int | None
+    at: datetime
+    over_at: datetime | None = Field(description="When what it says was no longer so.")
+    is_read: bool = Field(description="By this person; false for a key.")
+
+
+class AlertList(Response):
+    """One page, newest first. ``unread`` counts all of the project's that this person has not read, 100 at most."""
+
+    items: list[AlertView]
+    unread: int
+    next_cursor: str | None = None
+
+
+class AlertsRead(Request):
+    """``POST /v1/alerts/read``: this person has seen every alert up to this one."""
+
+    upto: int = Field(ge=0, le=2**53 - 1)
