@@ -139,7 +139,7 @@ def test_a_session_at_its_steps_takes_a_checkpoint_and_then_stops(project) -> No
     budgets.sessions_over_budget_stop()
     session.refresh_from_db()
     assert session.desired == "stop"
-    assert names(session) == ["budget_exhausted", "checkpoint_requested", "stop_requested"]
+    assert names(session) == ["alert", "budget_exhausted", "checkpoint_requested", "stop_requested"]
 
 
 def test_a_checkpoint_that_never_comes_does_not_keep_a_session_over_its_budget(project) -> None:
@@ -160,7 +160,7 @@ def test_a_session_that_learned_nothing_stops_at_once(project) -> None:
     Session.objects.filter(id=session.id).update(created_at=timezone.now() - timedelta(seconds=61))
     budgets.sessions_over_budget_stop()
     session.refresh_from_db()
-    assert session.desired == "stop" and names(session) == ["budget_exhausted", "stop_requested"]
+    assert session.desired == "stop" and names(session) == ["alert", "budget_exhausted", "stop_requested"]
 
 
 def test_a_queued_session_over_its_wall_time_is_cancelled(project) -> None:
