@@ -10,6 +10,7 @@ from console.errors import Conflict
 from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
 from console.sessions.dry_run import dry_run
+from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
 from console.sessions.models import Removal, Session
 from console.sessions.selectors import session_get, tags_text
@@ -142,17 +143,19 @@ def session_resume(*, project: Project, session_id: str, trainer_ranks: int | No
             hint="Start a new session; committed checkpoints of this one can still be downloaded.",
             details={"state": session.state},
         )
-    if trainer_ranks is not None and trainer_ranks != session.config["trainer_ranks"]:
-        _ranks_change(session, trainer_ranks)
-    return session_wake(session=session)
+    with transaction.atomic():  # a session whose ranks were changed is woken too
+        if trainer_ranks is not None and trainer_ranks != session.config["trainer_ranks"]:
+            _ranks_change(session, trainer_ranks)
+        return session_wake(session=session)
 
 
 def _ranks_change(session: Session, ranks: int) -> None:
     """Let ``ranks`` processes load the state that the suspension saved (gpu_runtime/training/states/reshard.py)."""
     if session.kind != SessionKind.EPISODES:
         raise Conflict("A session of Tinker clients has one trainer process.", hint="Leave trainer_ranks out.")
-    # Devices follow from the ranks: those that it had were for the old number.
-    config = SessionConfig.model_validate(session.config | {"trainer_ranks": ranks, "devices": None})
+    before = SessionConfig.model_validate(session.config)
+    changes = {"trainer_ranks": ranks, "devices": devices_kept(config=before, trainer_ranks=ranks)}
+    config = SessionConfig.model_validate(session.config | changes)
     plan = dry_run(project=session.project, body=SessionCreate(base_model=session.base_model, config=config))
     with transaction.atomic():
         devices = plan.config.devices or 0
@@ -169,7 +172,13 @@ def _ranks_change(session: Session, ranks: int) -> None:
         event_record(
             session_id=session.id,
             kind=EventKind.EVENT,
-            data={"name": "trainer_ranks", "from": session.config["trainer_ranks"], "to": ranks},
+            data={
+                "name": "trainer_ranks",
+                "from": before.trainer_ranks,
+                "to": ranks,
+                "devices_from": before.devices or 0,
+                "devices_to": devices,
+            },
         )
     session.refresh_from_db()
 

@@ -9,6 +9,7 @@ import pytest
 from django.db import connection, connections
 
 from console.errors import InvalidRequest, QuotaExceeded
+from console.live.models import EventRecord
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Resources
@@ -16,7 +17,7 @@ from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
 from console.sessions.limits.devices import DevicesShort, devices_release, devices_sync, devices_take
 from console.sessions.models import Device, Session
-from console.sessions.services import session_create, session_stop
+from console.sessions.services import session_create, session_resume, session_stop
 from console.users.models import Project
 from support import factories
 from support.reconciler_world import GIB, World
@@ -202,6 +203,25 @@ def test_fewer_devices_than_the_placement_needs_are_refused(db, project, machine
         session_create(project=project, body=body(devices=2, trainer_ranks=2, placement="split"))
     assert session_create(project=project, body=body(trainer_ranks=2, placement="split")).devices == 3
     assert session_create(project=project, body=body()).devices == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "ranks", "devices"),
+    [
+        ({"trainer_ranks": 2}, 4, 4),  # followed from the ranks, and does again
+        ({"trainer_ranks": 2, "devices": 6}, 4, 6),  # asked for, and holds them
+        ({"trainer_ranks": 2, "devices": 6}, 8, 8),  # asked for, and too few
+    ],
+)
+def test_devices_that_were_asked_for_stay_under_other_ranks(db, project, machine, config, ranks, devices) -> None:
+    devices_sync(ids=EIGHT)
+    session = session_create(project=project, body=body(**config))
+    before = session.devices
+    Session.objects.filter(id=session.id).update(state="suspended")
+    resumed = session_resume(project=project, session_id=session.id, trainer_ranks=ranks)
+    assert (resumed.devices, resumed.config["devices"]) == (devices, devices)
+    data = EventRecord.objects.get(session_id=session.id, data__name="trainer_ranks").data
+    assert (data["devices_from"], data["devices_to"]) == (before, devices)
 
 
 def test_devices_of_a_server_without_any_are_refused(db, project, settings) -> None:

@@ -108,8 +108,22 @@ def test_a_suspended_session_goes_on_with_another_number_of_ranks(project) -> No
     assert resumed.state == SessionState.QUEUED
     assert Session.objects.get(id=session.id).config == before | {"trainer_ranks": 2}
     assert names(session) == ["trainer_ranks"]
+    recorded = EventRecord.objects.get(session_id=session.id, kind="event").data
+    assert recorded == {"name": "trainer_ranks", "from": 1, "to": 2, "devices_from": 0, "devices_to": 0}
     again = services.session_resume(project=project, session_id=session.id, trainer_ranks=2)
     assert again.state == SessionState.QUEUED, "the same number changes nothing"
+
+
+def test_other_ranks_and_the_wake_are_one(project, monkeypatch) -> None:
+    session = factories.session_make(project, state=SessionState.SUSPENDED)
+
+    def fail(**_: object) -> None:
+        raise ConnectionError("the database is gone")
+
+    monkeypatch.setattr(services, "session_wake", fail)
+    with pytest.raises(ConnectionError):
+        services.session_resume(project=project, session_id=session.id, trainer_ranks=2)
+    assert Session.objects.get(id=session.id).config == session.config and names(session) == []
 
 
 def test_other_ranks_are_for_suspended_sessions_that_fit(project, monkeypatch) -> None:

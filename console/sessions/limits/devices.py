@@ -68,7 +68,7 @@ def devices_needed(*, config: SessionConfig) -> int:
         _refuse_any(config)
         _refuse_offload(config)
         return 0
-    least = config.trainer_ranks + (config.placement == "split") if usual or config.devices else 0
+    least = _devices_least(config) if usual or config.devices else 0
     if config.devices is not None and config.devices < least:
         raise _refused(
             "devices",
@@ -89,11 +89,29 @@ def devices_needed(*, config: SessionConfig) -> int:
     return wanted
 
 
+def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
+    """The number of devices with which a session of ``config`` goes on under ``trainer_ranks``.
+
+    One that was asked for stays, if it holds the ranks and this server still has it. None: the number follows from the
+    ranks, as it did before.
+    """
+    given = config.devices
+    if given is None or given == max(_devices_usual(), _devices_least(config)):
+        return None
+    most = _devices_most()
+    least = _devices_least(config.model_copy(update={"trainer_ranks": trainer_ranks}))
+    return given if least <= given and (most is None or given <= most) else None
+
+
 def devices_decide(session: Session) -> None:
     """Write down how many devices a session has that an older server made. Raises InvalidRequest as above."""
     if session.devices is None:
         session.devices = devices_needed(config=SessionConfig.model_validate(session.config))
         Session.objects.filter(id=session.id).update(devices=session.devices)
+
+
+def _devices_least(config: SessionConfig) -> int:
+    return config.trainer_ranks + (config.placement == "split")
 
 
 def _refuse_any(config: SessionConfig) -> None:
