@@ -46,7 +46,7 @@ def idempotent(view: Callable[..., Response], *, secret: bool = False) -> Callab
                 project=request.auth.project,
                 key=key,
                 request=f"{request.method} {request.path}"[:300],
-                body_sha256=hashlib.sha256(request.http.body).hexdigest(),
+                body_sha256=_content_sha256(request),
             )
             if not is_new:
                 return _again(row)
@@ -57,6 +57,13 @@ def idempotent(view: Callable[..., Response], *, secret: bool = False) -> Callab
             return response
 
     return once
+
+
+def _content_sha256(request: ApiRequest) -> str:
+    """What was asked for beside method and path: the body, and a query where there is one (ResumeQuery)."""
+    body = hashlib.sha256(request.http.body)
+    query = request.http.META.get("QUERY_STRING", "")
+    return hashlib.sha256(body.digest() + query.encode()).hexdigest() if query else body.hexdigest()
 
 
 def _first(view: Callable[..., Response], request: ApiRequest, values: dict[str, Any]) -> Response:

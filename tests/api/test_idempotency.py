@@ -46,6 +46,19 @@ def test_another_body_or_path_under_the_same_key_is_refused(client) -> None:
     assert Session.objects.get().state == "queued"
 
 
+def test_a_resume_under_other_ranks_is_another_request(client, project) -> None:
+    session = factories.session_make(project, state="suspended")
+
+    def resume(ranks: int):
+        path = f"/v1/sessions/{session.id}/resume?trainer_ranks={ranks}"
+        return client.post(path, headers={"Idempotency-Key": "k1"})
+
+    first, again, other = resume(2), resume(2), resume(3)
+    assert first.status_code == 200 and again.content == first.content
+    assert (other.status_code, other.json()["error"]["code"]) == (409, "idempotency_mismatch")
+    assert Session.objects.get().config["trainer_ranks"] == 2
+
+
 @pytest.mark.django_db(transaction=True)
 def test_two_requests_at_the_same_moment_do_the_work_once(api_key) -> None:
     together = threading.Barrier(8)
