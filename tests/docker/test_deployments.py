@@ -99,7 +99,6 @@ def test_the_world_reaches_the_web_servers_by_tls_under_their_public_name_and_no
     service = manifest_of("Service", "web")["spec"]
     assert {path["backend"]["service"]["name"] for path in rule["http"]["paths"]} == {"web"}
     assert rule["http"]["paths"][0]["backend"]["service"]["port"]["name"] in {port["name"] for port in service["ports"]}
-    assert manifest_of("NetworkPolicy", "nobody")["spec"] == {"podSelector": {}, "policyTypes": ["Ingress"]}
     (admitted,) = manifest_of("NetworkPolicy", "web")["spec"]["ingress"]
     (container,) = manifest_of("Deployment", "web")["spec"]["template"]["spec"]["containers"]
     assert [port["port"] for port in admitted["ports"]] == [port["name"] for port in container["ports"]]
@@ -117,6 +116,16 @@ def test_what_chooses_web_servers_and_reconcilers_chooses_pods_that_there_are() 
     scaled = manifest_of("HorizontalPodAutoscaler", "web")["spec"]
     assert "replicas" not in manifest_of("Deployment", scaled["scaleTargetRef"]["name"])["spec"]
     assert scaled["minReplicas"] >= 2
+
+
+def test_our_pods_are_closed_and_others_of_the_namespace_are_not() -> None:
+    denied = manifest_of("NetworkPolicy", "deny-by-default")["spec"]
+    assert denied["policyTypes"] == ["Ingress"] and "ingress" not in denied
+    chosen = denied["podSelector"]["matchLabels"].items()
+    assert chosen, "an empty selector is every pod: a database, or cert-manager's solver"
+    pods = [manifest["spec"]["template"] for manifest in manifests() if "template" in manifest.get("spec", {})]
+    labels = [pod["metadata"]["labels"] for pod in pods] + [kubernetes_manifests.RUNTIME]
+    assert len(labels) >= 4 and all(chosen <= of.items() for of in labels)
 
 
 def test_servers_are_whom_runtimes_admit() -> None:
