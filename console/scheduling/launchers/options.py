@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -39,6 +40,8 @@ NEEDED_BY = {
 PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages: requirements/launchers.txt
 DEVICE = re.compile(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{8,70}")
 LOOPBACK = ("127.", "localhost", "[::1]", "0.0.0.0")
+SLURM_NOTICE_S = 90
+SLURM_SIGNAL = re.compile(r"--signal=B:(?:SIG)?TERM@(\d{2,5})")
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str) -> LauncherO
         kubernetes_namespace=read_text("TINKERSCRIPT_KUBERNETES_NAMESPACE", "tinkerscript"),
         kubernetes_claim=read_text("TINKERSCRIPT_KUBERNETES_CLAIM", ""),
         kubernetes_nodes=read_pairs("TINKERSCRIPT_KUBERNETES_NODES", form="label=value"),
-        slurm_options=_read_words("TINKERSCRIPT_SLURM_OPTIONS"),
+        slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS"),
         devices=_read_devices("TINKERSCRIPT_DEVICES"),
     )
 
@@ -106,6 +109,29 @@ def _read_words(name: str) -> tuple[str, ...]:
     if bad := [word for word in words if not word.startswith("--")]:
         raise ImproperlyConfigured(f"{name}: {bad[0]!r} is not an option of the form --name=value.")
     return tuple(words)
+
+
+def slurm_notice_s(options: Sequence[str]) -> int:
+    """How long before its end Slurm tells a job, in seconds: as a --signal among ``options`` says, or 90.
+
+    Raises ValueError for a signal that a runtime does not know, or that does not reach it.
+    """
+    notice_s = SLURM_NOTICE_S
+    for option in options:
+        if option.startswith("--signal"):
+            if not (given := SLURM_SIGNAL.fullmatch(option)):
+                raise ValueError(f"{option!r}: a runtime is told of its end by --signal=B:TERM@SECONDS, 10 or more")
+            notice_s = int(given[1])
+    return notice_s
+
+
+def _read_slurm_options(name: str) -> tuple[str, ...]:
+    options = _read_words(name)
+    try:
+        slurm_notice_s(options)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}.") from None
+    return options
 
 
 def _read_devices(name: str) -> tuple[str, ...] | None:

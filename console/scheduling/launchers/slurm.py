@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from console.scheduling.launchers.log_file import LOG, log_tail
+from console.scheduling.launchers.options import slurm_notice_s
 from console.scheduling.launchers.process import OOM_SCORE_ADJ, code_path
 from console.scheduling.launchers.protocol import (
     Handle,
@@ -29,8 +30,8 @@ from console.scheduling.processes import wait_until
 
 COMMAND_TIMEOUT_S = 10.0
 END_WAIT_S = 6.0  # slurmd looks every few seconds whether what it killed is gone
-# Before Slurm ends a job it says so; the last of it is for the runtime's processes, once what they have is stored.
-NOTICE_S, END_S = 90, 10
+# Of the notice that Slurm gives before it ends a job, for the runtime's processes, once what they have is stored.
+END_S = 10
 POLL_S = 0.2
 # Every state of squeue(1) in which the job has ended; in all others it runs or will.
 ENDED = {
@@ -80,6 +81,7 @@ class SlurmLauncher:
     ) -> None:
         self._command = list(command)
         self._options = list(options)
+        self._notice_s = slurm_notice_s(options)
         self._resources = resources
         self._seen = Snapshot(_jobs_list)
 
@@ -138,7 +140,7 @@ class SlurmLauncher:
             "PYTHONUNBUFFERED": "1",
             "TINKERSCRIPT_RUNTIME_LISTEN": "0.0.0.0:0",
             "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
-            "TINKERSCRIPT_RUNTIME_NOTICE_S": str(NOTICE_S - END_S),
+            "TINKERSCRIPT_RUNTIME_NOTICE_S": str(max(0, self._notice_s - END_S)),
             **cpus_environment(self._resources.cpus),
         }
         passed = own | dict(environment)
@@ -146,7 +148,7 @@ class SlurmLauncher:
         folder = handle["folder"]
         # The values travel in sbatch's environment: on its command line everyone sees them.
         arguments = [
-            f"--signal=B:TERM@{NOTICE_S}",  # before a time limit or a preemption ends the job
+            f"--signal=B:TERM@{self._notice_s}",  # before a preemption only where the cluster says so
             *self._options,  # first: what follows is stronger
             "--parsable",
             f"--job-name={handle['launch']}",

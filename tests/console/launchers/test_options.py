@@ -5,7 +5,7 @@ import shutil
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from console.scheduling.launchers.options import USED_BY, launcher_options_read
+from console.scheduling.launchers.options import USED_BY, launcher_options_read, slurm_notice_s
 from console.scheduling.launchers.protocol import Resources
 
 REACHABLE = {"server_url": "http://10.0.0.1:8000", "s3_endpoint_url": "http://10.0.0.1:9000"}
@@ -85,9 +85,14 @@ def test_node_labels_and_slurm_options_are_split_as_they_are_written(read, monke
     slurm = {"TINKERSCRIPT_LAUNCHER": "slurm", "TINKERSCRIPT_RUNTIME_CPUS": "4", "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "9"}
     options = read(slurm | {"TINKERSCRIPT_SLURM_OPTIONS": "--partition=gpu '--comment=a b'"})
     assert options.slurm_options == ("--partition=gpu", "--comment=a b")
-    for bad in ("script.sh", "--unclosed='"):
+    for bad in ("script.sh", "--unclosed='", "--signal=B:USR1@90", "--signal=TERM@90", "--signal=B:TERM"):
         with pytest.raises(ImproperlyConfigured, match="TINKERSCRIPT_SLURM_OPTIONS"):
             read(slurm | {"TINKERSCRIPT_SLURM_OPTIONS": bad})
+
+
+def test_the_notice_of_a_slurm_job_is_that_of_its_signal() -> None:
+    assert slurm_notice_s(["--partition=gpu"]) == 90
+    assert slurm_notice_s(["--signal=B:TERM@30", "--partition=gpu"]) == 30
 
 
 def test_slurm_without_its_commands_stops_start_up(read, monkeypatch) -> None:

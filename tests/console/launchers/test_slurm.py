@@ -28,6 +28,12 @@ def test_a_runtime_gets_the_gpus_that_it_asked_for(slurm_backend: Backend) -> No
     assert launcher.logs(handle, lines=1) == ["0,1 2"]
 
 
+def test_a_runtime_knows_the_notice_of_the_operators_own_signal(slurm_backend: Backend) -> None:
+    launcher = SlurmLauncher(SHELL, resources=SMALL, options=["--signal=B:TERM@30"])
+    launcher, handle = slurm_backend.start('echo "$TINKERSCRIPT_RUNTIME_NOTICE_S"; sleep 60', launcher)
+    assert launcher.logs(handle, lines=1) == ["20"]
+
+
 def test_a_runtime_without_a_slot_waits_gives_the_reason_and_can_be_ended(slurm_backend: Backend) -> None:
     whole = SlurmLauncher(SHELL, resources=Resources(cpus=8), options=["--exclusive"])
     for _ in range(2):
