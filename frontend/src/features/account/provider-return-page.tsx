@@ -42,6 +42,6 @@ export function ProviderReturnPage() {
 }
 
 function refusal(code: string): ApiError {
-  const [message, hint] = REFUSALS[code] ?? ["The identity provider's answer was not taken.", "Begin again."];
+  const [message, hint] = REFUSALS[code] ?? ["The identity provider's response was refused.", "Begin again."];
   return new ApiError(401, code, message, hint);
 }
