@@ -1,13 +1,14 @@
 """Whether an address may sign up, and what ends when an address is first shown to be its owner's.
 
 Someone may have made the account with an address that is not theirs. Once its owner confirms the address, or sets a
-password by a mailed link, what was made before may be an attacker's: keys and other sign-ins end.
+password by a mailed link, what was made before may be an attacker's: keys, other sign-ins and other addresses end.
 """
 
 from typing import Any
 
 from allauth.account import signals
 from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.conf import settings
@@ -43,27 +44,36 @@ def sign_up_refusal(email: str) -> str | None:
 def address_confirmed(request: HttpRequest, email_address: EmailAddress, **_: Any) -> None:
     """End earlier access unless the browser that made the account is the one that followed the link."""
     user = email_address.user
-    if EmailAddress.objects.filter(user=user, verified=True).exclude(pk=email_address.pk).exists():
+    others = EmailAddress.objects.filter(user=user).exclude(pk=email_address.pk)
+    is_own = email_address.email == user.email
+    # Another that its maker added and confirmed shows nothing about the account's own address.
+    if request.user == user or (not is_own and others.filter(verified=True).exists()):
         return
-    if request.user != user:
+    with transaction.atomic():
+        if is_own:
+            others.delete()  # a password would be mailed to them
         access_end(user=user, reason="the address was confirmed for the first time")
 
 
 @receiver(signals.password_reset)
 def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
-    """Who sets a password by a mailed link reads the mail: that confirms the address too."""
+    """Who sets a password by a mailed link reads the mail: that confirms the address too, if the account has no other
+    that the link may have gone to.
+    """
     addresses = EmailAddress.objects.filter(user=user, email__iexact=user.email)
     if not addresses.exists() or addresses.filter(verified=True).exists():
         return
-    addresses.update(verified=True)
-    access_end(user=user, reason="the address was confirmed by a password reset")
+    if not EmailAddress.objects.filter(user=user).exclude(email__iexact=user.email).exists():
+        addresses.update(verified=True)
+    access_end(user=user, reason="a password was set by a mailed link before the address was confirmed")
 
 
 def address_prove(*, email: str, user: User | None) -> None:
     """The identity provider says that whoever signs in has this address; ``user``: whose account has it.
 
     Who else only claims it does not keep it. At the first time that anyone shows to be the owner, what was made before
-    ends, and the password too.
+    ends: also the password, other addresses, to which a password would be mailed, and second factors, which the owner
+    does not have.
     """
     with transaction.atomic():
         EmailAddress.objects.filter(email__iexact=email, verified=False).exclude(user=user).delete()
@@ -71,12 +81,14 @@ def address_prove(*, email: str, user: User | None) -> None:
             return
         user.set_unusable_password()
         user.save(update_fields=["password"])
+        EmailAddress.objects.filter(user=user).exclude(email=email).delete()
+        Authenticator.objects.filter(user=user).delete()
         EmailAddress.objects.update_or_create(user=user, email=email, defaults={"verified": True, "primary": True})
         access_end(user=user, reason="the address was confirmed by the identity provider")
 
 
 def access_end(*, user: User, reason: str) -> int:
-    """Revoke every key of a person, recorded in its project, and end their sign-ins and their ways in by an identity
+    """Revoke every key of a person, recorded in its project, and end their sign-ins and their links to an identity
     provider; returns the number of keys."""
     with transaction.atomic():
         keys = list(ApiKey.objects.select_for_update().filter(user=user, revoked_at=None))

@@ -151,6 +151,33 @@ def test_who_confirms_in_the_browser_that_signed_up_keeps_their_keys(squatter) -
     assert works(secret) and is_in(client)
 
 
+def add_address(client: Client, email: str, *, verified: bool) -> None:
+    """Another address of the account that this browser is signed in to."""
+    assert ask(client, "POST", "account/email", {"email": email}).status_code == 200
+    if verified:
+        ask(client, "POST", "auth/email/verify", {"key": key_in(mail.outbox[-1], "verify-email")})
+    assert EmailAddress.objects.get(email=email).verified is verified
+
+
+@pytest.mark.parametrize("verified", [False, True])
+def test_at_a_confirmation_from_another_browser_other_addresses_end(squatter, verified: bool) -> None:
+    client, secret = squatter
+    add_address(client, "squatter@else.example.org", verified=verified)
+    ask(Client(), "POST", "auth/email/verify", {"key": key_in(mail.outbox[0], "verify-email")})
+    assert not works(secret) and not is_in(client)
+    assert [address.email for address in EmailAddress.objects.all()] == [NEW["email"]]
+
+
+def test_a_password_reset_by_another_address_does_not_confirm_the_accounts_own(squatter) -> None:
+    client, _ = squatter
+    add_address(client, "squatter@else.example.org", verified=True)
+    ask(client, "POST", "auth/password/request", {"email": "squatter@else.example.org"})
+    reset = {"key": key_in(mail.outbox[-1], "reset-password"), "password": OTHER_PASSWORD}
+    ask(client, "POST", "auth/password/reset", reset)
+    assert User.objects.get().check_password(OTHER_PASSWORD)
+    assert not EmailAddress.objects.get(email=NEW["email"]).verified
+
+
 def test_sign_up_does_not_tell_who_has_an_account(db: None, settings: Settings, monkeypatch) -> None:
     policy(settings, "open")
     settings.ACCOUNT_EMAIL_VERIFICATION = "mandatory"
