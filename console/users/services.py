@@ -1,5 +1,6 @@
 """Writes about users and their projects."""
 
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
@@ -9,8 +10,11 @@ from console.users.models import Membership, Project, User, new_id
 from tinkerscript.wire.account import Role
 
 
-def user_create(*, email: str, password: str | None = None) -> User:
+def user_create(*, email: str, password: str | None = None, is_confirmed: bool = False) -> User:
     """A user with a project of their own. Without a password there is no signing in until one is set.
+
+    ``is_confirmed``: the operator makes the account and vouches for the address, so that no later proof of it ends
+    what was made before (console.users.sign_up).
 
     Raises Conflict when the address is taken.
     """
@@ -18,6 +22,8 @@ def user_create(*, email: str, password: str | None = None) -> User:
     try:
         with transaction.atomic():
             user = User.objects.create_user(username=new_id("usr"), email=address, password=password)
+            if is_confirmed:
+                EmailAddress.objects.create(user=user, email=address, verified=True, primary=True)
             project_create_default(user=user)
     except IntegrityError:
         raise Conflict(f"{address} already has an account.", hint="Sign in instead.") from None

@@ -3,6 +3,7 @@
 from io import StringIO
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.core.management import CommandError, call_command
 
 from console.users.keys import key_authenticate
@@ -20,6 +21,7 @@ def test_it_prints_the_key_and_nothing_else(db):
     printed = run("new@example.com")
     key = key_authenticate(secret=printed.removesuffix("\n"))
     assert key.user.email == "new@example.com"
+    assert EmailAddress.objects.get(user=key.user, primary=True).verified
     assert set(key.scopes) == set(Scope) - {Scope.ADMIN}
 
 

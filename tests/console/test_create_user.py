@@ -3,6 +3,7 @@
 from io import StringIO
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.contrib.auth import authenticate
 from django.core.management import CommandError, call_command
 
@@ -21,6 +22,7 @@ def test_the_printed_password_signs_in(db) -> None:
     user = User.objects.get(email="ann@example.com")
     assert user.check_password(password) and authenticate(username=user.username, password="wrong") is None
     assert project_get(user=user).name == "ann"
+    assert EmailAddress.objects.get(user=user, email="ann@example.com", primary=True).verified
 
 
 def test_an_address_that_is_taken_or_none_is_refused(db) -> None:

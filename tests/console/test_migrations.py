@@ -2,12 +2,13 @@
 
 from importlib import import_module
 
+from allauth.account.models import EmailAddress
 from django.apps import apps
 from django.core.management import call_command
 from django.db.migrations.loader import MigrationLoader
 
 from console.sessions.models import Session
-from support.factories import session_make
+from support.factories import session_make, user_make
 from tinkerscript.wire.config import SessionConfig
 
 
@@ -29,3 +30,13 @@ def test_a_session_of_before_keeps_its_clip_and_a_loss_without_one_is_still_read
     dro.refresh_from_db()
     assert SessionConfig(**kept.config).clip_low == 0.2, "what it trained with"
     assert SessionConfig(**dro.config).clip_low is None
+
+
+def test_addresses_of_accounts_that_the_operator_made_are_confirmed(db):
+    made, squatted, taken = (user_make(name) for name in ("made", "squatted", "taken"))
+    EmailAddress.objects.create(user=squatted, email=squatted.email, verified=False, primary=True)
+    EmailAddress.objects.create(user=squatted, email=taken.email, verified=True)
+    import_module("console.migrations.0031_vouched_addresses").addresses_confirm(apps, None)
+    assert EmailAddress.objects.get(user=made).verified and EmailAddress.objects.get(user=made).primary
+    assert not EmailAddress.objects.get(user=squatted, email=squatted.email).verified
+    assert not EmailAddress.objects.filter(user=taken).exists()

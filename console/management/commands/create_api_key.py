@@ -30,7 +30,7 @@ class Command(BaseCommand):
             validate_email(email)
             chosen = [Scope(scope.strip()) for scope in scopes.split(",")] if scopes else KeyCreate().scopes
             with transaction.atomic():
-                user = User.objects.filter(email=email.lower()).first() or user_create(email=email)
+                user = User.objects.filter(email=email.lower()).first() or user_create(email=email, is_confirmed=True)
                 row, secret = key_create(
                     project=_project(user, project), user=user, name="create_api_key", scopes=chosen
                 )
