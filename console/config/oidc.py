@@ -1,8 +1,10 @@
-"""Sign-in with an OpenID Connect provider: which one, whose addresses it vouches for, and which groups give which role.
+"""Sign-in with an OpenID Connect provider: which one, what it is asked for, whose addresses it vouches for, and which
+groups give which role.
 
 The redirect URI to register with the provider is PUBLIC_URL/sign-in/oidc/callback.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,8 +22,11 @@ NAMES = (
     "TINKERSCRIPT_OIDC_TRUSTED_DOMAINS",
     "TINKERSCRIPT_OIDC_GROUPS_CLAIM",
     "TINKERSCRIPT_OIDC_ROLES",
+    "TINKERSCRIPT_OIDC_SCOPES",
 )
 FORM = "group=prj_1f2e3d4c5b6a7988:member"
+SCOPES = "openid profile email"
+SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,14 @@ class Oidc:
     trusted_domains: frozenset[str]  # of addresses that count as confirmed where the provider says nothing about it
     groups_claim: str
     roles: tuple[GroupRole, ...]
+    scopes: tuple[str, ...]  # that a sign-in asks the provider for
 
 
 def oidc_read() -> Oidc | None:
     """From TINKERSCRIPT_OIDC_*; None without an issuer. Raises ImproperlyConfigured."""
     issuer = read_url("TINKERSCRIPT_OIDC_ISSUER", "", schemes=("http", "https"))
     texts = {name: read_text(name, "") for name in NAMES}
-    client_id, client_secret, name, domains, groups_claim, roles = texts.values()
+    client_id, client_secret, name, domains, groups_claim, roles, scopes = texts.values()
     if not issuer:
         if given := sorted(name for name, text in texts.items() if text):
             raise ImproperlyConfigured(f"{given[0]} does nothing without TINKERSCRIPT_OIDC_ISSUER.")
@@ -71,6 +77,7 @@ def oidc_read() -> Oidc | None:
         trusted_domains=_domains(domains),
         groups_claim=groups_claim or "groups",
         roles=tuple(_role(entry.strip()) for entry in roles.split(",") if entry.strip()),
+        scopes=_scopes(scopes or SCOPES),
     )
 
 
@@ -81,7 +88,7 @@ def oidc_provider(oidc: Oidc | None) -> dict[str, Any]:
         "name": oidc.name,
         "client_id": oidc.client_id,
         "secret": oidc.client_secret,
-        "settings": {"server_url": oidc.issuer, "oauth_pkce_enabled": True},
+        "settings": {"server_url": oidc.issuer, "oauth_pkce_enabled": True, "scope": list(oidc.scopes)},
     }
     return {"openid_connect": {"APPS": [app] if app else [], "provider_class": "console.users.oidc.OidcProvider"}}
 
@@ -91,6 +98,17 @@ def _domains(text: str) -> frozenset[str]:
     if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
         raise ImproperlyConfigured(f"TINKERSCRIPT_OIDC_TRUSTED_DOMAINS: {wrong[0]!r} is no domain such as example.org.")
     return domains
+
+
+def _scopes(text: str) -> tuple[str, ...]:
+    scopes = tuple(text.split())
+    if wrong := [scope for scope in scopes if not SCOPE.fullmatch(scope)]:
+        raise ImproperlyConfigured(f"TINKERSCRIPT_OIDC_SCOPES: {wrong[0]!r} is no scope.")
+    if "openid" not in scopes:
+        raise ImproperlyConfigured(
+            f"TINKERSCRIPT_OIDC_SCOPES={text!r} lacks openid: scopes are separated by spaces, such as {SCOPES!r}."
+        )
+    return scopes
 
 
 def _role(entry: str) -> GroupRole:

@@ -5,7 +5,9 @@ account that is there. Without that, anyone who may choose their address at the 
 What someone else made with an address before its owner came ends as at a first confirmation (console.users.sign_up).
 """
 
+import logging
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from allauth.account.models import EmailAddress
@@ -30,10 +32,11 @@ from console.users.models import User
 from console.users.services import project_create_default
 from console.users.sign_up import address_prove, sign_up_refusal
 
+log = logging.getLogger(__name__)
 PROVIDER_ID = "oidc"
 CALLBACK_PATH = "/sign-in/oidc/callback"
 # The provider says who still belongs here when it is asked: a sign-in by it lasts a working day.
-SIGN_IN_S = 12 * 3600
+SIGN_IN = timedelta(hours=12)
 BEGUN_S = 600  # as long as allauth takes the provider's response
 UNCONFIRMED = "unconfirmed_address"
 
@@ -85,7 +88,8 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
 
     def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
         """A group that gives a role is an invitation."""
-        if settings.SIGN_UP.policy == "invited" and _groups(sociallogin) & {rule.group for rule in _oidc().roles}:
+        inviting = {rule.group for rule in _oidc().roles}
+        if settings.SIGN_UP.policy == "invited" and inviting & (_groups(sociallogin) or frozenset()):
             return True
         return sign_up_refusal(sociallogin.email_addresses[0].email) is None
 
@@ -100,9 +104,10 @@ class SocialAccountAdapter(DefaultSocialAccountAdapter):
 @receiver(user_logged_in)
 def signed_in(request: HttpRequest, user: User, sociallogin: SocialLogin | None = None, **_: Any) -> None:
     """Give the browser session its length: a password's is Django's own, also after a sign-in that was only begun."""
-    request.session.set_expiry(None if sociallogin is None else SIGN_IN_S)
+    # A time, not a number of seconds: those would begin anew whenever the session is saved.
+    request.session.set_expiry(None if sociallogin is None else SIGN_IN)
     if sociallogin is not None:
-        group_roles_apply(user=user, groups=_groups(sociallogin), rules=_oidc().roles)
+        _roles_apply(user, sociallogin)
 
 
 def sign_in_begin(request: HttpRequest, *, next_path: str) -> str:
@@ -132,12 +137,33 @@ def _owner(email: str) -> User | None:
     return address.user if address else User.objects.filter(email__iexact=email).first()
 
 
-def _groups(sociallogin: SocialLogin) -> frozenset[str]:
+def _roles_apply(user: User, sociallogin: SocialLogin) -> None:
+    oidc, groups = _oidc(), _groups(sociallogin)
+    if not oidc.roles:
+        return
+    if groups is None:
+        log.warning(
+            "The identity provider sent no groups of %s in the claim %s: roles stay as they are. "
+            "TINKERSCRIPT_OIDC_GROUPS_CLAIM and TINKERSCRIPT_OIDC_SCOPES say where groups are and what is asked for.",
+            user.email,
+            oidc.groups_claim,
+        )
+        return
+    group_roles_apply(user=user, groups=groups, rules=oidc.roles)
+
+
+def _groups(sociallogin: SocialLogin) -> frozenset[str] | None:
+    """The person's groups by the first part that has the claim; None where the provider does not say.
+
+    A claim that is absent is not an empty list: a mapper may be gone, or the groups too many for a token.
+    """
     for part in _parts(sociallogin.account.extra_data):
         claim = part.get(_oidc().groups_claim)
+        if isinstance(claim, str) and claim:
+            return frozenset({claim})
         if isinstance(claim, list):
             return frozenset(str(group) for group in claim)
-    return frozenset()
+    return None
 
 
 def _parts(data: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import httpx
 from django.http import HttpResponse
 from django.test import Client
 
-from console.config.oidc import GroupRole, Oidc
+from console.config.oidc import SCOPES, GroupRole, Oidc
 from console.settings import PUBLIC_URL
 from console.users.oidc import CALLBACK_PATH
 from support.waiting import wait_until
@@ -46,7 +46,9 @@ class IdentityProvider:
         """As console.config.oidc reads them."""
         given = tuple(GroupRole(*rule) for rule in roles)
         domains = frozenset(trusted)
-        return Oidc(self.issuer, self.client_id, self.client_secret, "Lab", domains, "groups", given)
+        return Oidc(
+            self.issuer, self.client_id, self.client_secret, "Lab", domains, "groups", given, tuple(SCOPES.split())
+        )
 
 
 @contextmanager
