@@ -168,8 +168,9 @@ async def fulfil(order: CheckpointOrder, batches: Batches, learner: Learner) -> 
 async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path) -> Journal:
     """This volume's journal, or the last copy of it, or a new one."""
     path = volume / "journal.sqlite3"
-    if not path.exists() and assignment.journal is not None:
-        await store.journal_fetch(assignment.journal, path, assignment.journal_changes)
+    files = assignment.journal_files or [file for file in [assignment.journal] if file]  # earlier servers have one
+    if files and not path.exists():
+        await store.journal_fetch(files[0], path, files[1:])
     return Journal(path)
 
 

@@ -28,6 +28,7 @@ class JournalReplica:
     def __init__(self, store: ObjectStore, journal: Journal, volume: Path) -> None:
         self._store, self._journal = store, journal
         self._copy, self._next = volume / "journal-copy.sqlite3", volume / "journal-next.sqlite3"
+        self._changes = volume / "journal-changes"
         # The hashes of the files in the store that make up ``_copy``, in order; empty: what is there is not known.
         self._stored: list[str] = []
         self._changes_bytes = 0
@@ -54,42 +55,39 @@ class JournalReplica:
         async with self._lock:
             # Known again once the upload has ended well: after one that failed a whole copy is sent.
             stored, self._stored = self._stored, []
-            await asyncio.to_thread(self._journal.database.backup, self._next)
-            changes, differing = await asyncio.to_thread(self._changes_make, stored)
-            self._next.replace(self._copy)
-            if stored and not differing:
-                self._stored = stored
-            elif changes is None or not await self._changes_send(changes, stored):
-                self._stored, self._changes_bytes = [await self._store.journal_replicate(self._copy)], 0
+            try:
+                await asyncio.to_thread(self._journal.database.backup, self._next)
+                is_worth_it, differing = await asyncio.to_thread(self._changes_make, stored)
+                self._next.replace(self._copy)
+                if stored and not differing:
+                    self._stored = stored
+                elif not is_worth_it or not await self._changes_send(stored):
+                    self._stored, self._changes_bytes = [await self._store.journal_replicate(self._copy)], 0
+            finally:
+                self._changes.unlink(missing_ok=True)
 
-    async def _changes_send(self, changes: Path, stored: list[str]) -> bool:
+    async def _changes_send(self, stored: list[str]) -> bool:
         """False where the store has another copy than the one that they follow."""
-        size_bytes = changes.stat().st_size
+        size_bytes = self._changes.stat().st_size
         try:
-            self._stored = [*stored, await self._store.journal_replicate(changes, follows=stored)]
+            self._stored = [*stored, await self._store.journal_replicate(self._changes, follows=stored)]
         except ControlPlaneRefused as refusal:
             log.warning("a whole copy of the journal is sent: %s", refusal)
             return False
-        finally:
-            changes.unlink()
         self._changes_bytes += size_bytes
         return True
 
-    def _changes_make(self, stored: list[str]) -> tuple[Path | None, int]:
-        """A file of what changed since ``_copy``, None where a whole copy is better; and how many bytes differ."""
+    def _changes_make(self, stored: list[str]) -> tuple[bool, int]:
+        """Write what changed since ``_copy``: whether it is worth sending, and how many bytes differ."""
         if not stored:
-            return None, 0
-        changes = self._copy.with_name(f"journal-changes-{len(stored)}")
+            return False, 0
         with full_disk_is_named():
-            differing = changes_write(self._copy, self._next, changes)
+            differing = changes_write(self._copy, self._next, self._changes)
         whole_bytes = self._next.stat().st_size
         is_worth_it = (
             differing > 0
             and whole_bytes > SMALL_BYTES
             and len(stored) <= MAX_CHANGES
-            and self._changes_bytes + changes.stat().st_size <= whole_bytes / 2
+            and self._changes_bytes + self._changes.stat().st_size <= whole_bytes / 2
         )
-        if is_worth_it:
-            return changes, differing
-        changes.unlink()
-        return None, differing
+        return is_worth_it, differing

@@ -7,6 +7,7 @@ The runtime holds no storage credential.
 """
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -134,13 +135,16 @@ class ObjectStore:
     async def journal_fetch(self, stored: StoredFile, path: Path, changes: Sequence[StoredFile] = ()) -> None:
         """Bring the last replicated journal to ``path``, whole or not at all. Raises StoreUnavailable, DiskFull."""
         room_require(path.parent, stored.size_bytes + sum(file.size_bytes for file in changes))
-        staging = staging_path(path, "fetching")
-        pieces = [staging_path(path, f"changes-{number}") for number, _ in enumerate(changes)]
-        await _get_all([(stored, staging), *zip(changes, pieces, strict=True)], self.patience_s)
-        for piece in pieces:
-            await asyncio.to_thread(changes_apply, staging, piece)
-            piece.unlink()
-        staging.replace(path)
+        staging, folder = staging_path(path, "fetching"), staging_path(path, "changes")
+        shutil.rmtree(folder, ignore_errors=True)  # of a runtime that was killed
+        pieces = [folder / str(number) for number, _ in enumerate(changes)]
+        try:
+            await _get_all([(stored, staging), *zip(changes, pieces, strict=True)], self.patience_s)
+            for piece in pieces:
+                await asyncio.to_thread(changes_apply, staging, piece)
+            staging.replace(path)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     async def _upload(
         self, folder: Path, opening: AnyUpload, on_progress: Callable[[], None] | None = None

@@ -6,8 +6,9 @@ import pytest
 
 from console.errors import Conflict, NotFound
 from console.object_store import client as object_store
-from console.sessions.models import Session
+from console.sessions.models import Session, Upload
 from console.sessions.runtime import leases, uploads
+from console.sessions.runtime.journal_copies import copy_commit
 from support import factories
 from support.store_calls import fetch, opening, write
 
@@ -34,7 +35,7 @@ def copy_write(session: Session, data: bytes, *follows: bytes) -> None:
 def test_changes_come_after_a_whole_copy_until_another_replaces_them(running: Session) -> None:
     def handed_on() -> list[bytes]:
         assignment = leases.runtime_register(session=running)
-        return [fetch(file.url) for file in (assignment.journal, *assignment.journal_changes)]
+        return [fetch(file.url) for file in assignment.journal_files]
 
     copy_write(running, b"whole")
     copy_write(running, b"first", b"whole")
@@ -69,3 +70,25 @@ def test_the_copy_that_an_earlier_version_kept_is_gone_on_from(running: Session)
     Session.objects.filter(id=running.id).update(journal=file)
     copy_write(running, b"changes", b"whole")
     assert len(Session.objects.get(id=running.id).journal["files"]) == 2
+
+
+def test_a_commit_that_is_executed_late_a_second_time_does_not_take_back_what_came_after(running: Session) -> None:
+    upload_id, commit = plan_for(running, b"whole")
+    uploads.upload_commit(session=running, upload_id=upload_id, body=commit)
+    read_before = Upload.objects.get(id=upload_id)
+    copy_write(running, b"changes", b"whole")
+    with pytest.raises(NotFound):
+        copy_commit(session=running, upload=read_before)
+    assert len(Session.objects.get(id=running.id).journal["files"]) == 2
+
+
+def test_a_runtime_that_knows_of_no_changes_is_given_no_file_that_it_could_take_for_the_journal(
+    running: Session,
+) -> None:
+    copy_write(running, b"whole")
+    alone = leases.runtime_register(session=running).journal
+    assert alone is not None and alone.sha256 == hashlib.sha256(b"whole").hexdigest()
+    copy_write(running, b"changes", b"whole")
+    given = leases.runtime_register(session=running).journal
+    assert given is not None and "changes" in given.path
+    assert given.sha256 != hashlib.sha256(fetch(given.url)).hexdigest()

@@ -1,6 +1,5 @@
 """The journal's copy in the store: what is sent is what changed, and what is read back is the journal."""
 
-import hashlib
 import random
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ import pytest
 
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.errors import StoreUnavailable
+from gpu_runtime.errors import DiskFull, StoreUnavailable
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.object_store import journal_replica
 from gpu_runtime.object_store.file_changes import changes_apply, changes_write
@@ -45,13 +44,6 @@ async def registered(server: FakeControlPlane, tmp_path: Path):
         yield agent
 
 
-def stored(server: FakeControlPlane, name: str) -> StoredFile:
-    data = server.objects[f"None/{name}"]
-    server.objects[f"ckp_9/{name}"] = data
-    url = f"{server.url}/s3/ckp_9/{name}"
-    return StoredFile(path=name, size_bytes=len(data), sha256=hashlib.sha256(data).hexdigest(), url=url)
-
-
 def rows_add(journal: Journal, begin: int, end: int) -> None:
     with journal.database.transaction() as connection:
         connection.executemany(ROWS, [(f"row {number}", f"{number:08}" * 500) for number in range(begin, end)])
@@ -66,10 +58,8 @@ def sent(server: FakeControlPlane) -> list[dict]:
 
 
 async def read_back(server: FakeControlPlane, store: ObjectStore, path) -> list[tuple]:
-    """A new volume's journal, of the copies that were sent since the last whole one."""
-    begin = max(n for n, body in enumerate(sent(server)) if not body["follows"])
-    names = [body["files"][0]["path"] for body in sent(server)[begin:]]
-    whole, *changes = (stored(server, name) for name in names)
+    """A new volume's journal, of the copy that the server has kept."""
+    whole, *changes = map(StoredFile.model_validate, server.journal_files())
     await store.journal_fetch(whole, path, changes)
     copy = Journal(path, min_free_bytes=0)
     try:
@@ -130,6 +120,45 @@ async def test_changes_to_a_copy_that_is_not_there_give_way_to_a_whole_one_at_on
             server.answers[UPLOADS] = lambda body: refusal if body["follows"] else (200, server.upload_open(body))
             await replica.renew()
     assert [len(body["follows"]) for body in sent(server)] == [0, 1, 0]
+
+
+async def test_nothing_is_left_of_changes_that_the_disk_or_the_store_did_not_take(tmp_path, journal, monkeypatch):
+    def half(older: Path, newer: Path, changes: Path) -> int:
+        changes.write_bytes(b"half")
+        raise DiskFull("no room")
+
+    with plane() as server:
+        async with registered(server, tmp_path) as agent:
+            replica = JournalReplica(ObjectStore(agent, patience_s=0.05), journal, tmp_path)
+            await replica.renew()
+            with monkeypatch.context() as patch, pytest.raises(DiskFull):
+                patch.setattr(journal_replica, "changes_write", half)
+                await replica.renew()
+            await replica.renew()
+            rows_add(journal, 400, 410)
+            server.answers[UPLOADS] = (507, error_body("disk_full", "The disk is nearly full."))
+            with pytest.raises(StoreUnavailable):
+                await replica.renew()
+    assert not list(tmp_path.glob("journal-changes*"))
+
+
+async def test_nothing_is_left_of_a_copy_that_could_not_be_read_back(tmp_path, journal):
+    lost = tmp_path / "lost"
+    with plane() as server:
+        async with registered(server, tmp_path) as agent:
+            store = ObjectStore(agent, patience_s=0.05)
+            replica = JournalReplica(store, journal, tmp_path)
+            await replica.renew()
+            rows_add(journal, 400, 410)
+            await replica.renew()
+            cut = f"journal/{server.journal[1]['sha256']}"
+            kept = server.objects.pop(cut)
+            with pytest.raises(StoreUnavailable):
+                await read_back(server, store, lost / "journal.sqlite3")
+            assert not list(lost.glob(".*changes*"))
+            server.objects[cut] = kept
+            assert await read_back(server, store, lost / "journal.sqlite3") == rows_of(journal)
+            assert not list(lost.glob(".*"))
 
 
 def test_changes_make_any_newer_version_of_any_older_one(tmp_path):

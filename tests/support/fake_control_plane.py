@@ -33,6 +33,7 @@ class FakeControlPlane:
         self.parts: dict[str, bytes] = {}
         self.objects: dict[str, bytes] = {}
         self.uploads: dict[str, dict[str, Any]] = {}
+        self.journal: list[dict[str, Any]] = []  # the files of its copy
         self.entries: dict[str, dict[str, Any]] = {}
         self.episodes: dict[str, dict[str, Any]] = {}  # the last row of each
         self.orders: dict[str, Any] = {"lease_seconds": 15, "stop": None, "checkpoints": []}
@@ -61,6 +62,7 @@ class FakeControlPlane:
         """Another server on the same port with the same store, as after a crash."""
         other = FakeControlPlane(part_size_bytes=self.part_size_bytes, port=self._port)
         other.parts, other.objects, other.uploads = self.parts, self.objects, self.uploads
+        other.journal = self.journal
         return other
 
     def bodies(self, path: str) -> list[dict[str, Any]]:
@@ -129,10 +131,24 @@ class FakeControlPlane:
             if hashlib.sha256(whole).hexdigest() != wanted.pop(file["path"])["sha256"]:
                 return 409, error_body("conflict", "wrong hash")
             self.objects[f"{upload['checkpoint_id']}/{file['path']}"] = whole
+        if upload["kind"] == "journal" and not wanted and not self._journal_keep(upload, whole):
+            return 409, error_body("conflict", "The journal's copy is not the one that these changes follow.")
         if wanted:
             return 409, error_body("conflict", "files are missing")
         upload["committed"] = True
         return 200, {"checkpoint_id": upload["checkpoint_id"]}
+
+    def journal_files(self) -> list[dict[str, Any]]:
+        """The copy of the journal as a runtime is given it."""
+        return [file | {"url": f"{self.url}/s3/journal/{file['sha256']}"} for file in self.journal]
+
+    def _journal_keep(self, upload: dict[str, Any], data: bytes) -> bool:
+        (file,), hashes = upload["files"], [file["sha256"] for file in self.journal]
+        if upload.get("follows") and upload["follows"] != hashes:
+            return False
+        self.objects[f"journal/{file['sha256']}"] = data
+        self.journal = [*self.journal, file] if upload.get("follows") else [file]
+        return True
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -45,7 +45,7 @@ def plane_assign(plane: FakeControlPlane, model: Path | None = None, **config: A
 
     def answer(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         assignment = plane.assignment() | {"config": chosen.model_dump(), "base_model_path": str(model or "")}
-        return 200, assignment | {"resume_from": resume_point(plane), "journal": stored_journal(plane)}
+        return 200, assignment | {"resume_from": resume_point(plane), "journal_files": plane.journal_files()}
 
     plane.answers["/v1/runtime/register"] = answer
     return chosen
@@ -60,15 +60,6 @@ def resume_point(plane: FakeControlPlane) -> dict[str, Any] | None:
     name = last["checkpoint_id"]
     files = [file | {"url": f"{plane.url}/s3/{name}/{file['path']}"} for file in last["files"]]
     return {"checkpoint_id": name, "step": last["step"], "files": files}
-
-
-def stored_journal(plane: FakeControlPlane) -> dict[str, Any] | None:
-    """The last copy of the journal, as a runtime is given it."""
-    copies = [upload for upload in plane.uploads.values() if upload["kind"] == "journal" and upload["committed"]]
-    if not copies:
-        return None
-    (file,) = copies[-1]["files"]
-    return file | {"url": f"{plane.url}/s3/None/{file['path']}"}
 
 
 def tiny_model(folder: Path) -> Path:

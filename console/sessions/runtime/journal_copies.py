@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from console.errors import Conflict
+from console.errors import Conflict, NotFound
 from console.object_store import client as object_store
 from console.sessions.episodes.names import journal_files
 from console.sessions.models import Session, Upload
@@ -19,11 +19,13 @@ def copy_check(*, session: Session, body: JournalUpload) -> None:
 def copy_commit(*, session: Session, upload: Upload) -> None:
     """What ``upload`` wrote is the copy from now on, with what it follows. Doing it again changes nothing.
 
-    Raises Conflict as ``copy_check``, StaleLease.
+    Raises Conflict as ``copy_check``, NotFound once a newer copy was committed, StaleLease.
     """
     file = upload.files[0]
     with transaction.atomic():
         row = lease_lock(session)
+        if not Upload.objects.filter(id=upload.id).exists():  # a late second execution: a newer copy was committed
+            raise NotFound("There is no such upload in this session.", hint="Open a new one.")
         kept = _kept(row, follows=file.get("follows", []), sha256=file["sha256"])
         files = [*kept, {name: file[name] for name in ("path", "size_bytes", "sha256", "key")}]
         Session.objects.filter(id=session.id).update(journal={"files": files})

@@ -131,8 +131,8 @@ def runtime_register(*, session: Session) -> Assignment:
         relay_key=relay_key(session_id=row.id),
         lease_seconds=settings.LEASE_S,
         resume_from=_resume_point(row) if row.kind == SessionKind.EPISODES else None,
-        journal=journal[0] if journal else None,
-        journal_changes=journal[1:],
+        journal=_journal_of_one_file(journal),
+        journal_files=journal,
     )
 
 
@@ -249,6 +249,14 @@ def _orders(row: Session, *, restarts: int) -> Orders:
             for checkpoint in pending.order_by("created_at", "id")
         ],
     )
+
+
+def _journal_of_one_file(files: list[StoredFile]) -> StoredFile | None:
+    """For runtimes of 0.1: they would take a whole copy for all of it, and lose the changes without a word."""
+    if len(files) > 1:
+        unread = {"path": "a copy of the journal with changes, which this release cannot read", "sha256": "0" * 64}
+        return files[0].model_copy(update=unread)
+    return files[0] if files else None
 
 
 def _resume_point(row: Session) -> ResumePoint | None:

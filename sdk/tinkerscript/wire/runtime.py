@@ -57,14 +57,22 @@ class Assignment(Response):
     lease_seconds: float
     resume_from: ResumePoint | None = None
     journal: StoredFile | None = Field(
-        None, description="The last whole copy of the journal, for a volume that lost its own."
+        None,
+        description="The last copy of the journal where it is one file. Where it has changes, a file that is none: a "
+        "runtime that knows of no changes and needs the copy fails over it, and would lose what they hold otherwise.",
     )
-    journal_changes: list[StoredFile] = Field([], description="What changed in it since, to be applied in this order.")
+    journal_files: list[StoredFile] = Field(
+        [],
+        description="The last copy of the journal, for a volume that lost its own: a whole file, then what changed, "
+        "to be applied in this order.",
+    )
 
 
 # What the phase of a ready runtime that has nothing to do begins with; how far the next batch is may follow. Only then
 # may a session be suspended for being idle.
 PHASE_WAITING = "waiting for episodes"
+# What every phase begins with once this runtime's machine is about to be taken away: its end is no failure of its own.
+PHASE_PREEMPTED = "this machine is taken away"
 
 
 class RuntimeStage(StrEnum):
