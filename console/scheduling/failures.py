@@ -25,6 +25,6 @@ def disk_full(*, free_bytes: int, needed: str) -> dict[str, str]:
 
 
 def restart_count(*, cause: str) -> None:
-    """Count a runtime that is started again. ``cause``: exited, stuck, or not_started."""
+    """Count a runtime that is started again. ``cause``: exited, stuck, preempted, or not_started."""
     RestartCount.objects.get_or_create(cause=cause)
     RestartCount.objects.filter(cause=cause).update(total=F("total") + 1)

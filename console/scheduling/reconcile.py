@@ -30,6 +30,7 @@ from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import WITH_RUNTIME, session_move
+from tinkerscript.wire.runtime import PHASE_PREEMPTED
 from tinkerscript.wire.sessions import SessionState
 
 log = logging.getLogger(__name__)
@@ -168,10 +169,15 @@ class Reconciler:
 
     def _recover(self, session: Session, cause: str, kind: str) -> None:
         """Kill what is left and launch again, or give up when it keeps dying without a completed step."""
-        failures.restart_count(cause=kind)
+        session.refresh_from_db(fields=["phase"])  # its last heartbeat may have come after this tick read it
+        preempted = session.phase.startswith(PHASE_PREEMPTED)
+        failures.restart_count(cause="preempted" if preempted else kind)
         tail = "\n".join(self._launcher.logs(_handle(session), lines=LOG_LINES))
         log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
         self._launcher.stop(_handle(session), grace_s=0)
+        if preempted:  # however often machines are taken away, the session itself did not fail
+            self._requeue(session, f"its machine was taken away: {cause}", session.restarts)
+            return
         if session.restarts < settings.MAX_RESTARTS:
             self._requeue(session, cause, session.restarts + 1)
             return

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -157,6 +158,7 @@ class Agent:
         if not self.stop_requested.is_set():
             self.stop_reason = StopReason.SUSPEND
             self.stop_requested.set()
+        self.status.preempt()
         self.preempted.set()
 
     def order_done(self, checkpoint_id: str) -> None:
@@ -211,6 +213,11 @@ class Agent:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks and self.preempted.is_set() and self.lost is None:
+            # An end so soon after the notice may have had no heartbeat that says why, and would count as a failure.
+            with suppress(ControlPlaneAway, RuntimeFault):
+                beat = _json(self.status.snapshot())
+                await self._client.send("/v1/runtime/heartbeat", beat, Orders, HEARTBEAT_TIMEOUT_S)
         await self._client.close()
 
     async def _heartbeat(self) -> None:

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from tinkerscript.wire.runtime import RuntimeStage, RuntimeState
+from tinkerscript.wire.runtime import PHASE_PREEMPTED, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import Accounting
 
 from .deadlines import DEADLINES_S, Phase
@@ -27,6 +27,7 @@ class Status:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._doing = Phase.LOADING
+        self._is_preempted = False
         self._advanced_at = time.monotonic()
 
     def update(self, **changes: Any) -> None:
@@ -41,6 +42,11 @@ class Status:
         with self._lock:
             self.phase, self._doing = words, doing
             self._count()
+
+    def preempt(self) -> None:
+        """From now on every phase says that this machine is taken away."""
+        with self._lock:
+            self._is_preempted = True
 
     def advance(self) -> None:
         """Real work advanced: every progress clock starts anew, here and in the control plane."""
@@ -64,4 +70,7 @@ class Status:
     def snapshot(self) -> RuntimeState:
         """The fields as a message. Raises pydantic.ValidationError if one is out of its bounds."""
         with self._lock:
-            return RuntimeState(**{name: getattr(self, name) for name in self.__dataclass_fields__})
+            fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self._is_preempted:
+            fields["phase"] = f"{PHASE_PREEMPTED}: {fields['phase']}"[:200]
+        return RuntimeState(**fields)

@@ -16,7 +16,7 @@ from console.webhooks.models import Delivery
 from console.webhooks.services import webhook_create
 from support import factories
 from support.reconciler_world import GIB, READY, World
-from tinkerscript.wire.runtime import RuntimeStage, RuntimeState
+from tinkerscript.wire.runtime import PHASE_PREEMPTED, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookEvent, WebhookTopic
 
@@ -95,6 +95,20 @@ def test_a_runtime_that_keeps_dying_fails_with_its_last_lines(world, project):
     assert session.launch_handle is None
     world.tick(60)
     assert world.launcher.alive == {}
+
+
+def test_a_session_whose_machines_are_taken_away_again_and_again_does_not_fail(world, project):
+    session = world.ready(project)
+    for _ in range(7):
+        world.beat(READY.model_copy(update={"phase": f"{PHASE_PREEMPTED}: saving"}))
+        world.launcher.die(143)
+        world.tick()
+        assert why_queued(session) == "its machine was taken away: the runtime's process ended with code 143"
+        world.tick(2)
+        assert state_of(session) == SessionState.PROVISIONING and session.restarts == 0
+    world.launcher.die(1)  # of itself, before it said a word
+    world.tick(2)
+    assert state_of(session) == SessionState.PROVISIONING and session.restarts == 1
 
 
 def test_restarts_that_bring_steps_go_on_for_ever(world, project):
