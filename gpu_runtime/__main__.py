@@ -35,7 +35,8 @@ def main() -> int:
 async def until_terminated(config: RuntimeConfig) -> bool:
     """Whether it ended by a SIGTERM with notice: the session goes on elsewhere.
 
-    Without notice, or at a second one, SIGTERM unwinds like any other end, so that engine and ranks are closed.
+    SIGINT, a SIGTERM without notice and a second one unwind like any other end, so that engine and ranks are closed. A
+    launcher that gives notice orders its own ends by SIGINT where it can: a SIGTERM is then the notice.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "a coroutine runs in a task"
@@ -50,6 +51,7 @@ async def until_terminated(config: RuntimeConfig) -> bool:
         loop.call_later(config.notice_s, task.cancel)
 
     loop.add_signal_handler(signal.SIGTERM, terminated)
+    loop.add_signal_handler(signal.SIGINT, task.cancel)
     await start(config, hard_exit=True, on_agent=agents.append)
     return bool(agents) and agents[0].preempted.is_set()
 

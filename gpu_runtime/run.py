@@ -106,21 +106,22 @@ async def serve_session(
         agent.status.begin(Phase.SAVING, "saving")
         agent.status.update(state=RuntimeStage.STOPPING)
     await episodes.close()
-    await store_what_stays(agent, batches, learner, archive, reporter)
+    await store_what_stays(agent, batches, learner, archive, reporter, assignment.config.journal_interval_s)
     journal.close()
 
 
 async def store_what_stays(
-    agent: Agent, batches: Batches, learner: Learner, archive: Archive, reporter: EpisodeReporter
+    agent: Agent, batches: Batches, learner: Learner, archive: Archive, reporter: EpisodeReporter, interval_s: float
 ) -> None:
-    """What outlives the runtime. A store that is full is waited for, for as long as the control plane lets us."""
+    """What outlives the runtime; on a machine that is taken away the journal first. A full store is waited for."""
     while True:
         is_over = agent.stop_reason is not StopReason.SUSPEND  # no other runtime follows, which would train what waits
         try:
-            if not is_over:
-                await learner.save_state(batches.policy_version)
-            await learner.settle()
-            await reporter.flush()
+            async with until_one_fails([archive.replica.keep_fresh(interval_s, at_once=agent.preempted)]):
+                if not is_over:
+                    await learner.save_state(batches.policy_version)
+                await learner.settle()
+                await reporter.flush()
             await archive.publish(everything=is_over, on_progress=agent.status.advance)
             return
         except StoreFull as full:
@@ -138,12 +139,13 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
             # A session whose max_steps is reached gets no batch any more; it still takes orders.
             over = batch.done() and batch.result() is None
             await asyncio.wait({order, stop} if over else {batch, order, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if batch.done() and not over and (full := batch.result()):
+            is_ending = agent.stop_requested.is_set()  # a full batch is in the journal, whoever trains it
+            if batch.done() and not over and not is_ending and (full := batch.result()):
                 with batches.stepping():
                     await learner.train(full)
                 batch = asyncio.create_task(batches.next_batch())
-            elif order.done():
-                await fulfil(order.result(), batches, learner)
+            elif order.done() and not agent.preempted.is_set():
+                await fulfil(agent, order.result(), batches, learner)
                 order = asyncio.create_task(agent.checkpoint_orders.get())
             agent.status.begin(Phase.WAITING, PHASE_WAITING)
     finally:
@@ -151,7 +153,7 @@ async def work(agent: Agent, batches: Batches, learner: Learner) -> None:
             task.cancel()
 
 
-async def fulfil(order: CheckpointOrder, batches: Batches, learner: Learner) -> None:
+async def fulfil(agent: Agent, order: CheckpointOrder, batches: Batches, learner: Learner) -> None:
     """A model is exported after every full group has been trained; a store that is away only delays the order."""
     try:
         if order.kind == CheckpointKind.STATE:
@@ -160,6 +162,8 @@ async def fulfil(order: CheckpointOrder, batches: Batches, learner: Learner) -> 
         with batches.stepping():
             while (batch := await batches.flush_batch()) is not None:
                 await learner.train(batch)
+                if agent.preempted.is_set():
+                    return  # the next runtime is given the order
             await learner.export_model(batches.policy_version, order.checkpoint_id)
     except StoreUnavailable as fault:  # the record shows it already; heartbeats will bring the order again
         log.warning("checkpoint %s waits for the store: %s", order.checkpoint_id, fault)

@@ -20,6 +20,7 @@ from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
 from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
 from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused
+from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.sampler_interfaces import SampledAnswer, SampleOrder, SampleOutcome
@@ -83,7 +84,8 @@ class VllmSampler:
         )
         try:
             with started_with(child_variables(device, gpus)):
-                llm = await asyncio.wait_for(asyncio.to_thread(AsyncLLM.from_engine_args, arguments), START_S)
+                start = kept_from_children()(AsyncLLM.from_engine_args)
+                llm = await asyncio.wait_for(asyncio.to_thread(start, arguments), START_S)
         except ValueError as refusal:  # of its configuration, before any process is started
             raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
         except (RuntimeError, TimeoutError) as error:

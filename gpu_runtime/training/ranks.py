@@ -24,6 +24,7 @@ from gpu_runtime.errors import (
     TrainerFailed,
     TrainerKilled,
 )
+from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from tinkerscript import machine_share
@@ -57,7 +58,8 @@ class RankProcesses:
             spec = replace(self._spec, rank=rank, master_port=port)
             ours, theirs = context.Pipe()
             process = context.Process(target=self._main, args=(theirs, spec), name=f"trainer-rank-{rank}", daemon=True)
-            process.start()
+            with kept_from_children():
+                process.start()
             theirs.close()
             self._connections.append(ours)
             self.processes.append(process)

@@ -125,8 +125,9 @@ class SlurmLauncher:
         if job is None or (job.has_ended and not job.is_held):
             return
         if grace_s > 0 and job.state == "RUNNING":
-            # The runtime alone: it ends its engine and ranks in the right order, if it can.
-            _run("scancel", "--batch", "--signal=TERM", job.id)
+            # The runtime alone: it ends its engine and ranks in the right order, if it can. By INT, for TERM is Slurm's
+            # own notice, after which a runtime takes its time to store what it has.
+            _run("scancel", "--batch", "--signal=INT", job.id)
             wait_until(lambda: _is_over(job), timeout_s=grace_s, poll_s=POLL_S)
         _end(job)
         self._seen.forget()

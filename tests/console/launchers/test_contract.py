@@ -13,8 +13,8 @@ from console.scheduling.processes import wait_until
 from launching.backends import WAIT, Backend
 
 WAIT_S = 30
-POLITE = f"trap 'echo bye >bye; exit 0' TERM; echo up; {WAIT}"
-STUBBORN = f"trap '' TERM; echo up; {WAIT}"
+POLITE = f"trap 'echo bye >bye; exit 0' TERM INT; echo up; {WAIT}"  # INT: Slurm's TERM is a notice
+STUBBORN = f"trap '' TERM INT; echo up; {WAIT}"
 
 
 def is_seen(launcher, handle, state: str) -> bool:

@@ -93,3 +93,12 @@ def test_a_controller_that_does_not_answer_is_away_and_no_runtime_is_reported_as
             ask()
     monkeypatch.undo()
     assert launcher.inspect(handle) == RuntimeStatus("running")
+
+
+def test_a_stop_is_told_apart_from_slurms_own_notice(slurm_backend: Backend) -> None:
+    """A runtime takes its time after a notice; one that its server stops has only the grace."""
+    program = f"trap 'echo notice >told; exit 0' TERM; trap 'echo stop >told; exit 0' INT; {FOREVER}"
+    launcher, handle = slurm_backend.start(program)
+    assert wait_until(lambda: launcher.inspect(handle).state == "running", timeout_s=WAIT_S, poll_s=0.2)
+    launcher.stop(handle, grace_s=20)
+    assert (Path(handle["folder"]) / "told").read_text() == "stop\n"
