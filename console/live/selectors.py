@@ -1,6 +1,6 @@
 """Reads of the record."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 from django.db.models import BigIntegerField, Sum
@@ -12,6 +12,7 @@ from console.live.metric_columns import Step, axis_values, buckets, column
 from console.live.models import EventRecord
 from tinkerscript.wire.events import Event, EventKind, StepMetrics
 from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
+from tinkerscript.wire.runtime import ReportEntry
 
 MEASURES = set(StepMetrics.model_fields) - {"step"}
 
@@ -38,6 +39,18 @@ def event_cursor_latest(*, session_id: str) -> int:
     """The cursor of the newest entry, 0 when there is none."""
     newest = EventRecord.objects.filter(session_id=session_id).order_by("-id").values_list("id", flat=True).first()
     return newest or 0
+
+
+def steps_new(*, session_id: str, entries: Sequence[ReportEntry]) -> list[Step]:
+    """The steps among ``entries`` that are not recorded yet, in order: one read, none where there is no step."""
+    steps: dict[str, Step] = {}
+    for entry in entries:
+        if entry.kind is EventKind.METRIC:
+            steps.setdefault(entry.key, entry.data)
+    if not steps:
+        return []
+    known = set(EventRecord.objects.filter(session_id=session_id, key__in=list(steps)).values_list("key", flat=True))
+    return [step for key, step in steps.items() if key not in known]
 
 
 def tokens_trained_sum(*, session_ids: Iterable[str]) -> dict[str, int]:

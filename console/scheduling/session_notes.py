@@ -6,7 +6,7 @@ from django.db import transaction
 
 from console.live.services import event_record
 from console.scheduling.launchers.protocol import Launcher
-from console.sessions.alerts.services import alert_raise
+from console.sessions.alerts.services import alert_raise, alerts_close
 from console.sessions.models import Session
 from console.sessions.states import Desired
 from console.sessions.transitions import session_announce
@@ -49,7 +49,10 @@ def stuck_announce(session: Session, cause: str) -> None:
     """Tell the project that the session made no progress and its runtime is replaced."""
     data = {"session_id": session.id, "state": session.state, "cause": cause}
     session_announce(session_id=session.id, topic=WebhookTopic.SESSION_STUCK, data=data)
-    alert_raise(session=session, rule=AlertRule.STUCK, subject=f"restart {session.restarts}", text=cause)
+    subject = f"restart {session.restarts}"
+    with transaction.atomic():
+        alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text=cause)
+        alerts_close(session.alerts.filter(rule=AlertRule.STUCK).exclude(subject=subject))  # it takes their place
 
 
 def address_note(session: Session, launcher: Launcher) -> None:

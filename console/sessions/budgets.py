@@ -5,14 +5,15 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from console.live.models import EventRecord
 from console.live.services import event_record
-from console.sessions.alerts.services import alert_raise
+from console.sessions.alerts.services import alert_raise, alerts_close
 from console.sessions.checkpoints.checkpoints import checkpoint_order
 from console.sessions.limits.usage import key_spent_s, session_ran_s, session_spent_s
-from console.sessions.models import Checkpoint, Session
+from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.services import session_stop
 from console.sessions.states import ENDED, Desired
 from console.sessions.transitions import session_announce
@@ -24,18 +25,20 @@ from tinkerscript.wire.webhooks import WebhookTopic
 
 NEAR = 0.9  # of a limit
 ALERT_SHARES = (0.5, 0.8, 1.0)
+KEY_LIMIT = "spend_cap_s"  # of all sessions that the key started
 CHECKPOINT_WAIT_S = 600.0  # then it stops without one
 PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
 
 def sessions_over_budget_stop() -> None:
     """Stop, in good order, every session that has used its budget or its key's cap."""
-    going = Session.objects.exclude(state__in=ENDED).exclude(desired=Desired.STOP).select_related("key", "project")
+    going = Session.objects.exclude(state__in=ENDED).exclude(desired=Desired.STOP).order_by("created_at", "id")
     if settings.LIMITS.hours is None:
         going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
-    for session in going:
+    raised = _alerts_raised(going)
+    for session in going.select_related("key", "project"):
         limits = list(_limits(session))
-        _alert(session, limits)
+        _alert(session, limits, raised)
         if reached := next((limit for limit in limits if limit[2] >= limit[1]), None):
             _end(session, *reached)
             continue
@@ -56,21 +59,36 @@ def _limits(session: Session) -> Iterator[tuple[str, float, float]]:
     if budget.device_s is not None:
         yield "device_s", budget.device_s, session_spent_s(session=session)
     if session.key and session.key.spend_cap_s is not None:
-        yield "spend_cap_s", session.key.spend_cap_s, key_spent_s(key=session.key)
+        yield KEY_LIMIT, session.key.spend_cap_s, key_spent_s(key=session.key)
 
 
-def _alert(session: Session, limits: Sequence[tuple[str, float, float]]) -> None:
-    """Raise an alert for each share of a limit that is used, once: of those that are passed together, the highest."""
-    passed = {
-        f"{limit} {max(shares):.0%}": f"{used / allowed:.0%} of the limit {limit} is used: {used:.4g} of {allowed:.4g}"
-        for limit, allowed, used in limits
-        if (shares := [share for share in ALERT_SHARES if used >= share * allowed])
+def _alerts_raised(sessions: QuerySet[Session]) -> set[tuple[str | None, str]]:
+    """The alerts that there were of these sessions' limits: the id of the session, or of the key, and the subject."""
+    of_keys = Q(session__key__in=sessions.exclude(key=None).values("key"), subject__startswith=f"{KEY_LIMIT} ")
+    alerts = Alert.objects.filter(Q(session__in=sessions.values("id")) | of_keys, rule=AlertRule.BUDGET)
+    return {
+        (key_id if subject.startswith(f"{KEY_LIMIT} ") else session_id, subject)
+        for session_id, key_id, subject in alerts.values_list("session_id", "session__key_id", "subject")
     }
-    if not passed:
-        return
-    raised = set(session.alerts.filter(rule=AlertRule.BUDGET).values_list("subject", flat=True))
-    for subject in passed.keys() - raised:
-        alert_raise(session=session, rule=AlertRule.BUDGET, subject=subject, text=passed[subject])
+
+
+def _alert(session: Session, limits: Sequence[tuple[str, float, float]], raised: set[tuple[str | None, str]]) -> None:
+    """Raise an alert for each share of a limit that is used, once: of those that are passed together, the highest.
+
+    A key's limit is one alert, of whichever of its sessions is looked at first, and is added to ``raised``.
+    """
+    for limit, allowed, used in limits:
+        shares = [share for share in ALERT_SHARES if used >= share * allowed]
+        subject = f"{limit} {max(shares):.0%}" if shares else ""
+        whose = session.key_id if limit == KEY_LIMIT else session.id
+        if not shares or (whose, subject) in raised:
+            continue
+        raised.add((whose, subject))
+        text = f"{used / allowed:.0%} of the limit {limit} is used: {used:.4g} of {allowed:.4g}"
+        lower = Alert.objects.filter(rule=AlertRule.BUDGET, subject__startswith=f"{limit} ").exclude(subject=subject)
+        with transaction.atomic():
+            alert_raise(session=session, rule=AlertRule.BUDGET, subject=subject, text=text)
+            alerts_close(lower.filter(session__key=whose) if limit == KEY_LIMIT else lower.filter(session=session))
 
 
 def _near(session: Session, limit: str, allowed: float, used: float) -> None:

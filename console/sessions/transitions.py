@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from console.errors import Conflict
 from console.live.services import event_record
-from console.sessions.models import Checkpoint, Session
+from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.states import Actor, is_allowed
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
@@ -34,8 +34,8 @@ def session_move(
     """Move a session from ``source`` to ``target``, set ``fields`` with it and record the event: all or nothing.
 
     ``lease_sha256`` makes it hold only while that lease is the session's; a move to a state without a runtime ends the
-    lease. Raises Conflict when the table does not
-    allow the move, or when the session is not (or no longer) as expected.
+    lease. With the session's end its alerts are over. Raises Conflict when the table does not allow the move, or when
+    the session is not (or no longer) as expected.
     """
     if not is_allowed(source, target, actor):
         raise Conflict(f"The {actor} may not move a session from {source} to {target}.")
@@ -64,6 +64,7 @@ def session_move(
             session_announce(session_id=session_id, topic=WebhookTopic.SESSION_FAILED, data=data)
         if target.is_terminal:
             checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
+            Alert.objects.filter(session_id=session_id, over_at=None).update(over_at=now)
 
 
 def session_announce(*, session_id: str, topic: WebhookTopic, data: dict[str, Any]) -> None:

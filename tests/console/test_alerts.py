@@ -1,30 +1,41 @@
 """Alerts: found in what a run measures, raised once until they are over, told and counted as unread."""
 
-from itertools import count
+from datetime import timedelta
+from random import Random
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from console.live.models import EventRecord
-from console.live.services import events_record
-from console.sessions.alerts import mail as alert_mail
-from console.sessions.alerts.mail import alerts_mail
+from console.live.selectors import steps_new
+from console.scheduling.session_notes import stuck_announce
 from console.sessions.alerts.rules import alerts_of
 from console.sessions.alerts.services import alert_raise, steps_watch
 from console.sessions.budgets import sessions_over_budget_stop
-from console.sessions.models import Alert, Session
-from console.users.models import Membership, Project
+from console.sessions.models import Alert, RuntimeSpan, Session
+from console.sessions.runtime import leases
+from console.sessions.states import Actor
+from console.sessions.transitions import session_move
+from console.users.keys import key_create
+from console.users.models import Project
 from console.webhooks.models import Delivery
 from console.webhooks.services import webhook_create
 from support import factories
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.runtime import ReportEntry
+from tinkerscript.wire.runtime import Report, ReportEntry, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
 CALM = {"reward_mean": 0.5, "entropy": 1.0, "completion_length_mean": 100.0, "kl_before": 0.01, "kl_engine": 0.001}
-numbers = count(1)
+MEASURED = CALM | {  # a whole step
+    "reward_std": 0.1, "loss": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5, "clip_fraction": 0.0, "episodes": 8,
+    "groups": 2, "groups_skipped": 0, "tokens_trained": 9, "tokens_computed": 9, "staleness_max": 0, "rollout_s": 1.0,
+    "train_s": 1.0, "handover_s": 1.0,
+}  # fmt: skip
 
 
 def steps(*parts: tuple[int, dict[str, float | None]]) -> list[dict[str, float | None]]:
@@ -44,21 +55,40 @@ def steps(*parts: tuple[int, dict[str, float | None]]) -> list[dict[str, float |
         (steps((5, {"reward_mean": 0.1}), (20, {"reward_mean": 0.9})), set()),
         (steps((20, {}), (5, {"entropy": 0.1})), {AlertRule.ENTROPY_COLLAPSE}),
         (steps((20, {}), (5, {"completion_length_mean": 210.0})), {AlertRule.LENGTH_BLOWUP}),
-        (steps((3, {}), (1, {"kl_before": 0.2})), {AlertRule.KL}),
-        (steps((3, {}), (1, {"kl_before": None, "kl_engine": 0.2})), {AlertRule.ENGINE_GAP}),
+        (steps((4, {}), (1, {"kl_before": 0.2})), set()),  # one step far
+        (steps((4, {}), (1, {"kl_before": 5.0})), {AlertRule.KL}),  # and one too far
+        (steps((3, {}), (5, {"kl_before": 0.2})), {AlertRule.KL}),
+        (steps((4, {"kl_before": 0.2})), set()),  # too few
+        (steps((3, {}), (5, {"kl_before": None, "kl_engine": 0.2})), {AlertRule.ENGINE_GAP}),
         (steps((20, {"reward_mean": 0.8}), (60, {"reward_mean": 0.3})), set()),  # long ago: the new normal
+        # Around zero: small beside the spread within a batch, and a fall all the same.
+        (steps((20, {"reward_mean": 0.02, "reward_std": 1.0}), (5, {"reward_mean": -0.01, "reward_std": 1.0})), set()),
+        (
+            steps((20, {"reward_mean": 0.0, "reward_std": 0.0}), (5, {"reward_mean": -0.0001, "reward_std": 0.01})),
+            set(),
+        ),
+        (steps((20, {"reward_mean": 0.0}), (5, {"reward_mean": -1.0})), {AlertRule.REWARD_COLLAPSE}),
     ],
 )
 def test_a_rule_holds_where_it_should_and_nowhere_else(run, rules) -> None:
     assert set(alerts_of(run)) == rules
 
 
-def report(session: Session, **measured: float) -> None:
-    step = next(numbers)
-    data = {**CALM, **measured, "step": step}
-    entries = [ReportEntry(key=f"step {step}", kind=EventKind.METRIC, data=data)]
-    events_record(session_id=session.id, entries=entries)
-    steps_watch(session=session, entries=entries)
+def test_the_noise_of_a_run_around_zero_is_no_collapse() -> None:
+    chance = Random(7)
+    run = [CALM | {"reward_mean": chance.gauss(0.0, 0.1), "reward_std": 0.0} for _ in range(500)]
+    assert not any(alerts_of(run[:end]) for end in range(len(run)))
+    fallen = [*run[:20], *[CALM | {"reward_mean": chance.gauss(-1.0, 0.1)} for _ in range(5)]]
+    assert set(alerts_of(fallen)) == {AlertRule.REWARD_COLLAPSE}
+
+
+def report(token: str, first: int, *gaps: float) -> None:
+    """Report steps from ``first`` on with these gaps between engine and trainer, in one request."""
+    entries = [
+        ReportEntry(key=f"step {step}", kind=EventKind.METRIC, data=MEASURED | {"step": step, "kl_engine": gap})
+        for step, gap in enumerate(gaps, start=first)
+    ]
+    leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=entries))
 
 
 @pytest.fixture
@@ -67,25 +97,42 @@ def subscribed(project: Project) -> Project:
     return project
 
 
-def test_an_alert_is_raised_once_until_it_is_over_and_then_again(subscribed) -> None:
-    session = factories.session_make(subscribed)
-    for gap in (0.2, 0.3, 0.001, 0.4):
-        report(session, kl_engine=gap)
-    first, second = Alert.objects.order_by("id")
-    assert (first.rule, first.over_at is None, second.over_at is None) == ("engine_gap", False, True)
-    assert "0.2" in first.text and first.step is not None
+def test_an_alert_is_raised_once_until_it_is_over_and_then_again_after_a_while(subscribed) -> None:
+    session, token = factories.runtime_make(subscribed)
+    for step, gap in enumerate([0.09, 0.11] * 10, start=1):
+        report(token, step, gap)
+    (first,) = session.alerts.all()
+    assert (first.rule, first.step, first.over_at) == ("engine_gap", 6, None), "it wavers around the bound"
+    assert "0.102" in first.text and "above the bound 0.1" in first.text
+    report(token, 21, *[0.001] * 5)
+    first.refresh_from_db()
+    assert first.over_at is not None
+    report(token, 26, *[0.4] * 40)
+    _first, second = session.alerts.order_by("id")
+    assert (second.step, second.over_at) == (56, None)
     told = EventRecord.objects.filter(session_id=session.id, data__name="alert")
     assert told.count() == Delivery.objects.count() == 2
 
 
-def test_a_report_without_a_step_costs_nothing(project, django_assert_num_queries) -> None:
-    session = factories.session_make(project)
+def test_each_step_of_a_report_counts_once(project) -> None:
+    session, token = factories.runtime_make(project)
+    report(token, 1, *[0.4] * 5, *[0.001] * 10)
+    (alert,) = session.alerts.all()
+    assert alert.step == 5 and alert.over_at is not None, "what came and went within one report"
+    report(token, 100, *[0.4] * 5)
+    report(token, 1, *[0.4] * 5, *[0.001] * 10)
+    found = [(alert.step, alert.over_at is None) for alert in session.alerts.order_by("id")]
+    assert found == [(5, False), (101, True)], "steps that are reported again change nothing"
+
+
+def test_what_has_no_new_step_costs_next_to_nothing(project, django_assert_num_queries) -> None:
+    session, token = factories.runtime_make(project)
     with django_assert_num_queries(0):
-        steps_watch(session=session, entries=[ReportEntry(key="l", kind=EventKind.LOG, data={"line": "x"})])
-    report(session)
-    entries = [ReportEntry(key="again", kind=EventKind.METRIC, data={**CALM, "step": 9})]
+        steps_new(session_id=session.id, entries=[ReportEntry(key="l", kind=EventKind.LOG, data={"line": "x"})])
+        steps_watch(session=session, new=0)
+    report(token, 1, 0.001)
     with django_assert_num_queries(2):
-        steps_watch(session=session, entries=entries)
+        steps_watch(session=session, new=1)
 
 
 def test_a_budget_is_told_at_each_share_once(project) -> None:
@@ -98,6 +145,59 @@ def test_a_budget_is_told_at_each_share_once(project) -> None:
         "steps 80%",
         "steps 100%",
     ]
+    assert subjects_standing(session) == ["steps 100%"], "a share is over once a higher one is passed"
+
+
+def subjects_standing(session: Session) -> list[str]:
+    return list(session.alerts.filter(over_at=None).order_by("id").values_list("subject", flat=True))
+
+
+def test_a_keys_limit_is_told_once_for_all_of_its_sessions(project, alice) -> None:
+    key, _secret = key_create(project=project, user=alice, name="sweep", scopes=factories.EVERY_SCOPE, spend_cap_s=100)
+    sessions = [factories.session_make(project, key=key, state=SessionState.READY) for _ in range(3)]
+    now = timezone.now()
+    span = RuntimeSpan.objects.create(
+        project=project, session_id=sessions[2].id, key_id=key.id, gpus=1, started_at=now, seen_at=now
+    )
+    for used_s in (55, 60, 85, 85):
+        RuntimeSpan.objects.filter(id=span.id).update(seen_at=now + timedelta(seconds=used_s))
+        with CaptureQueriesContext(connection) as queries:
+            sessions_over_budget_stop()
+        Session.objects.filter(id=sessions[0].id).update(state=SessionState.STOPPED)
+    assert list(Alert.objects.order_by("id").values_list("subject", flat=True)) == [
+        "spend_cap_s 50%",
+        "spend_cap_s 80%",
+    ]
+    assert list(Alert.objects.filter(over_at=None).values_list("subject", flat=True)) == ["spend_cap_s 80%"]
+    reads = [query["sql"] for query in queries if '"console_alert"' in query["sql"]]
+    assert len(reads) == 1, "what is told already is read once for all sessions"
+
+
+def test_a_run_is_stuck_until_its_next_step(project) -> None:
+    session, token = factories.runtime_make(project)
+
+    def beat(version: int) -> None:
+        body = RuntimeState(state=RuntimeStage.READY, progress=version, policy_version=version)
+        leases.runtime_heartbeat(session=leases.lease_check(token=token), body=body)
+
+    beat(3)
+    for session.restarts in (0, 1):
+        stuck_announce(session, "no progress")
+    assert subjects_standing(session) == ["restart 1"], "the later one takes the place of the earlier"
+    beat(3)
+    assert subjects_standing(session) == ["restart 1"], "a step that was there before is no progress"
+    beat(4)
+    assert subjects_standing(session) == [] and session.alerts.count() == 2
+
+
+def test_with_the_end_of_a_run_its_alerts_are_over_and_none_is_raised_after_it(project) -> None:
+    session = factories.session_make(project, state=SessionState.READY)
+    for rule in (AlertRule.BUDGET, AlertRule.KL):
+        alert_raise(session=session, rule=rule, text="before the end")
+    end = {"source": SessionState.READY, "target": SessionState.FAILED, "actor": Actor.RECONCILER}
+    session_move(session_id=session.id, **end)
+    alert_raise(session=session, rule=AlertRule.STUCK, text="after it")
+    assert session.alerts.count() == 2 and not session.alerts.filter(over_at=None).exists()
 
 
 def test_each_person_reads_alerts_for_themselves_and_hostile_text_stays_text(project, alice, member) -> None:
@@ -125,29 +225,3 @@ def test_each_person_reads_alerts_for_themselves_and_hostile_text_stays_text(pro
     rest = mine.get(f"/v1/alerts?limit=2&cursor={page['next_cursor']}").json()
     assert len(page["items"]) + len(rest["items"]) == 3 and rest["next_cursor"] is None
     assert len(mine.get(f"/v1/sessions/{session.id}/alerts").json()["items"]) == 3
-
-
-def test_who_started_a_run_has_one_mail_of_what_is_new_and_few_a_day(project, alice, mailoutbox, monkeypatch) -> None:
-    monkeypatch.setattr(alert_mail, "MAX_A_DAY", 2)
-    session = factories.session_make(project, person=alice, name="Subject: spam\r\n")
-    for subject in ("1", "2"):
-        alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text=f"stuck {subject}")
-    alert_raise(session=factories.session_make(project), rule=AlertRule.STUCK, text="of nobody")
-    alerts_mail()
-    alerts_mail()
-    (mail,) = mailoutbox
-    assert mail.to == [alice.email] and "spam" not in mail.subject + mail.body
-    assert "- stuck 1\n- stuck 2\n" in mail.body and f"/sessions/{session.id}\n" in mail.body
-    for subject in ("3", "4"):
-        alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text="again")
-        alerts_mail()
-    assert len(mailoutbox) == 2
-    assert not Alert.objects.filter(mailed_at=None).exists()
-
-
-def test_who_left_the_project_has_no_mail(project, alice, mailoutbox) -> None:
-    session = factories.session_make(project, person=alice)
-    Membership.objects.filter(user=alice).delete()
-    alert_raise(session=session, rule=AlertRule.STUCK, text="stuck")
-    alerts_mail()
-    assert mailoutbox == []

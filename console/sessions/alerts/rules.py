@@ -1,17 +1,23 @@
 """The rules over a run's last steps, as pure functions of what the steps measured.
 
-Means of five steps are compared, because one step's batch is noise. Every bound is a share of what the same run had
-within the last fifty steps: rewards, entropies and lengths have no scale that holds for all tasks.
+Means of five steps are compared, because one step's batch is noise. Every bound on rewards, entropies and lengths is a
+share of what the same run had within the last fifty steps: they have no scale that holds for all tasks. What has been
+found stands until it is clearly under its bound: a measure that wavers around it is one alert, not one every few steps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 from tinkerscript.wire.reading.alerts import AlertRule
 
 WINDOW = 50  # steps that are looked at
 MEAN_OF = 5  # neighbouring steps that make one mean
+OVER = 0.8  # of its bound: what has been found is over below that
 LOST_REWARD = 0.5  # of the best mean: the rest is lost
+REWARD_NOISE = 3.0  # times the mean difference of neighbouring steps: about seven standard errors of a mean of five
+REWARD_STD = 0.25  # of the spread within a batch: a fall that is small beside it is none
 LEFT_ENTROPY = 0.2  # of the highest mean
 LONGER = 2.0  # times the shortest mean
 MAX_KL = 0.1  # nats per token, from the policy before a step to the one after (StepMetrics.kl_before)
@@ -20,51 +26,77 @@ MAX_ENGINE_GAP = 0.1  # nats per token (StepMetrics.kl_engine): rounding keeps i
 Step = Mapping[str, Any]  # StepMetrics as recorded
 
 
-def alerts_of(steps: Sequence[Step]) -> dict[AlertRule, str]:
-    """The rules that hold after the last of ``steps``, in order, with what was measured."""
-    if not steps:
-        return {}
-    rules = {
-        AlertRule.REWARD_COLLAPSE: _reward_collapse(_means(steps, "reward_mean")),
-        AlertRule.ENTROPY_COLLAPSE: _entropy_collapse(_means(steps, "entropy")),
-        AlertRule.LENGTH_BLOWUP: _length_blowup(_means(steps, "completion_length_mean")),
-        AlertRule.KL: _above(steps[-1].get("kl_before"), MAX_KL, "The step moved the policy by a KL of {:.3g}"),
-        AlertRule.ENGINE_GAP: _above(
-            steps[-1].get("kl_engine"), MAX_ENGINE_GAP, "Engine and trainer differ by a KL of {:.3g}"
-        ),
-    }
-    return {rule: text for rule, text in rules.items() if text is not None}
+def alerts_of(steps: Sequence[Step], standing: Collection[str] = ()) -> dict[AlertRule, str]:
+    """The rules that hold after the last of ``steps``, in order, with what was measured.
+
+    Those of ``standing`` held after the step before and are over only below ``OVER`` of their bound.
+    """
+    found = {rule: check(steps[-WINDOW:], OVER if rule in standing else 1.0) for rule, check in RULES.items()}
+    return {rule: text for rule, text in found.items() if text is not None}
 
 
-def _means(steps: Sequence[Step], name: str) -> list[float]:
+def _values(steps: Sequence[Step], name: str) -> list[float]:
+    return [float(step[name]) for step in steps if step.get(name) is not None]
+
+
+def _means(values: Sequence[float]) -> list[float]:
     """The mean of each ``MEAN_OF`` neighbouring steps; none where there are too few to compare two of them."""
-    values = [float(step[name]) for step in steps[-WINDOW:] if step.get(name) is not None]
     if len(values) < 2 * MEAN_OF:
         return []
-    return [sum(values[at : at + MEAN_OF]) / MEAN_OF for at in range(len(values) - MEAN_OF + 1)]
+    return [fmean(values[at : at + MEAN_OF]) for at in range(len(values) - MEAN_OF + 1)]
 
 
-def _reward_collapse(means: Sequence[float]) -> str | None:
+def _reward_collapse(steps: Sequence[Step], share: float) -> str | None:
+    values = _values(steps, "reward_mean")
+    means = _means(values)
     if not means:
         return None
     best, last = max(means), means[-1]
-    # As much as the best mean itself is lost where it is below zero: -1 that becomes -1.5.
-    if best - last <= LOST_REWARD * abs(best) or best == last:
+    bound = max(
+        # As much as the best mean itself is lost where it is below zero: -1 that becomes -1.5.
+        LOST_REWARD * abs(best),
+        # Around zero a share of the best mean is next to nothing: there the noise of the run is the bound.
+        REWARD_NOISE * fmean(abs(after - before) for before, after in pairwise(values)),
+        REWARD_STD * max(_means(_values(steps, "reward_std")), default=0.0),
+    )
+    if best - last <= share * bound:
         return None
     return f"The mean reward of {MEAN_OF} steps fell from {best:.3g} to {last:.3g}."
 
 
-def _entropy_collapse(means: Sequence[float]) -> str | None:
-    if not means or means[-1] >= LEFT_ENTROPY * max(means):
+def _entropy_collapse(steps: Sequence[Step], share: float) -> str | None:
+    means = _means(_values(steps, "entropy"))
+    if not means or share * means[-1] >= LEFT_ENTROPY * max(means):
         return None
-    return f"The entropy fell from {max(means):.3g} to {means[-1]:.3g} nats per token: answers are becoming one."
+    return f"The entropy fell from {max(means):.3g} to {means[-1]:.3g} nats per token: completions are becoming alike."
 
 
-def _length_blowup(means: Sequence[float]) -> str | None:
-    if not means or means[-1] <= LONGER * min(means):
+def _length_blowup(steps: Sequence[Step], share: float) -> str | None:
+    means = _means(_values(steps, "completion_length_mean"))
+    if not means or means[-1] <= share * LONGER * min(means):
         return None
     return f"Answers grew from {min(means):.4g} to {means[-1]:.4g} tokens."
 
 
-def _above(value: float | None, bound: float, text: str) -> str | None:
-    return None if value is None or value <= bound else f"{text.format(value)}; {bound} is much."
+def _kl(steps: Sequence[Step], share: float) -> str | None:
+    return _above(_values(steps, "kl_before"), share, MAX_KL, "moved the policy by a KL of {:.3g}")
+
+
+def _engine_gap(steps: Sequence[Step], share: float) -> str | None:
+    text = "had a KL of {:.3g} between engine and trainer"
+    return _above(_values(steps, "kl_engine"), share, MAX_ENGINE_GAP, text)
+
+
+def _above(values: Sequence[float], share: float, bound: float, text: str) -> str | None:
+    if len(values) < MEAN_OF or (mean := fmean(values[-MEAN_OF:])) <= share * bound:
+        return None
+    return f"The last {MEAN_OF} steps {text.format(mean)} in the mean, above the bound {bound}."
+
+
+RULES: dict[AlertRule, Callable[[Sequence[Step], float], str | None]] = {
+    AlertRule.REWARD_COLLAPSE: _reward_collapse,
+    AlertRule.ENTROPY_COLLAPSE: _entropy_collapse,
+    AlertRule.LENGTH_BLOWUP: _length_blowup,
+    AlertRule.KL: _kl,
+    AlertRule.ENGINE_GAP: _engine_gap,
+}

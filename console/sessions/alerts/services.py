@@ -1,7 +1,5 @@
 """Raising alerts, once each until they are over, and who has read them."""
 
-from collections.abc import Sequence
-
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -9,31 +7,30 @@ from django.utils import timezone
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
 from console.live.services import event_record
-from console.sessions.alerts.rules import WINDOW, alerts_of
+from console.sessions.alerts.rules import RULES, WINDOW, alerts_of
 from console.sessions.models import Alert, Session
 from console.sessions.selectors import session_get
+from console.sessions.states import ENDED
 from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.runtime import ReportEntry
 from tinkerscript.wire.webhooks import WebhookTopic
 
 MAX_UNREAD = 100  # more are not counted
-OF_STEPS = frozenset(
-    {
-        AlertRule.REWARD_COLLAPSE,
-        AlertRule.ENTROPY_COLLAPSE,
-        AlertRule.LENGTH_BLOWUP,
-        AlertRule.KL,
-        AlertRule.ENGINE_GAP,
-    }
-)
+AGAIN_AFTER = 50  # steps from one alert of a rule to the next
 
 
 def alert_raise(*, session: Session, rule: AlertRule, text: str, subject: str = "", step: int | None = None) -> None:
-    """Raise an alert, and tell record and webhooks, unless the same one about ``subject`` is not over yet."""
+    """Raise an alert, and tell record and webhooks, unless the same one about ``subject`` is not over yet.
+
+    None is raised of a session that has ended: nothing would say that it is over.
+    """
     with transaction.atomic():
+        # Held until the commit: the session does not end meanwhile, and two processes do not raise the same alert.
+        row = Session.objects.select_for_update().filter(id=session.id).exclude(state__in=ENDED)
+        if row.values_list("id", flat=True).first() is None:
+            return
         alert, is_new = Alert.objects.get_or_create(
             session=session, rule=rule, subject=subject, over_at=None, defaults={"text": text[:400], "step": step}
         )
@@ -45,28 +42,46 @@ def alert_raise(*, session: Session, rule: AlertRule, text: str, subject: str = 
         session_announce(session_id=session.id, topic=WebhookTopic.ALERT_RAISED, data=told)
 
 
-def steps_watch(*, session: Session, entries: Sequence[ReportEntry]) -> None:
-    """Apply the rules after these entries were written: two reads for a report that has a step, none for others."""
-    if not any(entry.kind is EventKind.METRIC for entry in entries):
+def alerts_close(alerts: QuerySet[Alert]) -> None:
+    """What these say is no longer so."""
+    alerts.filter(over_at=None).update(over_at=timezone.now())
+
+
+def steps_watch(*, session: Session, new: int) -> None:
+    """Apply the rules after each of the last ``new`` steps of the record: two reads, or none where there is no step."""
+    if new == 0:
         return
     record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by("-id")
-    steps = list(record.values_list("data", flat=True)[:WINDOW])[::-1]
-    found = alerts_of(steps)
+    steps = list(record.values_list("data", flat=True)[: WINDOW + new - 1])[::-1]
     standing = set(_standing(session).values_list("rule", flat=True))
-    if over := standing - set(found):
-        _standing(session).filter(rule__in=over).update(over_at=timezone.now())
-    for rule, text in found.items():
-        if rule not in standing:
-            alert_raise(session=session, rule=rule, text=text, step=steps[-1]["step"])
+    for at in range(len(steps))[-new:]:
+        found = alerts_of(steps[max(0, at + 1 - WINDOW) : at + 1], standing)
+        if over := standing - set(found):
+            alerts_close(_standing(session).filter(rule__in=over))
+            standing -= over
+        for rule, text in found.items():
+            if rule not in standing and _is_due(session, rule, steps[at]["step"]):
+                alert_raise(session=session, rule=rule, text=text, step=steps[at]["step"])
+                standing.add(rule)
 
 
 def alert_list(
-    *, project: Project, session_id: str | None = None, cursor: str | None = None, limit: int = 50
+    *,
+    project: Project,
+    session_id: str | None = None,
+    standing: bool = False,
+    cursor: str | None = None,
+    limit: int = 50,
 ) -> tuple[list[Alert], str | None]:
-    """One page of the project's alerts, or of one session's, newest first. Raises NotFound, InvalidRequest."""
+    """One page of the project's alerts, or of one session's, newest first; with ``standing`` those that are not over.
+
+    Raises NotFound, InvalidRequest.
+    """
     alerts = Alert.objects.filter(session__project=project)
     if session_id is not None:
         alerts = alerts.filter(session=session_get(project=project, session_id=session_id))
+    if standing:
+        alerts = alerts.filter(over_at=None)
     if cursor is not None:
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 16):
             raise InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
@@ -92,5 +107,10 @@ def alerts_unread(*, project: Project, after: int) -> int:
     return Alert.objects.filter(session__project=project, id__gt=after)[:MAX_UNREAD].count()
 
 
+def _is_due(session: Session, rule: AlertRule, step: int) -> bool:
+    """Whether the rule may be raised again: one that comes and goes is told once in AGAIN_AFTER steps."""
+    return not session.alerts.filter(rule=rule, step__gt=step - AGAIN_AFTER).exists()
+
+
 def _standing(session: Session) -> QuerySet[Alert]:
-    return Alert.objects.filter(session=session, rule__in=OF_STEPS, over_at=None)
+    return Alert.objects.filter(session=session, rule__in=list(RULES), over_at=None)

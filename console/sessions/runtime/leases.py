@@ -18,9 +18,10 @@ from django.utils import timezone
 
 from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, StaleLease
+from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
 from console.object_store import client as object_store
-from console.sessions.alerts.services import steps_watch
+from console.sessions.alerts.services import alerts_close, steps_watch
 from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_open, span_seen
@@ -32,6 +33,7 @@ from tinkerscript.wire import episode_key
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import EventKind, StepMetrics
+from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.runtime import (
     PHASE_WAITING,
     Assignment,
@@ -143,6 +145,8 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
         row = lease_lock(session)
         observed = _observed(row, body) | {"gateway_port": port}
         Session.objects.filter(id=row.id).update(**_renewed(), **observed)
+        if "policy_version_high" in observed:  # a step that is no replay
+            alerts_close(row.alerts.filter(rule=AlertRule.STUCK))
         span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
         if row.state == SessionState.LOADING and body.state is RuntimeStage.READY:
             session_move(
@@ -176,9 +180,10 @@ def runtime_report(*, session: Session, body: Report) -> None:
             raise InvalidRequest(f"{entry.key}: {error}") from None
     with transaction.atomic():
         lease_lock(session)
-        drift_announce(session=session, entries=body.entries)
+        steps = steps_new(session_id=session.id, entries=body.entries)
+        drift_announce(session=session, steps=steps)
         events_record(session_id=session.id, entries=body.entries)
-        steps_watch(session=session, entries=body.entries)
+        steps_watch(session=session, new=len(steps))
 
 
 def runtime_fail(*, session: Session, body: FailureReport) -> None:
