@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, Value
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import GreaterThan
 
 from console.errors import InvalidRequest, NotFound
 from console.sessions.models import Session
@@ -62,7 +64,8 @@ def session_list(
     if name:
         sessions = sessions.filter(Q(name__icontains=name) | Q(id__icontains=name))
     for tag in tags:
-        sessions = sessions.filter(tags__contains=tags_text([tag]))
+        # Not LIKE: SQLite has no regard for case there.
+        sessions = sessions.filter(GreaterThan(StrIndex("tags", Value(tags_text([tag]))), 0))
     if pinned is not None:
         sessions = sessions.filter(pinned=pinned)
     if cursor:

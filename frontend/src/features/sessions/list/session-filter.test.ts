@@ -7,11 +7,12 @@ const EVERY = { states: [], name: "", tag: "", pinned: false, sort: "pinned" } a
 test("an address without a filter asks for every session", () => {
   expect(filterOf(new URLSearchParams())).toEqual(EVERY);
   expect(filterOf(new URLSearchParams("state=nonsense&sort=evil&pinned=1"))).toEqual(EVERY);
+  for (const typed of ["a,", "a|b", " ", "x".repeat(41)]) expect(filterOf(new URLSearchParams({ tag: typed }))).toEqual(EVERY);
   expect(sessionsPath(EVERY, "")).toBe("/v1/sessions?limit=50&sort=pinned");
 });
 
 test("a filter goes with every page that is asked for", () => {
-  const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y&pinned=true&sort=name"));
+  const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y+&pinned=true&sort=name"));
   expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&pinned=true&sort=name&cursor=ses_1");
 });
 

@@ -18,9 +18,13 @@ export const SORT_CHOICES: { value: SessionSort; name: string }[] = [
   { value: "name", name: "Name" },
 ];
 
-/** The filter that an address asks for; a state that there is not means every one. */
+// What the server takes as a tag: no bar and no comma.
+const TAG = /^[^|,]{1,40}$/;
+
+/** The filter that an address asks for; a state that there is not means every one, and so does what is no tag. */
 export function filterOf(address: URLSearchParams): SessionFilter {
   const choice = STATE_CHOICES.find((one) => one.value === address.get("state"));
   const sort = SORT_CHOICES.find((one) => one.value === address.get("sort"))?.value ?? "pinned";
-  return { states: choice?.states ?? [], name: (address.get("name") ?? "").trim(), tag: address.get("tag") ?? "", pinned: address.get("pinned") === "true", sort };
+  const tag = (address.get("tag") ?? "").trim();
+  return { states: choice?.states ?? [], name: (address.get("name") ?? "").trim(), tag: TAG.test(tag) ? tag : "", pinned: address.get("pinned") === "true", sort };
 }
