@@ -2,17 +2,17 @@
 
 from api.presenters import alert_view
 from api.rest.requests import ApiRequest
-from api.views.queries import PageQuery
+from api.views.queries import AlertQuery
 from console.sessions.alerts import services
 from tinkerscript.wire.reading.alerts import AlertList, AlertsRead
 
 
-def alert_list(request: ApiRequest, query: PageQuery) -> AlertList:
+def alert_list(request: ApiRequest, query: AlertQuery) -> AlertList:
     """The project's alerts, newest first, and how many of them the caller has not read."""
     return _page(request, query)
 
 
-def session_alert_list(request: ApiRequest, session_id: str, query: PageQuery) -> AlertList:
+def session_alert_list(request: ApiRequest, session_id: str, query: AlertQuery) -> AlertList:
     """The alerts of one session, newest first."""
     return _page(request, query, session_id)
 
@@ -22,9 +22,9 @@ def alerts_read(request: ApiRequest, body: AlertsRead) -> None:
     services.alerts_read(project=request.auth.project, user=request.auth.user, upto=body.upto)
 
 
-def _page(request: ApiRequest, query: PageQuery, session_id: str | None = None) -> AlertList:
+def _page(request: ApiRequest, query: AlertQuery, session_id: str | None = None) -> AlertList:
     project = request.auth.project
-    alerts, more = services.alert_list(project=project, session_id=session_id, cursor=query.cursor, limit=query.limit)
+    alerts, more = services.alert_list(project=project, session_id=session_id, **query.model_dump())
     # A key reads for nobody.
     upto = 0 if request.auth.key else services.alerts_read_upto(project=project, user=request.auth.user)
     return AlertList(

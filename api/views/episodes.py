@@ -5,6 +5,7 @@ from django.http.response import HttpResponseBase
 from api.episode_presenters import annotation_view
 from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
+from api.views.queries import ExportQuery
 from console.sessions.episodes.annotations import annotations_export
 from console.sessions.runtime import archive
 from console.sessions.selectors import session_get
@@ -16,12 +17,13 @@ async def episode_begin(request: ApiRequest, session_id: str, body: EpisodeBegin
     return await forward(request, session_id, "episodes", body=body)
 
 
-def episode_export(request: ApiRequest, session_id: str) -> EpisodeExport:
-    """Presigned URLs of the archive: every episode that has ended, as Parquet."""
+def episode_export(request: ApiRequest, session_id: str, query: ExportQuery) -> EpisodeExport:
+    """Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page."""
     session = session_get(project=request.auth.project, session_id=session_id)
     export = archive.archive_export(project=request.auth.project, session_id=session_id)
-    said = [annotation_view(row) for row in annotations_export(session=session)]
-    return export.model_copy(update={"annotations": said})
+    page, more = annotations_export(session=session, after=query.annotations_after)
+    said = [annotation_view(row) for row in page]
+    return export.model_copy(update={"annotations": said, "annotations_cursor": more})
 
 
 async def episode_end(request: ApiRequest, session_id: str, episode_id: str, body: EpisodeEnd) -> HttpResponseBase:

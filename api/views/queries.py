@@ -23,6 +23,12 @@ class PageQuery(Query):
     limit: int = Field(50, ge=1, le=200)
 
 
+class AlertQuery(PageQuery):
+    """One page of alerts."""
+
+    standing: bool = Field(False, description="Only those that are not over.")
+
+
 class ResumeQuery(Query):
     """How a suspended session goes on."""
 
@@ -51,6 +57,12 @@ class EpisodeQuery(PageQuery):
     thumb: Thumb | None = Field(None, description="Only those that somebody has given this.")
     commented: bool | None = Field(None, description="Only those that do, or do not, have a comment.")
     sort: EpisodeSort | None = Field(None, description="newest, if absent.")
+
+
+class ExportQuery(Query):
+    """Which annotations come with an export."""
+
+    annotations_after: int = Field(0, ge=0, le=MAX_INTEGER, description="Those that follow this annotations_cursor.")
 
 
 class TimelinesQuery(Query):

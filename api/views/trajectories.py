@@ -16,7 +16,7 @@ from api.rest.requests import ApiRequest
 from api.views.queries import EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.sessions.episodes import annotations, selectors
-from console.sessions.episodes.annotations import annotations_of
+from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.pages import calls_page, timelines_page
 from console.sessions.models import EpisodeRecord
@@ -134,7 +134,8 @@ def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResp
         limit=query.limit,
     )
     session = session_get(project=request.auth.project, session_id=session_id)
-    said = annotations_of(session=session, episode_ids=[record.episode_id for record in page])
+    ids = [record.episode_id for record in page]
+    said = annotations_of(session=session, episode_ids=ids, most=MAX_LISTED)
     return _json(episode_list_view(page, said, more).model_dump_json())
 
 

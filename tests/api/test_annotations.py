@@ -4,6 +4,7 @@ import pytest
 from django.test import Client
 
 from console.live.models import EventRecord
+from console.sessions.episodes import annotations
 from console.sessions.models import EpisodeAnnotation, Session
 from support import factories
 from tinkerscript.wire.sessions import SessionState
@@ -44,6 +45,7 @@ def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(owner: Clie
     assert names(owner, "tag=good") == ["best"], "a tag, not a part of one"
     assert names(owner, "tag=a_b") == ["best"], "the underscore is no wildcard"
     assert names(owner, "tag=good&tag=axb") == []
+    assert names(owner, "tag=Good") == [], "another case is another tag"
     assert names(owner, "pinned=false") == ["c", "b"]
     assert names(owner, "sort=pinned") == ["best", "c", "b"]
     assert names(owner, "sort=name") == ["b", "best", "c"]
@@ -89,8 +91,10 @@ def test_each_person_says_of_an_episode_what_they_think_and_it_is_found(
     assert {one["comment"] for one in item["annotations"]} == {"on second thought", ""}
     patch(colleague, path, {})
     assert EpisodeAnnotation.objects.get().person == alice
+    patch(colleague, path, {"comment": " "})
+    patch(owner, path, {"thumb": "down", "comment": " on second thought "})
     kept = EventRecord.objects.filter(session_id=ids["session_id"], data__name="episode_annotated")
-    assert kept.count() == 4
+    assert kept.count() == 4, "one for each change"
     assert "thought" not in str(list(kept.values())), "words that can be taken back are in no record"
 
 
@@ -102,3 +106,30 @@ def test_an_export_has_what_is_said_of_its_episodes(owner: Client, project, alic
     export = owner.get(f"/v1/sessions/{session.id}/episodes/export").json()
     (said,) = export["annotations"]
     assert (said["episode_id"], said["comment"], said["thumb"]) == (ids["episode_id"], "look at this", None)
+
+
+def test_an_export_has_every_annotation_page_by_page(owner: Client, project, embedded_s3, monkeypatch) -> None:
+    monkeypatch.setattr(annotations, "EXPORT_PAGE", 2)
+    session = factories.session_make(project, state=SessionState.STOPPED)
+    session.archive_parts.create(number=1, episodes=1, path="part-00001.parquet", size_bytes=1, sha256="0" * 64)
+    for number in range(5):
+        EpisodeAnnotation.objects.create(session=session, episode_id=f"ep_{number}", comment="said")
+    seen, cursor = [], 0
+    while cursor is not None:
+        path = f"/v1/sessions/{session.id}/episodes/export?annotations_after={cursor}"
+        export = owner.get(path).json()
+        assert len(export["annotations"]) <= 2 and len(export["files"]) == 1
+        seen += [said["episode_id"] for said in export["annotations"]]
+        cursor = export["annotations_cursor"]
+    assert seen == [f"ep_{number}" for number in range(5)]
+
+
+def test_a_list_has_the_newest_annotations_of_each_episode(owner: Client, project, alice) -> None:
+    ids = factories.ids_make(project, alice)
+    for number in range(annotations.MAX_LISTED + 5):
+        EpisodeAnnotation.objects.create(
+            session_id=ids["session_id"], episode_id=ids["episode_id"], comment=f"comment {number}"
+        )
+    (item,) = owner.get(f"/v1/sessions/{ids['session_id']}/episodes?sort=newest").json()["items"]
+    said = [one["comment"] for one in item["annotations"]]
+    assert said == [f"comment {number}" for number in range(5, annotations.MAX_LISTED + 5)]

@@ -13,7 +13,7 @@ from console.live.models import EventRecord
 from console.live.selectors import steps_new
 from console.scheduling.session_notes import stuck_announce
 from console.sessions.alerts.rules import alerts_of
-from console.sessions.alerts.services import alert_raise, steps_watch
+from console.sessions.alerts.services import alert_raise, alerts_close, steps_watch
 from console.sessions.budgets import sessions_over_budget_stop
 from console.sessions.models import Alert, RuntimeSpan, Session
 from console.sessions.runtime import leases
@@ -225,3 +225,7 @@ def test_each_person_reads_alerts_for_themselves_and_hostile_text_stays_text(pro
     rest = mine.get(f"/v1/alerts?limit=2&cursor={page['next_cursor']}").json()
     assert len(page["items"]) + len(rest["items"]) == 3 and rest["next_cursor"] is None
     assert len(mine.get(f"/v1/sessions/{session.id}/alerts").json()["items"]) == 3
+    alerts_close(session.alerts.exclude(subject="1"))
+    for path in ("/v1/alerts", f"/v1/sessions/{session.id}/alerts"):
+        (item,) = mine.get(f"{path}?standing=true&limit=1").json()["items"]
+        assert item["id"] == older["id"], "those that are over take no place of the page"

@@ -388,7 +388,11 @@ class RestServer:
         ]
         expires_at, episodes = NOW + timedelta(hours=1), 2 * len(files)
         export = EpisodeExport(session_id=session_id, episodes=episodes, files=files, expires_at=expires_at)
-        return reply(200, export.model_copy(update={"annotations": self.annotations}))
+        start = int(request.query.get("annotations_after", 0))  # pages of two
+        end = start + 2
+        more = end if self.annotations[end:] else None
+        page = {"annotations": self.annotations[start:end], "annotations_cursor": more}
+        return reply(200, export.model_copy(update=page))
 
     def _file(self, request: Request) -> Answer:
         """The object store: no bearer token may reach it, expired signatures answer 403, ranges are honoured."""

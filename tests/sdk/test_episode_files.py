@@ -85,10 +85,10 @@ def test_the_urls_can_be_had_without_the_files(session) -> None:
 def test_what_people_said_of_episodes_is_beside_them_as_it_is_now(server, session, tmp_path) -> None:
     at = datetime(2030, 1, 1, tzinfo=UTC)
     said = EpisodeAnnotation(episode_id="epi_1", by="a@example.com", thumb=Thumb.UP, comment="look\nhere", at=at)
-    server.annotations = [said]
+    server.annotations = [said.model_copy(update={"episode_id": f"epi_{number}"}) for number in range(5)]
     session.download_episodes(tmp_path)
-    (line,) = (tmp_path / "annotations.jsonl").read_text().splitlines()
-    assert EpisodeAnnotation.model_validate_json(line) == said
+    lines = (tmp_path / "annotations.jsonl").read_text().splitlines()
+    assert [EpisodeAnnotation.model_validate_json(line) for line in lines] == server.annotations, "every page"
     server.annotations = []
     session.download_episodes(tmp_path)
     assert not (tmp_path / "annotations.jsonl").exists()

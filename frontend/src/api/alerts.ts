@@ -12,8 +12,13 @@ export const alertsQuery = queryOptions({
   refetchInterval: REFRESH_MS,
 });
 
+/** Those of a run that are not over: a few of each rule at most. */
+export function sessionAlertsPath(id: string): string {
+  return `/v1/sessions/${id}/alerts?standing=true&limit=100`;
+}
+
 export function sessionAlertsQuery(id: string) {
-  return queryOptions({ queryKey: ["session", id, "alerts"], queryFn: () => get<AlertPage>(`/v1/sessions/${id}/alerts?limit=20`) });
+  return queryOptions({ queryKey: ["session", id, "alerts"], queryFn: () => get<AlertPage>(sessionAlertsPath(id)) });
 }
 
 export function readAlerts(upto: number): Promise<void> {

@@ -555,8 +555,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Presigned URLs of the archive: every episode that has ended, as Parquet.
-         * @description Presigned URLs of the archive: every episode that has ended, as Parquet.
+         * Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page.
+         * @description Presigned URLs of the archive: every episode that has ended, as Parquet; annotations page by page.
          */
         get: operations["episode_export"];
         put?: never;
@@ -1660,10 +1660,15 @@ export interface components {
         EpisodeExport: {
             /**
              * Annotations
-             * @description Of any of its episodes, as they are now.
+             * @description Of any of its episodes, as they are now: one page, oldest first.
              * @default []
              */
             annotations: components["schemas"]["EpisodeAnnotation"][];
+            /**
+             * Annotations Cursor
+             * @description Of the next page (annotations_after); null: no more.
+             */
+            annotations_cursor: number | null;
             /**
              * Episodes
              * @description In all files.
@@ -1797,7 +1802,7 @@ export interface components {
             agents: string[];
             /**
              * Annotations
-             * @description Only in lists with a filter or a sort, and timelines.
+             * @description Only in lists with a filter or a sort, the newest twenty, and in timelines.
              * @default []
              */
             annotations: components["schemas"]["EpisodeAnnotation"][];
@@ -3886,6 +3891,8 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
+                /** @description Only those that are not over. */
+                standing?: boolean;
             };
             header?: never;
             path?: never;
@@ -4668,6 +4675,8 @@ export interface operations {
             query?: {
                 cursor?: string | null;
                 limit?: number;
+                /** @description Only those that are not over. */
+                standing?: boolean;
             };
             header?: never;
             path: {
@@ -5022,7 +5031,10 @@ export interface operations {
     };
     episode_export: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Those that follow this annotations_cursor. */
+                annotations_after?: number;
+            };
             header?: never;
             path: {
                 session_id: string;

@@ -115,9 +115,13 @@ class SessionApi:
         path = f"{self._path}/checkpoints/{checkpoint_id}/download"
         return self._transport.request("GET", path, response=CheckpointDownload)
 
-    def episode_urls(self) -> EpisodeExport:
-        """Fresh presigned URLs of the episodes that have been archived. Raises Conflict while there are none."""
-        return self._transport.request("GET", f"{self._path}/episodes/export", response=EpisodeExport)
+    def episode_urls(self, annotations_after: int | None = None) -> EpisodeExport:
+        """Fresh presigned URLs of the episodes that have been archived, with a page of what people said of them.
+
+        Raises Conflict while there are none.
+        """
+        path, params = f"{self._path}/episodes/export", {"annotations_after": annotations_after}
+        return self._transport.request("GET", path, params=params, response=EpisodeExport)
 
     def batch_stream(self, batch: int | str) -> AbstractContextManager[Iterator[bytes]]:
         """A batch as JSON lines, in pieces as they come; one try. Raises NotFound, ServerUnreachable."""

@@ -1,13 +1,13 @@
 """Brings the archive of a session's episodes to this disk: Parquet files, a row for each episode that has ended."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from os import PathLike
 from pathlib import Path
 
 from tinkerscript.arguments import path_of
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import PathInUse
-from tinkerscript.wire.episodes import EpisodeAnnotation, EpisodeFile
+from tinkerscript.wire.episodes import EpisodeAnnotation, EpisodeExport, EpisodeFile
 
 from .folder import folder_fill, is_there
 
@@ -28,8 +28,16 @@ def download(session: SessionApi, path: str | PathLike[str], *, deadline: float,
         progress=progress,
         http=session.http_options,
     )
-    _annotations_write(target / ANNOTATIONS, listing.annotations)
+    _annotations_write(target / ANNOTATIONS, _annotations(session, listing))
     return [target / file.path for file in listing.files]
+
+
+def _annotations(session: SessionApi, listing: EpisodeExport) -> Iterator[EpisodeAnnotation]:
+    """Those of ``listing`` and of the pages after it."""
+    yield from listing.annotations
+    while listing.annotations_cursor is not None:
+        listing = session.episode_urls(annotations_after=listing.annotations_cursor)
+        yield from listing.annotations
 
 
 def _annotations_write(path: Path, annotations: Iterable[EpisodeAnnotation]) -> None:

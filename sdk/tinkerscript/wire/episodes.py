@@ -149,7 +149,7 @@ class EpisodeView(Response):
     )
     ended_at: float | None = None
     annotations: list[EpisodeAnnotation] = Field(
-        [], description="Only in lists with a filter or a sort, and timelines."
+        [], description="Only in lists with a filter or a sort, the newest twenty, and in timelines."
     )
     warning: str | None = Field(
         None, description="What looks wrong with how its calls are made; while it is open and when it is ended."
@@ -180,5 +180,8 @@ class EpisodeExport(Response):
     session_id: str
     episodes: int = Field(description="In all files.")
     files: list[EpisodeFile]
-    annotations: list[EpisodeAnnotation] = Field([], description="Of any of its episodes, as they are now.")
+    annotations: list[EpisodeAnnotation] = Field(
+        [], description="Of any of its episodes, as they are now: one page, oldest first."
+    )
+    annotations_cursor: int | None = Field(None, description="Of the next page (annotations_after); null: no more.")
     expires_at: datetime
