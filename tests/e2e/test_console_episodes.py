@@ -173,8 +173,14 @@ def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
 def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")
+    one = "**/v1/sessions/*"
+    page.route(one, lambda route: route.abort() if route.request.method == "PATCH" else route.continue_())
+    page.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.get_by_role("alert").first).to_be_visible()
+    page.unroute(one)
     page.get_by_role("button", name="Pin", exact=True).click()
     expect(page.get_by_role("button", name="Unpin")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_role("button", name="Edit name, tags, notes").click()
     page.get_by_role("textbox", name="Tags").fill("kept, a|b")
     page.get_by_role("button", name="Save").click()
@@ -199,9 +205,13 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     good = page.get_by_role("button", name="Good")
     good.click()
     expect(good).to_have_attribute("aria-pressed", "true")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/timelines" in request.url else None)
     page.get_by_label("Your comment").fill(f"look {HOSTILE}")
     page.get_by_role("button", name="Save comment").click()
+    expect(page.get_by_text("Saved", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Save comment")).to_be_disabled()
+    assert asked == [], "the tokens that were loaded are not asked for again"
     photograph(page, "annotated")
     page.goto(f"/sessions/{run.session_id}/episodes")
     page.get_by_label("Thumb").select_option("up")

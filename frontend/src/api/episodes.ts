@@ -1,5 +1,5 @@
 // Episodes for reading: lists, tokens, steps. They answer in every state of the session.
-import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from "@tanstack/react-query";
 import { get, patch } from "./client";
 import { isFinal } from "./sessions";
 import type { Episode, EpisodeAnnotation, EpisodeTimelines, Items, Page, Step, Thumb } from "./types";
@@ -49,7 +49,12 @@ export function stepQuery(id: string, step: number) {
   });
 }
 
-/** One's own words on an episode, in the place of earlier ones. The answer has everybody's. */
+/** One's own words on an episode, in the place of earlier ones. The response has everybody's. */
 export function annotateEpisode(id: string, episodeId: string, said: { thumb: Thumb | null; comment: string }): Promise<Items<EpisodeAnnotation>> {
   return patch(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}/annotation`, said);
+}
+
+/** The pages of an episode's tokens with these annotations: what was loaded stays, and is not asked for again. */
+export function withAnnotations<P>(pages: InfiniteData<EpisodeTimelines, P> | undefined, annotations: EpisodeAnnotation[]): InfiniteData<EpisodeTimelines, P> | undefined {
+  return pages && { ...pages, pages: pages.pages.map((page) => ({ ...page, episode: { ...page.episode, annotations } })) };
 }

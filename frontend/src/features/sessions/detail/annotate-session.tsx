@@ -13,7 +13,7 @@ import { visible } from "../../../ui/plain-text";
 import { useMayWrite } from "../use-may-write";
 import { tagsTyped } from "./typed-tags";
 
-function useUpdate(id: string, onSaved?: () => void) {
+export function useUpdate(id: string, onSaved?: () => void) {
   const client = useQueryClient();
   return useMutation({
     mutationFn: (change: SessionUpdate) => updateSession(id, change),
@@ -25,13 +25,11 @@ function useUpdate(id: string, onSaved?: () => void) {
   });
 }
 
-export function PinButton({ session }: { session: Session }) {
-  const update = useUpdate(session.id);
+export function PinButton({ session, update }: { session: Session; update: ReturnType<typeof useUpdate> }) {
   return (
     <Button
       aria-pressed={session.pinned}
       disabled={update.isPending}
-      title={update.error ? update.error.message : undefined}
       onClick={() => {
         update.mutate({ pinned: !session.pinned });
       }}

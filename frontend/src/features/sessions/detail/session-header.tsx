@@ -8,7 +8,7 @@ import { Button, ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
 import { ErrorNotice } from "../../../ui/notice";
 import { useOnline } from "../../../ui/offline-bar";
-import { PinButton } from "./annotate-session";
+import { PinButton, useUpdate } from "./annotate-session";
 import { TagLinks } from "../tag-links";
 import { SessionActionsBar, useSessionActions } from "./session-actions-bar";
 import { StateBadge } from "../state-badge";
@@ -17,6 +17,7 @@ import { useMayWrite } from "../use-may-write";
 export function SessionHeader({ session, link }: { session: Session; link: Link }) {
   const actions = useSessionActions(session);
   const mayWrite = useMayWrite();
+  const pin = useUpdate(session.id);
   const client = useQueryClient();
   const save = useMutation({
     mutationFn: () => createCheckpoint(session.id, "model"),
@@ -48,11 +49,12 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
               Export model
             </Button>
           )}
-          {mayWrite && <PinButton session={session} />}
+          {mayWrite && <PinButton session={session} update={pin} />}
           {mayWrite && <SessionActionsBar session={session} actions={actions} />}
         </div>
       </div>
       <ErrorNotice error={actions.error ?? save.error} />
+      <ErrorNotice error={pin.error} />
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { accountQuery } from "../../../api/account";
-import { annotateEpisode, timelinesQuery } from "../../../api/episodes";
+import { annotateEpisode, timelinesQuery, withAnnotations } from "../../../api/episodes";
 import type { EpisodeAnnotation, Thumb } from "../../../api/types";
 import { Button } from "../../../ui/button";
 import { Field, inputClass } from "../../../ui/field";
@@ -31,8 +31,8 @@ export function AnnotationsPanel({ id, episodeId, annotations }: Props) {
   return (
     <Panel title="Annotations">
       <div className="space-y-3 p-4">
-        {mayWrite && <OwnAnnotation key={`${episodeId} ${own?.at ?? ""}`} id={id} episodeId={episodeId} own={own} />}
-        {others.length === 0 && !mayWrite && <p className="text-xs text-muted">Nobody has said anything of this episode.</p>}
+        {mayWrite && account && <OwnAnnotation key={episodeId} id={id} episodeId={episodeId} own={own} />}
+        {others.length === 0 && !mayWrite && <p className="text-xs text-muted">No one has annotated this episode.</p>}
         <ul className="space-y-2 text-xs">
           {others.map((one) => (
             <li key={`${one.by} ${one.at}`}>
@@ -58,12 +58,13 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
   const client = useQueryClient();
   const save = useMutation({
     mutationFn: (said: { thumb: Thumb | null; comment: string }) => annotateEpisode(id, episodeId, said),
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: timelinesQuery(id, episodeId).queryKey });
+    onSuccess: async (saved) => {
+      client.setQueryData(timelinesQuery(id, episodeId).queryKey, (pages) => withAnnotations(pages, saved.items));
       await client.invalidateQueries({ queryKey: ["session", id, "episodes"] });
     },
   });
   const thumb = own?.thumb ?? null;
+  const isSaved = comment.trim() === (own?.comment ?? "");
 
   function onSubmit(event: SyntheticEvent) {
     event.preventDefault();
@@ -102,8 +103,8 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
         )}
       </Field>
       <div className="flex items-center justify-end gap-3">
-        {save.isSuccess && <span role="status" className="text-xs text-muted">Saved</span>}
-        <Button type="submit" disabled={save.isPending || comment === (own?.comment ?? "")}>
+        {save.isSuccess && isSaved && <span role="status" className="text-xs text-muted">Saved</span>}
+        <Button type="submit" disabled={save.isPending || isSaved}>
           Save comment
         </Button>
       </div>
