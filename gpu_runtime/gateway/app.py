@@ -25,7 +25,7 @@ from gpu_runtime.gateway.model_names import ModelNames
 from gpu_runtime.gateway.openai.model_routes import ModelRoutes
 from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
-from gpu_runtime.generation.calls import STALL_S, Calls
+from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import Engine
 from gpu_runtime.refusals import GatewayError, NotFound, WrongMethod
 from gpu_runtime.rendering.renderer import Renderer
@@ -44,10 +44,9 @@ def create_app(
     assignment: Assignment,
     *,
     on_fault: Callable[[RuntimeFault], None],
-    stall_s: float = STALL_S,
 ) -> Starlette:
-    """The app. ``on_fault`` is called when a call finds the engine dead or silent for ``stall_s`` seconds."""
-    calls = Calls(episodes.recorder, engine, renderer, assignment.config, on_fault=on_fault, stall_s=stall_s)
+    """The app. ``on_fault`` is called when a call finds the engine dead."""
+    calls = Calls(episodes.recorder, engine, renderer, assignment.config, on_fault=on_fault)
     names = ModelNames(assignment)
     handler = CompletionHandler(
         lambda request: episodes.recorder.authenticate(episode_key(request)),

@@ -27,7 +27,6 @@ from gpu_runtime.rendering.tool_formats import ToolFormat
 from tinkerscript.wire.config import SessionConfig
 
 Prepared = PreparedChat | PreparedText
-STALL_S = 900.0  # an engine that makes no token for so long is dead; a hand-over of weights may take 600 s
 log = logging.getLogger(__name__)
 
 
@@ -54,7 +53,10 @@ class Recorder(Protocol):
 
 
 class Calls:
-    """The calls in flight of one session. ``on_fault`` is called with the fault when the engine is lost."""
+    """The calls in flight of one session. ``on_fault`` is called with the fault when the engine is lost.
+
+    No call has a clock of its own: kept in flight, it is silent for as long as a step lasts. engine/watched.py has one.
+    """
 
     def __init__(
         self,
@@ -64,10 +66,9 @@ class Calls:
         config: SessionConfig,
         *,
         on_fault: Callable[[RuntimeFault], None],
-        stall_s: float = STALL_S,
     ) -> None:
         self._recorder, self._engine, self._renderer, self._config = recorder, engine, renderer, config
-        self._on_fault, self._stall_s = on_fault, stall_s
+        self._on_fault = on_fault
         self._by_request: dict[tuple[str, str], CallStream] = {}
 
     @property
@@ -192,14 +193,10 @@ class Calls:
         stream = self._engine.generate(f"{live.id}-{choice}", prompt_ids, options)
         try:
             while not (deltas and deltas[-1].finish_reason):
-                async with asyncio.timeout(self._stall_s):
-                    delta = await anext(stream)
-                if one_call is not None:
-                    delta = one_call.cut(delta)
-                deltas.append(delta)
-                live.push(choice, delta)
-        except TimeoutError as error:
-            raise EngineDead(f"the engine made no token for {self._stall_s:.0f} s") from error
+                delta = await anext(stream)
+                for piece in [delta] if one_call is None else one_call.cut(delta):
+                    deltas.append(piece)
+                    live.push(choice, piece)
         except StopAsyncIteration as error:
             raise EngineDead("the engine ended an answer without a reason") from error
         finally:

@@ -11,33 +11,49 @@ Decode = Callable[[Sequence[int]], str]
 
 class OneCall:
     """Cuts one answer's deltas. The answer ends where its first call does, whatever the engine has sampled by then:
-    what a delta holds beyond depends on how busy the engine is, and is neither shown nor kept."""
+    what a delta holds beyond depends on how busy the engine is, and is neither shown nor kept.
+
+    Tokens without text are held back until their text comes: it may end the call before them, as where the engine split
+    what it sampled under two versions.
+    """
 
     def __init__(self, call_format: ToolFormat, decode: Decode) -> None:
         self._format, self._decode = call_format, decode
         self._text = ""
         self._ids: tuple[int, ...] = ()
+        self._held: list[Delta] = []
 
-    def cut(self, delta: Delta) -> Delta:
-        """``delta``, or as much of it as belongs to the first call, which then is the answer's last one."""
-        before, self._text = self._text, self._text + delta.text
-        ids_before, self._ids = self._ids, (*self._ids, *delta.token_ids_T)
+    def cut(self, delta: Delta) -> list[Delta]:
+        """What is certain of the answer now: ``delta`` and what was held back, or as much as belongs to the first call,
+        which then is the answer's last."""
+        shown, self._text = len(self._text), self._text + delta.text
+        self._held.append(delta)
         end = self._format.first_call_end(self._text)
+        if end is None and not delta.text and delta.finish_reason is None:
+            return []
+        pieces, self._held = self._held, []
+        before, self._ids = self._ids, (*self._ids, *(token for piece in pieces for token in piece.token_ids_T))
         if end is None:
-            return delta
-        counts = range(len(delta.token_ids_T) + 1)
-        kept = next(n for n in counts if self._holds((*ids_before, *delta.token_ids_T[:n]), end))
-        return replace(
-            delta,
-            text=self._text[len(before) : max(end, len(before))],
-            token_ids_T=delta.token_ids_T[:kept],
-            logprobs_T=delta.logprobs_T[:kept],
-            top_logprobs_T=delta.top_logprobs_T[:kept],
-            allowed_T=delta.allowed_T[:kept],
-            finish_reason="stop",
-            stop_reason=None,
-        )
+            return pieces
+        kept = next(n for n in range(len(before), len(self._ids) + 1) if self._holds(n, end)) - len(before)
+        found = []
+        for piece in pieces:
+            found.append(_first(piece, kept))
+            kept -= len(found[-1].token_ids_T)
+        text = self._text[shown : max(end, shown)]
+        return [*found[:-1], replace(found[-1], text=text, finish_reason="stop", stop_reason=None)]
 
-    def _holds(self, ids: tuple[int, ...], end: int) -> bool:
-        """Whether ``ids`` are the text up to ``end``, or all there is."""
-        return len(self._decode(ids)) >= end or len(ids) == len(self._ids)
+    def _holds(self, count: int, end: int) -> bool:
+        """Whether the first ``count`` ids are the text up to ``end``, or all there is."""
+        return count == len(self._ids) or len(self._decode(self._ids[:count])) >= end
+
+
+def _first(delta: Delta, count: int) -> Delta:
+    """``delta`` with its first ``count`` tokens."""
+    return replace(
+        delta,
+        token_ids_T=delta.token_ids_T[:count],
+        logprobs_T=delta.logprobs_T[:count],
+        top_logprobs_T=delta.top_logprobs_T[:count],
+        allowed_T=delta.allowed_T[:count],
+    )

@@ -1,11 +1,27 @@
-"""A call that is in flight while a step runs and its weights are handed over: a whole runtime with fakes."""
+"""Calls that are in flight while a step runs and its weights are handed over."""
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+
+from gpu_runtime.engine.watched import WatchedEngine
+from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.gateway.tinker.dialects import ForgottenCalls
+from gpu_runtime.generation.calls import Calls
+from gpu_runtime.generation.chat_prompt import PreparedChat
+from gpu_runtime.generation.requests import ChatRequest
+from gpu_runtime.health.deadlines import DEADLINES_S, Phase
+from gpu_runtime.interfaces import SamplingOptions
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.rendering.renderer import Renderer
+from support.fakes import FakeEngine
+from support.light_tokenizer import LightTokenizer
 from support.runtime_harness import plane_assign
 from support.waiting import eventually
+from tinkerscript.wire.config import SessionConfig
 
 
 async def test_a_long_call_holds_up_no_step_and_each_of_its_tokens_keeps_its_version(
@@ -35,3 +51,44 @@ async def test_a_long_call_holds_up_no_step_and_each_of_its_tokens_keeps_its_ver
     assert (list(answer.token_ids_T), len(answer.versions_T)) == (sampled.token_ids, len(sampled.token_ids))
     assert answer.versions_T[:2] == (0, 0) and set(answer.versions_T[2:]) == {1}
     assert (record.version_first, record.version_last, record.trained_step) == (0, 1, 2)
+
+
+async def test_a_call_is_kept_for_as_long_as_a_step_lasts(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour passes on the loop's clock while the engine sleeps on a device that the trainer uses."""
+    engine = FakeEngine(LightTokenizer(model))
+    engine.hang = True
+    faults: list[RuntimeFault] = []
+    renderer = Renderer(engine.tokenizer)
+    calls = Calls(
+        ForgottenCalls(SimpleNamespace()), WatchedEngine(engine), renderer, SessionConfig(max_context_length=512),
+        on_fault=faults.append,
+    )  # fmt: skip
+    episode = OpenEpisode(id="e", eval=True, group_key="", begun_at=0.0, deadline_at=1e12, last_seen=0.0)
+    asked = ChatRequest.model_validate({"model": "tiny", "messages": [{"role": "user", "content": "hello"}]})
+    live = calls.open(episode, PreparedChat(asked, renderer, ""))
+    await eventually(lambda: engine.requests and engine.requests[0].token_ids)
+    loop = asyncio.get_running_loop()
+    began = loop.time
+    with monkeypatch.context() as later:
+        later.setattr(loop, "time", lambda: began() + 3600)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert not live.task.done()
+    engine.released.set()
+    await asyncio.wait_for(live.task, 10)
+    assert faults == [] and live.record is not None and live.record.status == "completed"
+
+
+async def test_an_engine_that_sleeps_by_order_is_not_stuck(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = FakeEngine(LightTokenizer(model))
+    engine.hang = True
+    watched = WatchedEngine(engine)
+    stream = watched.generate("kept", engine.encode("hello"), SamplingOptions(max_tokens=8))
+    await anext(stream)
+    monkeypatch.setitem(DEADLINES_S, Phase.GENERATION, -1.0)
+    assert watched.stuck()
+    await watched.sleep()
+    assert watched.stuck() is None
+    await watched.wake()
+    assert watched.stuck(), "its clock goes on"
+    await stream.aclose()

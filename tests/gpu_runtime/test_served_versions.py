@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
+from gpu_runtime.generation.one_call import OneCall
 from gpu_runtime.interfaces import Delta
+from gpu_runtime.rendering.tool_formats import HERMES
 
 DELTA = Delta(
     "abcd", (5, 6, 7, 8), (-0.5, -0.6, -0.7, -0.8), version=0, finish_reason="stop", stop_reason="d",
@@ -47,3 +49,33 @@ def test_a_step_without_a_hand_over_renames_the_weights_that_are_served() -> Non
     assert versions.current == 4
     versions.hand_over(5)
     assert versions.current == 5
+
+
+@pytest.mark.parametrize("boundary", [-5, 0, 5])
+def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_replaced_there(boundary: int) -> None:
+    """The engine returned all at once: the end of the call, and tokens of a second one under either version."""
+    one = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+    ids = tuple(map(ord, one + "\n<tool_call>\nand more"))
+    scores = tuple(-float(token) for token in ids)
+    whole = Delta("".join(map(chr, ids)), ids, scores, version=0, finish_reason="stop", allowed_T=(b"x",) * len(ids))
+    cutter = OneCall(HERMES, lambda ids: "".join(map(chr, ids)))
+    found = [
+        piece for delta in delta_split(whole, [(0, 0), (1, len(one) + boundary)], 0) for piece in cutter.cut(delta)
+    ]
+    assert "".join(piece.text for piece in found) == one
+    kept = [(token, piece.version) for piece in found for token in piece.token_ids_T]
+    assert kept == [(ord(letter), int(at >= len(one) + boundary)) for at, letter in enumerate(one)]
+    for name in ("logprobs_T", "allowed_T"):
+        assert sum(len(getattr(piece, name)) for piece in found) == len(one)
+    assert [piece.finish_reason for piece in found] == [None] * (len(found) - 1) + ["stop"]
+
+
+def test_tokens_whose_text_comes_later_are_handed_out_with_it_or_with_the_end() -> None:
+    cutter = OneCall(HERMES, lambda ids: "".join(map(chr, ids)))
+    silent = Delta("", (5,), (-1.0,), version=0)
+    assert cutter.cut(silent) == []
+    text = Delta("ab", (97, 98), (-1.0, -1.0), version=1)
+    assert cutter.cut(text) == [silent, text]
+    assert cutter.cut(silent) == []
+    end = replace(silent, finish_reason="length")
+    assert cutter.cut(end) == [silent, end]

@@ -15,7 +15,6 @@ from gpu_runtime.control_plane import watchdog as watchdog_module
 from gpu_runtime.control_plane.watchdog import FROZEN
 from gpu_runtime.engine import vllm_engine as engine
 from gpu_runtime.errors import Stuck
-from gpu_runtime.generation.calls import STALL_S
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.health.stack_dumps import stacks_collect, stacks_register
 from gpu_runtime.health.status import Status
@@ -153,9 +152,9 @@ def test_no_session_can_be_silent_for_longer_than_a_quarter_of_an_hour() -> None
 
 
 def test_a_runtime_sends_its_stacks_before_the_control_plane_gives_it_up() -> None:
-    """The control plane and the calls to ranks and engine have deadlines too, but none of them knows the stacks."""
+    """The control plane and the commands of ranks and engine have deadlines too, but none of them knows the stacks."""
     others = {Phase.LOADING: [ranks.START_S, engine.START_S], Phase.HANDOVER: [engine.HANDOVER_S, ranks.WEIGHTS_S]}
-    others |= {Phase.TRAINING: [ranks.STEP_S], Phase.SAVING: [ranks.WEIGHTS_S], Phase.GENERATION: [STALL_S]}
+    others |= {Phase.TRAINING: [ranks.STEP_S], Phase.SAVING: [ranks.WEIGHTS_S]}
     for phase, deadline_s in DEADLINES_S.items():
         state = "loading" if phase in (Phase.LOADING, Phase.RESTORING) else "ready"
         limits = [*others.get(phase, []), settings.PROGRESS_DEADLINES_S[state]]

@@ -38,8 +38,9 @@ class FakeEngine:
     """Answers deterministically from prompt ids and seed; ``say`` scripts the next answers.
 
     A scripted answer is text (encoded and ended) or a list of ids (taken as they are). ``requests`` is the engine's own
-    log. ``hang`` stops it after one piece until ``released``, ``dead`` makes it fail. Once it has weights, its answers
-    depend on them. ``keeps_calls``: what a call makes after a hand-over is of the new version, as the real engine's is.
+    log. ``hang`` stops it after one piece until ``released``, ``dead`` makes it fail, also then. Once it has weights,
+    its answers depend on them. ``keeps_calls``: what a call makes after a hand-over is of the new version, as the real
+    engine's is.
     """
 
     def __init__(self, tokenizer: LightTokenizer, *, context_length: int = 512, tokens_per_delta: int = 2) -> None:
@@ -115,6 +116,8 @@ class FakeEngine:
             sent = max(sent, len(upto))
             if self.hang:
                 await self.released.wait()
+                if self.dead:
+                    raise EngineDead("the fake engine died meanwhile")
 
     def _next_answer(self, request: Generated) -> list[int]:
         if self._script:

@@ -119,7 +119,6 @@ async def running_gateway(
     *,
     family: str = "chatml",
     now: Any = None,
-    stall_s: float = 30.0,
     real: tuple[Any, Any] | None = None,
     **config: Any,
 ) -> AsyncIterator[Gateway]:
@@ -141,7 +140,7 @@ async def running_gateway(
     journal = Journal(folder / "journal.sqlite3", **clock)
     episodes = Episodes(journal, assignment, **clock)
     faults: list[RuntimeFault] = []
-    app = create_app(episodes, engine, renderer, assignment, on_fault=faults.append, stall_s=stall_s)
+    app = create_app(episodes, engine, renderer, assignment, on_fault=faults.append)
     await episodes.start()
     async with serve(app) as address:
         async with httpx.AsyncClient(base_url=f"http://{address}", timeout=30) as http:

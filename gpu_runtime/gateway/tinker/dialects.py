@@ -9,6 +9,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
-from gpu_runtime.errors import ModelUnsupported, RuntimeFault
+from gpu_runtime.errors import EngineDead, ModelUnsupported, RuntimeFault
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import check_relay_key
@@ -25,6 +26,7 @@ from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.sample_orders import folder_is_whole
+from gpu_runtime.gateway.tinker.sampling import STALL_S
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import CallRecord
@@ -118,21 +120,32 @@ class DialectRoutes:
 
 @dataclass(frozen=True)
 class SamplerSource:
-    """interfaces.TokenSource: one adapter of the engine, or one set of weights, or its base model."""
+    """interfaces.TokenSource: an adapter of the engine, one set of weights, or its base model. No step pauses it."""
 
     engine: SamplerEngine
     folder: Path | None
+    stall_s: float = STALL_S  # an engine that makes no token of a call for so long is dead
 
     @property
     def context_length(self) -> int:
         return self.engine.context_length
 
-    def generate(
+    async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions
     ) -> AsyncGenerator[Delta, None]:
         is_whole = folder_is_whole(self.folder)
         adapter, weights = (None, self.folder) if is_whole else (self.folder, None)
-        return self.engine.generate(request_id, prompt_ids, options, adapter=adapter, weights=weights)
+        stream = self.engine.generate(request_id, prompt_ids, options, adapter=adapter, weights=weights)
+        async with aclosing(stream):
+            while True:
+                try:
+                    async with asyncio.timeout(self.stall_s):
+                        delta = await anext(stream)
+                except TimeoutError as error:
+                    raise EngineDead(f"the engine made no token for {self.stall_s:.0f} s") from error
+                except StopAsyncIteration:
+                    return
+                yield delta
 
 
 class ForgottenCalls:

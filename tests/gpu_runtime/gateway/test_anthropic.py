@@ -1,12 +1,14 @@
 """``POST /v1/messages``, through the real Anthropic client and through plain HTTP."""
 
+import asyncio
 import json
 from typing import Any
 
 import anthropic
 import pytest
 
-from support.gateway_harness import MODEL, Gateway, running_gateway
+from support.gateway_harness import MODEL, Gateway
+from support.waiting import eventually
 
 WEATHER = {
     "name": "get_weather",
@@ -150,13 +152,16 @@ async def test_key_goes_in_either_header_and_errors_are_typed(gateway: Gateway) 
     assert refused.value.body["error"]["type"] == "not_found_error"
 
 
-async def test_error_in_a_stream_is_its_last_event(tmp_path) -> None:
-    async with running_gateway(tmp_path, stall_s=0.1) as gateway:
-        gateway.engine.hang = True
-        answer = await raw(gateway, (await gateway.begin())["api_key"], stream=True)
-        last = answer.text.strip().rpartition("event: error\ndata: ")[2]
-        assert json.loads(last)["error"]["type"] == "overloaded_error"
-        assert "message_stop" not in answer.text
+async def test_error_in_a_stream_is_its_last_event(gateway: Gateway) -> None:
+    gateway.engine.hang = True
+    asking = asyncio.create_task(raw(gateway, (await gateway.begin())["api_key"], stream=True))
+    await eventually(lambda: gateway.engine.requests and gateway.engine.requests[0].token_ids)
+    gateway.engine.dead = True
+    gateway.engine.released.set()
+    answer = await asking
+    last = answer.text.strip().rpartition("event: error\ndata: ")[2]
+    assert json.loads(last)["error"]["type"] == "overloaded_error"
+    assert "message_stop" not in answer.text
 
 
 async def test_runner_of_the_package_goes_on_without_the_thread_that_it_asks_for(gateway: Gateway) -> None:

@@ -110,9 +110,7 @@ async def test_the_default_model_itself_plays_a_tool_loop(tmp_path: Path, monkey
     monkeypatch.setenv("TINKERSCRIPT_RUNTIME_DIR", str(tmp_path))
     engine = await VllmEngine.start(str(MODEL), SessionConfig(**ROOM), "cpu")
     try:
-        async with running_gateway(
-            tmp_path, real=(engine, TransformersTokenizer(str(MODEL))), stall_s=300, **ROOM
-        ) as gateway:
+        async with running_gateway(tmp_path, real=(engine, TransformersTokenizer(str(MODEL))), **ROOM) as gateway:
             begun = await gateway.begin()
             first = await gateway.chat(begun, messages=ASK, tools=TOOLS[:1], tool_choice="required")
             assert first.choices[0].finish_reason == "tool_calls"

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from gpu_runtime.errors import EngineDead
+from gpu_runtime.gateway.tinker.dialects import SamplerSource
+from gpu_runtime.interfaces import SamplingOptions
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
+from support.tinker_fakes import FakeSamplerEngine
 from support.tinker_harness import KEY, MODEL, SESSION, Open, Wire
 from support.tiny_tokenizers import build_tokenizer
 
@@ -128,3 +132,10 @@ async def test_a_model_whose_tokenizer_is_missing_refuses_text_and_the_runtime_g
         answer = await ask(wire, "/v1/chat/completions")
         assert answer.status_code == 400 and "cannot be written or read" in answer.json()["error"]["message"]
         assert (await wire.http.get("/healthz")).status_code == 200
+
+
+async def test_an_engine_that_goes_silent_within_an_answer_counts_as_dead(words: FakeEngine) -> None:
+    words.hang = True
+    source = SamplerSource(FakeSamplerEngine(words=words), None, stall_s=0.05)
+    with pytest.raises(EngineDead, match="no token"):
+        [delta async for delta in source.generate("one", words.encode("hello"), SamplingOptions(max_tokens=8))]
