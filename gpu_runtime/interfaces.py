@@ -101,7 +101,9 @@ class Engine(TokenSource, Protocol):
         ...
 
     async def sleep(self) -> None:
-        """Free the memory of its device: calls in flight end first, later ones wait. Raises EngineDead."""
+        """Free the memory of its device: calls in flight end first or are kept, and go on after ``wake``; later ones
+        wait. Raises EngineDead.
+        """
         ...
 
     async def wake(self) -> None:
@@ -279,7 +281,7 @@ class Trainer(Protocol):
         ...
 
     async def load_state(self, folder: Path) -> None:
-        """Become what ``save_state`` wrote."""
+        """Become what ``save_state`` wrote. Raises DiskFull before anything is written."""
         ...
 
     async def close(self) -> None:

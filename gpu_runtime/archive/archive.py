@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gpu_runtime.health.free_room import room_require
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.object_store.journal_replica import JournalReplica
-from gpu_runtime.object_store.staging import room_require
 from gpu_runtime.object_store.uploads import ObjectStore
 from tinkerscript.wire.runtime import Assignment
 

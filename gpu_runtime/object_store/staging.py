@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from gpu_runtime.errors import DiskFull
-
-RESERVE_BYTES = 256 << 20  # what the journal and the logs keep when weights fill the volume
+from gpu_runtime.health.free_room import room_require
 
 
 @contextmanager
@@ -26,14 +24,6 @@ def folder_publish(folder: Path, size_bytes: int = 0) -> Iterator[Path]:
         publish(staging, folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def room_require(folder: Path, size_bytes: int) -> None:
-    """Raises DiskFull unless the volume of ``folder`` can take ``size_bytes`` and keep its reserve."""
-    folder.mkdir(parents=True, exist_ok=True)
-    free_bytes = shutil.disk_usage(folder).free
-    if free_bytes < size_bytes + RESERVE_BYTES:
-        raise DiskFull(f"{folder} has {free_bytes >> 20} MiB free; {(size_bytes + RESERVE_BYTES) >> 20} MiB are needed")
 
 
 def staging_path(path: Path, what: str) -> Path:

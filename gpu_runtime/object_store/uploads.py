@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, StoreFull, StoreUnavailable
+from gpu_runtime.health.free_room import room_require
 from tinkerscript.wire.checkpoints import CheckpointKind, ManifestFile
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import (
@@ -35,7 +36,7 @@ from tinkerscript.wire.runtime import (
 )
 
 from .file_changes import changes_apply
-from .staging import publish, room_require, staging_path
+from .staging import publish, staging_path
 from .transfer import Transfer, UrlRefused, file_sha256, transfer_open
 
 ResultT = TypeVar("ResultT")

@@ -10,6 +10,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ from .rank_spec import LOOPBACK, RankSpec
 if TYPE_CHECKING:
     from .trainer import RankTrainer
 
+# Seconds that a rank waits in a collective for the others, whose shares differ in length. torch has 600 for NCCL and
+# 1800 for gloo. What makes no progress is ended before, by the parent's deadlines (ranks.py) and by its watchdog.
+COLLECTIVE_S = 3600.0
 ALLOCATOR_SAYS = ("can't allocate memory", "not enough memory", "out of memory")
 # oneDNN gives no reason; what it was asked for had been found possible before.
 ONEDNN_SAYS = ("could not create a primitive", "could not execute a primitive")
@@ -121,4 +125,7 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
     store = TCPStore(LOOPBACK, spec.master_port, spec.world_size, is_master=leads, master_listen_fd=listener)
     # As DeepSpeed would: ranks of NCCL name their device.
     device = torch.device("cuda", spec.rank) if backend == "nccl" and spec.world_size > 1 else None
-    init_process_group(backend, store=store, rank=spec.rank, world_size=spec.world_size, device_id=device)
+    init_process_group(
+        backend, store=store, rank=spec.rank, world_size=spec.world_size, device_id=device,
+        timeout=timedelta(seconds=COLLECTIVE_S),
+    )  # fmt: skip

@@ -32,6 +32,7 @@ from tinkerscript.wire.config import SessionConfig
 
 from .rank_process import rank_main
 from .rank_spec import LOOPBACK, RankSpec, dtype_name
+from .states.resharded_folder import room_to_reshard
 
 # Seconds within which a rank must return a result or, in a long command, report progress. The last resort: the
 # watchdog, which dumps stacks, has shorter deadlines (health/deadlines.py).
@@ -189,7 +190,9 @@ class TrainerRanks(RankProcesses):
         await self._call("save_state", folder, deadline_s=WEIGHTS_S)
 
     async def load_state(self, folder: Path) -> None:
-        await self._call("load_state", folder, deadline_s=WEIGHTS_S)
+        """Raises DiskFull too, where another number of ranks saved it and there is no room for their copy."""
+        async with room_to_reshard(folder, self._world, lambda: self.on_progress()):
+            await self._call("load_state", folder, deadline_s=WEIGHTS_S)
 
 
 def _free_port() -> int:

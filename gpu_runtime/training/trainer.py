@@ -36,7 +36,8 @@ from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, entry_before, pack, pack_row
 from .policy import Policy, RowTensors
 from .rank_spec import RankSpec, dtype_name
-from .states.reshard import ABOUT, shards_for
+from .states.reshard import shards_for
+from .states.resharded_folder import ABOUT, FOLDER
 
 
 class RankTrainer:
@@ -67,7 +68,7 @@ class RankTrainer:
         self.optimizer = optimizer
         optimizer.most_norm = self.config.grad_norm_limit
         optimizer.global_norm = self._norm_at_step
-        self.on_row: Callable[[], None] | None = None  # called after each row of a batch
+        self.on_row: Callable[[], None] = lambda: None  # called after each row of a batch, each piece of a state
         self.shared_weights = SharedMemoryExport()  # rank 0's
         self.handover: WeightFile | None = None  # rank 0's
         self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
@@ -109,8 +110,7 @@ class RankTrainer:
             mine = first + self.spec.rank
             live = mine < len(rows)
             yield pack_row(samples, rows[mine if live else first]), live
-            if self.on_row is not None:
-                self.on_row()
+            self.on_row()
 
     def _row(
         self, tree: TreeRow, samples: Sequence[Sample], scales_S: list[float], entropy_coef: float, *, live: bool
@@ -266,7 +266,7 @@ class RankTrainer:
     def save_state(self, folder: Path) -> None:
         """Weights, optimizer moments and step of every rank."""
         # A frozen base is no state: every runtime of the session loads it from its own folder.
-        self.engine.save_checkpoint(str(folder), tag="state", exclude_frozen_parameters=bool(self.config.lora_rank))
+        self.engine.save_checkpoint(str(folder), tag=FOLDER, exclude_frozen_parameters=bool(self.config.lora_rank))
         if self.spec.rank == 0:
             self.references.save(folder)
             (folder / ABOUT).write_text(json.dumps({"world_size": self.spec.world_size}))
@@ -274,8 +274,8 @@ class RankTrainer:
 
     def load_state(self, folder: Path) -> None:
         """Become what ``save_state`` wrote, also where it was another number of ranks. Raises CannotReshard."""
-        with shards_for(folder, self.spec.rank, self.spec.world_size, self._barrier) as shards:
-            self.engine.load_checkpoint(str(shards), tag="state", load_module_strict=not self.config.lora_rank)
+        shards = shards_for(folder, self.spec, self.engine.zero_sub_group_size(), self._barrier, self.on_row)
+        self.engine.load_checkpoint(str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank)
         self.references.load(folder)
 
     def _full_weights(self) -> dict[str, Tensor]:

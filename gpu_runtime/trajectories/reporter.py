@@ -18,9 +18,9 @@ from gpu_runtime.archive.on_failure import NOTHING_CAN_BE_STORED
 from gpu_runtime.control_plane.agent import Agent
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, RuntimeFault, StoreUnavailable
+from gpu_runtime.health.free_room import room_require
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.object_store.staging import room_require
 from gpu_runtime.object_store.uploads import ObjectStore
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.reading.trajectories import EpisodeRow, EpisodeRows

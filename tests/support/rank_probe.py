@@ -16,6 +16,7 @@ from gpu_runtime.training.rank_spec import RankSpec
 from tinkerscript.wire.config import SessionConfig
 
 DEADLINE_S = 240.0
+SUB_GROUP = 12_000  # elements
 
 
 def in_a_rank(task: Callable[..., Any], *arguments: object) -> Any:
@@ -196,3 +197,17 @@ def moving_reference(model: str, config: SessionConfig, samples: Sequence[Sample
 
 def _weights_of(module) -> list:
     return [parameter.detach().clone() for parameter in module.parameters()]
+
+
+def rank_load_in_sub_groups(spec: RankSpec):
+    """``rank_load``, of ranks that cut even the tiny model into several sub-groups under ZeRO 3."""
+    from gpu_runtime.training import trainer
+
+    told = trainer.deepspeed_config
+
+    def cut(config: SessionConfig, dtype: Any) -> dict[str, Any]:
+        whole: dict[str, Any] = told(config, dtype)
+        return whole | {"zero_optimization": whole["zero_optimization"] | {"sub_group_size": SUB_GROUP}}
+
+    trainer.deepspeed_config = cut
+    return rank_load(spec)

@@ -7,59 +7,55 @@ ZeRO 1, 2   all trained parameters side by side, filled up to a multiple of 2 x 
 ZeRO 3      of each parameter one of ``ranks`` equal parts, the last one filled up; a rank's parts side by side, in one
             tensor for each sub-group of parameters
 
-So each number of a rank is at a known place of some parameter, and resharding moves numbers. Steps that another number
-of ranks takes sum gradients in another order: the weights then differ by the rounding of that, and by nothing else.
+So each number of a rank is at a known place of some parameter, and resharding moves numbers. Every rank moves its own,
+side by side. Steps that another number of ranks takes sum gradients in another order: the weights then differ by the
+rounding of that, and by nothing else.
 """
 
-import json
 import math
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-ABOUT = "trainer.json"  # how many ranks saved a state
-FOLDER = "state"  # DeepSpeed's tag
+from gpu_runtime.training.rank_spec import RankSpec
+
+from .resharded_folder import FOLDER, resharded_path, saved_by
+
 ALIGNMENT = 2  # times ranks: of the tensor that ZeRO 1 and 2 cut
-SUB_GROUP = 1_000_000_000  # DeepSpeed's sub_group_size: elements of a rank after which ZeRO 3 begins another sub-group
+CHUNK = 1 << 26  # elements that are moved between two reports of progress: 256 MiB
 MOMENTS = ("exp_avg", "exp_avg_sq")
 WHOLE_MODEL = "mp_rank_00_model_states.pt"  # of ZeRO 1 and 2: the weights as the passes use them
 
 Sizes = Sequence[tuple[str, int]]  # parameters of a (sub-)group by name, and their elements
+Advance = Callable[[], None]
 
 
 class CannotReshard(ValueError):
     """The state has a form that is not known here; the message says which, and how many ranks can load it."""
 
 
-@contextmanager
-def shards_for(folder: Path, rank: int, ranks: int, barrier: Callable[[], None]) -> Iterator[Path]:
-    """A folder from which ``ranks`` ranks can load the state ``folder``: itself, or another one, there for the block.
+def shards_for(folder: Path, spec: RankSpec, sub_group: int, barrier: Callable[[], None], advance: Advance) -> Path:
+    """From where the ranks of ``spec`` can load the state ``folder``: itself, or ``resharded_path``, whose folder must
+    be there.
 
-    A collective: every rank must take part. Raises CannotReshard.
+    A collective: every rank must take part. ``sub_group`` and ``advance`` as for ``reshard``. Raises CannotReshard.
     """
-    if json.loads((folder / ABOUT).read_text())["world_size"] == ranks:
-        yield folder
-        return
-    other = folder.with_name(f"resharded-{folder.name}")
-    if rank == 0:
-        shutil.rmtree(other, ignore_errors=True)  # of a runtime that was killed in here
-        reshard(folder, other, ranks)
+    if saved_by(folder) == spec.world_size:
+        return folder
+    reshard(folder, resharded_path(folder), spec.rank, spec.world_size, sub_group=sub_group, advance=advance)
     barrier()
-    yield other
-    barrier()
-    if rank == 0:
-        shutil.rmtree(other)
+    return resharded_path(folder)
 
 
-def reshard(source: Path, target: Path, ranks: int, *, sub_group: int = SUB_GROUP) -> None:
-    """Write into ``target`` what ``ranks`` ranks would have saved where ``source`` was saved. Raises CannotReshard.
+def reshard(source: Path, target: Path, rank: int, ranks: int, *, sub_group: int, advance: Advance) -> None:
+    """Write into ``target`` what this one of ``ranks`` ranks would have saved where ``source`` was saved.
 
-    One rank's part is in memory at a time, beside the weights that every rank has; the source is mapped.
+    ``sub_group`` is DeepSpeed's sub_group_size: elements of a rank after which ZeRO 3 begins another sub-group. The
+    rank's part is in memory beside the weights that every rank has; the source is mapped. ``advance`` is called after
+    each piece. Raises CannotReshard.
     """
     parts, sharded = _parts(source, "optim_states"), _parts(source, "model_states")
     saved = [_load(path)["optimizer_state_dict"] for path in parts]
@@ -74,18 +70,17 @@ def reshard(source: Path, target: Path, ranks: int, *, sub_group: int = SUB_GROU
         "dp_world_size": ranks,
         "param_shapes": [{name: by_name[name] for name, _ in group} for group in new_shapes],
     }
-    folder = target / FOLDER
-    folder.mkdir(parents=True)
-    for rank in range(ranks):
-        if sharded:
-            of_rank = _of_rank_sharded(saved, shapes, rank, ranks, sub_group)
-        else:
-            of_rank = _of_rank_cut(saved, shapes, rank, ranks)
-        torch.save({"optimizer_state_dict": of_rank}, folder / _named(parts[0], rank))
-        if sharded:
-            torch.save(model, folder / _named(model_file, rank))
-    if not sharded:
-        torch.save(model, folder / model_file.name)
+    if sharded:
+        of_rank = _of_rank_sharded(saved, shapes, rank, ranks, sub_group, advance)
+    else:
+        of_rank = _of_rank_cut(saved, shapes, rank, ranks, advance)
+    torch.save({"optimizer_state_dict": of_rank}, target / FOLDER / _named(parts[0], rank))
+    advance()
+    if sharded:
+        torch.save(model, target / FOLDER / _named(model_file, rank))
+    elif rank == 0:
+        torch.save(model, target / FOLDER / model_file.name)
+    advance()
 
 
 def _named(of_rank_0: Path, rank: int) -> str:
@@ -104,7 +99,9 @@ def _load(path: Path) -> dict[str, Any]:
     return loaded
 
 
-def _of_rank_cut(states: Sequence[Mapping[str, Any]], shapes: Sequence[Sizes], rank: int, ranks: int) -> dict[str, Any]:
+def _of_rank_cut(
+    states: Sequence[Mapping[str, Any]], shapes: Sequence[Sizes], rank: int, ranks: int, advance: Advance
+) -> dict[str, Any]:
     base = states[0]["base_optimizer_state"]
     if any(any(paddings) for paddings in states[0]["param_alignment_paddings"]) or not isinstance(base, dict):
         raise CannotReshard(f"this state has a form that only its own {len(states)} ranks can load")
@@ -115,13 +112,14 @@ def _of_rank_cut(states: Sequence[Mapping[str, Any]], shapes: Sequence[Sizes], r
         total = sum(size for _, size in group)
         part = _aligned(total, ALIGNMENT * ranks) // ranks
         first, last = min(total, rank * part), min(total, (rank + 1) * part)
-        weights.append(_slice([state["single_partition_of_fp32_groups"][index] for state in states], first, last))
+        saved = [state["single_partition_of_fp32_groups"][index] for state in states]
+        weights.append(_slice(saved, first, last, last - first, advance))
         paddings.append(part - (last - first))
         if index in base["state"]:  # not before the first step
             moments[index] = {"step": base["state"][index]["step"].clone()}
             for name in MOMENTS:
                 parts = [state["base_optimizer_state"]["state"][index][name] for state in states]
-                moments[index][name] = _filled(_slice(parts, first, last), part)
+                moments[index][name] = _slice(parts, first, last, part, advance)
     return dict(states[0]) | {
         "base_optimizer_state": base | {"state": moments},
         "single_partition_of_fp32_groups": weights,
@@ -132,7 +130,12 @@ def _of_rank_cut(states: Sequence[Mapping[str, Any]], shapes: Sequence[Sizes], r
 
 
 def _of_rank_sharded(
-    states: Sequence[Mapping[str, Any]], shapes: Sequence[Sizes], rank: int, ranks: int, sub_group: int
+    states: Sequence[Mapping[str, Any]],
+    shapes: Sequence[Sizes],
+    rank: int,
+    ranks: int,
+    sub_group: int,
+    advance: Advance,
 ) -> dict[str, Any]:
     places, groups = _places(shapes, len(states)), _sub_groups(_flat(shapes), ranks, sub_group)
 
@@ -144,7 +147,7 @@ def _of_rank_sharded(
             old_part, part = math.ceil(size / len(states)), math.ceil(size / ranks)
             parts = [of_rank[old_group][offset : offset + old_part] for of_rank in tensors]
             first, last = min(size, rank * part), min(size, (rank + 1) * part)
-            pieces.append(_filled(_slice(parts, first, last), part))
+            pieces.append(_slice(parts, first, last, part, advance))
         return torch.cat(pieces)
 
     base = states[0]["optimizer_state_dict"]
@@ -192,9 +195,15 @@ def _places(shapes: Sequence[Sizes], ranks: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _slice(parts: Sequence[Tensor], first: int, last: int) -> Tensor:
-    """``torch.cat(parts)[first:last]``, of which only that is read."""
-    return torch.cat(list(_overlaps(parts, first, last)) or [parts[0][:0]])
+def _slice(parts: Sequence[Tensor], first: int, last: int, size: int, advance: Advance) -> Tensor:
+    """``torch.cat(parts)[first:last]``, of which only that is read, and zeros behind it up to ``size`` elements."""
+    whole, at = parts[0].new_zeros(size), 0
+    for part in _overlaps(parts, first, last):
+        for chunk in part.split(CHUNK):
+            whole[at : at + chunk.numel()] = chunk
+            at += chunk.numel()
+            advance()
+    return whole
 
 
 def _overlaps(parts: Sequence[Tensor], first: int, last: int) -> Iterator[Tensor]:
@@ -205,11 +214,6 @@ def _overlaps(parts: Sequence[Tensor], first: int, last: int) -> Iterator[Tensor
         if b > a:
             yield part[a:b]
         offset += size
-
-
-def _filled(tensor: Tensor, size: int) -> Tensor:
-    """``tensor`` with zeros behind it."""
-    return torch.cat([tensor, tensor.new_zeros(size - tensor.numel())])
 
 
 def _aligned(size: int, multiple: int) -> int:

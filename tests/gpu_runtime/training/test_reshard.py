@@ -1,21 +1,35 @@
 """A state goes on under another number of ranks: the same numbers in other places, and then the same steps."""
 
+import json
+import re
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from gpu_runtime.errors import TrainerFailed
+from gpu_runtime.training import rank_process
+from gpu_runtime.training import ranks as ranks_module
+from gpu_runtime.training.rank_process import rank_main
+from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import TrainerRanks
+from gpu_runtime.training.states import reshard as reshard_module
+from gpu_runtime.training.states.reshard import reshard
+from gpu_runtime.training.states.resharded_folder import saved_by
 from support.published_weights import published_weights
 from support.rank_batches import batch
+from support.rank_probe import rank_load_in_sub_groups
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = pytest.mark.engine
 # Sums over ranks are taken in another order: a step of 1e-3 then differs by rounding of the gradient alone.
 ROUNDING = 2e-5
+SUB_GROUPS = 6  # of one rank that ``rank_load_in_sub_groups`` makes of the tiny model
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +39,15 @@ def model(tmp_path_factory) -> str:
 
 @asynccontextmanager
 async def ranks(model: str, count: int, state: Path | None = None, **options):
-    """A trainer of ``count`` ranks, which has loaded ``state``."""
+    """A trainer of ``count`` ranks, which has loaded ``state`` and reported progress where it had another form."""
     config = SessionConfig(learning_rate=1e-3, micro_batch_tokens=64, trainer_ranks=count, **options)
     trainer = TrainerRanks(model, config, "cpu")
     try:
         if state is not None:
+            heard: list[bool] = []
+            trainer.on_progress = lambda: heard.append(True)
             await trainer.load_state(state)
+            assert bool(heard) == (saved_by(state) != count)
         yield trainer
     finally:
         await trainer.close()
@@ -63,7 +80,7 @@ def tensors(state: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-async def change_and_back(model: str, folder: Path, between: int, **options) -> None:
+async def change_and_back(model: str, folder: Path, between: int, *, tensors_each: int = 4, **options) -> None:
     """One rank, ``between`` of them and one again, without a step and with one, beside a run that is not broken."""
     async with ranks(model, 1, **options) as one:
         await step(one, 1)
@@ -88,7 +105,7 @@ async def change_and_back(model: str, folder: Path, between: int, **options) -> 
         await step(back, 4)
         stepped = await weights(back, folder / "stepped")
     before, after = tensors(folder / "one"), tensors(folder / "back")
-    assert len(before) == 4 and before.keys() == after.keys()
+    assert len(before) == tensors_each and before.keys() == after.keys()
     assert all(torch.equal(before[place], after[place]) for place in before), "moments too, to the bit"
     assert all(torch.equal(again[name], unbroken[name]) for name in unbroken)
     relative = 2**-7 if options.get("dtype") == "bfloat16" else 0  # a weight that is published has 8 bits
@@ -122,11 +139,88 @@ async def test_every_kind_of_state_goes_on_under_other_ranks(model, tmp_path, be
     await change_and_back(model, tmp_path, between, **options)
 
 
-async def test_a_state_of_an_unknown_form_is_refused_in_words(model, tmp_path) -> None:
-    async with ranks(model, 1) as trainer:
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+async def test_a_sharded_state_of_several_sub_groups_goes_on_under_other_ranks(model, tmp_path, monkeypatch) -> None:
+    """One rank has more elements than three: its sub-groups end elsewhere."""
+    monkeypatch.setattr(ranks_module, "rank_main", partial(rank_main, load=rank_load_in_sub_groups))
+    await change_and_back(model, tmp_path, 3, zero_stage=3, tensors_each=4 * SUB_GROUPS)
+
+
+async def test_a_state_of_an_unknown_form_is_refused_in_words_by_every_rank(model, tmp_path) -> None:
+    async with ranks(model, 2) as trainer:
         await trainer.save_state(tmp_path / "state")
-        (tmp_path / "state" / "trainer.json").write_text('{"world_size": 2}')  # and a part of it is not there
+        (tmp_path / "state" / "trainer.json").write_text('{"world_size": 3}')  # and a part of it is not there
         path = tmp_path / "state" / "state" / "mp_rank_00_model_states.pt"
-        torch.save(torch.load(path, weights_only=False) | {"dp_world_size": 2}, path)
-        with pytest.raises(TrainerFailed, match="only its own 2 ranks can load"):
+        torch.save(torch.load(path, weights_only=False) | {"dp_world_size": 3}, path)
+        with pytest.raises(TrainerFailed, match="only its own 3 ranks can load"):
             await trainer.load_state(tmp_path / "state")
+        assert [each.name for each in tmp_path.iterdir()] == ["state"]
+
+
+# Without ranks: a sharded state as DeepSpeed writes it, of parameters whose sizes nothing divides.
+
+SIZES = {"a": 7, "b": 11, "c": 5, "d": 13, "e": 3}
+
+
+def saved(folder: Path, ranks: int, groups: Sequence[str]) -> Path:
+    """What ``ranks`` ranks save under ZeRO 3, of sub-groups of these parameters: each number tells its place."""
+    (folder / "state").mkdir(parents=True)
+    (folder / "trainer.json").write_text(json.dumps({"world_size": ranks}))
+    shapes = [{name: torch.Size([SIZES[name]]) for name in group} for group in groups]
+    for rank in range(ranks):
+
+        def of_rank(kind: int, rank: int = rank) -> list[torch.Tensor]:
+            return [torch.cat([part(name, kind, rank, ranks) for name in group]) for group in groups]
+
+        moments = zip(of_rank(1), of_rank(2), strict=True)
+        state = {n: {"step": torch.tensor(2.0), "exp_avg": a, "exp_avg_sq": b} for n, (a, b) in enumerate(moments)}
+        base = {"state": state, "param_groups": [{"lr": 0.5, "params": list(range(len(groups)))}]}
+        optimizer = {"optimizer_state_dict": base, "fp32_flat_groups": of_rank(0), "partition_count": ranks}
+        name = f"zero_pp_rank_{rank}_mp_rank_00"
+        torch.save({"optimizer_state_dict": optimizer}, folder / "state" / f"{name}_optim_states.pt")
+        torch.save({"dp_world_size": ranks, "param_shapes": shapes}, folder / "state" / f"{name}_model_states.pt")
+    return folder
+
+
+def part(name: str, kind: int, rank: int, ranks: int) -> torch.Tensor:
+    """The equal part of one rank, zeros behind what there is."""
+    size = -(-SIZES[name] // ranks)
+    values = [1000.0 * kind + 100.0 * ord(name) + place for place in range(SIZES[name])]
+    return torch.tensor((values + [0.0] * size * ranks)[rank * size : (rank + 1) * size])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sub_group"),
+    [
+        ((1, ["abcde"]), (3, ["ab", "cd", "e"]), 7),  # of three ranks a has 3 elements, b 4, c 2, d 5, e 1
+        ((3, ["ab", "cd", "e"]), (1, ["abc", "de"]), 20),
+        ((2, ["a", "bc", "de"]), (4, ["abc", "de"]), 6),
+        ((4, ["abc", "de"]), (2, ["abcde"]), 1_000_000_000),
+    ],
+)
+def test_sub_groups_are_those_that_the_other_ranks_form(tmp_path, monkeypatch, before, after, sub_group) -> None:
+    source, wanted = saved(tmp_path / "before", *before), saved(tmp_path / "after", *after)
+    found = tmp_path / "found"
+    (found / "state").mkdir(parents=True)
+    monkeypatch.setattr(reshard_module, "CHUNK", 2)
+    advanced: list[bool] = []
+    for rank in range(after[0]):
+        written, moved = {*found.glob("state/*")}, len(advanced)
+        reshard(source, found, rank, after[0], sub_group=sub_group, advance=lambda: advanced.append(True))
+        names = [path.name for path in {*found.glob("state/*")} - written]
+        assert len(names) == 2 and all(re.search(rf"pp_rank_{rank}_", name) for name in names), "its own part alone"
+        assert len(advanced) - moved >= 9 + 2, "each piece of weights and moments is progress, and each file"
+    assert {path.name for path in found.glob("state/*")} == {path.name for path in wanted.glob("state/*")}
+    for path in wanted.glob("state/*"):
+        one, other = (torch.load(each / "state" / path.name, weights_only=False) for each in (found, wanted))
+        assert repr(one) == repr(other), path.name
+
+
+async def test_ranks_wait_in_a_collective_for_as_long_as_any_command_may_last(monkeypatch) -> None:
+    made: dict[str, object] = {}
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **options: made.update(options))
+    spec = RankSpec("", SessionConfig(), 0, 1, ranks_module._free_port(), "cpu", 1)  # noqa: SLF001
+    rank_process._process_group_make(spec, "gloo")  # noqa: SLF001
+    assert made["timeout"] == timedelta(seconds=rank_process.COLLECTIVE_S)
+    assert max(ranks_module.STEP_S, ranks_module.WEIGHTS_S) <= rank_process.COLLECTIVE_S

@@ -1,0 +1,60 @@
+"""The folder in which another number of ranks finds a state in its own form, for as long as they load it.
+
+The process that starts the ranks makes and removes it: whatever ends a rank, nothing is left on the volume.
+"""
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from gpu_runtime.health.file_progress import report_file_progress
+from gpu_runtime.health.free_room import room_require
+
+ABOUT = "trainer.json"  # how many ranks saved a state
+FOLDER = "state"  # DeepSpeed's tag
+PREFIX = "resharded-"
+
+
+def saved_by(state: Path) -> int:
+    """How many ranks saved ``state``."""
+    ranks: int = json.loads((state / ABOUT).read_text())["world_size"]
+    return ranks
+
+
+def resharded_path(state: Path) -> Path:
+    """Where the copy of ``state`` for another number of ranks lies."""
+    return state.with_name(PREFIX + state.name)
+
+
+@asynccontextmanager
+async def room_to_reshard(state: Path, ranks: int, on_progress: Callable[[], None]) -> AsyncIterator[None]:
+    """While ``ranks`` ranks load ``state``: a folder for their copy where they need one, removed after the block.
+
+    ``on_progress`` is called as its files grow. Raises DiskFull before anything is written.
+    """
+    for left in state.parent.glob(f"{PREFIX}*"):  # of a runtime that was killed in here
+        await asyncio.to_thread(shutil.rmtree, left, ignore_errors=True)
+    if saved_by(state) == ranks:
+        yield
+        return
+    room_require(state.parent, resharded_bytes(state, ranks))
+    copy = resharded_path(state)
+    (copy / FOLDER).mkdir(parents=True)
+    try:
+        async with report_file_progress(copy, on_progress):
+            yield
+    finally:
+        await asyncio.to_thread(shutil.rmtree, copy, ignore_errors=True)
+
+
+def resharded_bytes(state: Path, ranks: int) -> int:
+    """About how large the copy of ``state`` is: optimizer states in other parts, and weights for every rank that has
+    a file of its own."""
+    sizes = {path.name: path.stat().st_size for path in (state / FOLDER).glob("*.pt")}
+    optimizer = sum(size for name, size in sizes.items() if name.endswith("optim_states.pt"))
+    weights = [size for name, size in sizes.items() if name.endswith("model_states.pt")]
+    of_ranks = any("pp_rank" in name for name in sizes if name.endswith("model_states.pt"))
+    return optimizer + max(weights, default=0) * (ranks if of_ranks else 1)
