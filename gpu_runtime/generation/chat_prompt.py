@@ -212,7 +212,7 @@ class PreparedChat:
             return self._harmony_grammar(self.renderer.harmony)
         if (call_format := self.tool_format) is None:
             return self._structure
-        many = not self._wants_one_call
+        many = not self._wants_one_call and not call_format.single
         if self.forced is not None:
             is_named = isinstance(self.request.tool_choice, NamedTool)
             return forced_call(self.forced, self._callable, many=many and not is_named)

@@ -72,12 +72,15 @@ SMOLLM3 = Path(__file__).with_name("smollm3.jinja").read_text()
 CHATML_ODD_CALLS = CHATML.replace("<tool_call>", "<<").replace("</tool_call>", ">>")
 # As Cohere's and Phi's: messages of an unknown role are left out without a word.
 CHATML_DROPS_RESULTS = CHATML.replace("{%- for m in messages %}", "{%- for m in messages if m.role != 'tool' %}")
+# As no family, but as some finetunes: of several calls in a message the first alone is written.
+CHATML_ONE_CALL = CHATML.replace("for c in m.tool_calls %}", "for c in m.tool_calls[:1] %}")
 TEMPLATES: dict[str, tuple[str, str]] = {
     "chatml": (CHATML, "<|im_end|>"),
     "chatml_strips_thinking": (CHATML_STRIPS_THINKING, "<|im_end|>"),
     "opens_thoughts": (OPENS_THOUGHTS, "<|im_end|>"),
     "chatml_drops_results": (CHATML_DROPS_RESULTS, "<|im_end|>"),
     "chatml_odd_calls": (CHATML_ODD_CALLS, "<|im_end|>"),
+    "chatml_one_call": (CHATML_ONE_CALL, "<|im_end|>"),
     "smollm3": (SMOLLM3, "<|im_end|>"),
     "smollm2": (SMOLLM2, "<|im_end|>"),
     "bundled": (BUNDLED.read_text(), "<|im_end|>"),

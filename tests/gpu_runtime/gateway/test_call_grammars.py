@@ -204,6 +204,24 @@ async def test_sampling_ends_at_the_first_call_where_parallel_calls_are_off(
         assert second.prompt_ids_P[: len(seen)] == seen
 
 
+@pytest.mark.parametrize(
+    ("asked", "prefill"), [({"tool_choice": "required"}, ""), ({"response_format": FORMAT}, HERMES.prefill)]
+)
+async def test_a_template_that_writes_one_call_of_a_message_is_offered_one(tmp_path, asked: dict, prefill: str) -> None:
+    """The gateway refuses a history with several: it must not have made it itself."""
+    async with running_gateway(tmp_path, family="chatml_one_call", max_tokens=200, max_context_length=2048) as gateway:
+        begun = await gateway.begin()
+        one, more = f"{prefill}{weather('Rome')}\n</tool_call>", f"\n<tool_call>\n{weather('Oslo')}\n</tool_call>"
+        gateway.engine.say(one)
+        messages: list = [{"role": "user", "content": "weather?"}]
+        answer = (await gateway.chat(begun, messages=messages, tools=TOOLS, **asked)).choices[0].message
+        tag = gateway.engine.requests[0].options.structural_tag
+        assert accepts(tag, one) and not accepts(tag, one + more)
+        (call,) = answer.tool_calls
+        messages += [answer.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "sun"}]
+        assert (await gateway.raw_chat(begun["api_key"], messages=messages, tools=TOOLS)).status_code == 200
+
+
 async def test_a_list_of_calls_is_held_to_one_by_a_grammar(tmp_path) -> None:
     """Half a list cannot be closed: Mistral's format is constrained where the others are cut."""
     async with running_gateway(tmp_path, family="mistral", max_tokens=200, max_context_length=2048) as gateway:
