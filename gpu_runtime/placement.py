@@ -1,4 +1,5 @@
-"""Which device engine and trainer run on: a pure function of what the session asks for and what this machine has.
+"""On which device engine and trainer run, a pure function of what the session asks for and what this machine has, and
+how they load there.
 
 split   each has its own: the engine the first GPU, the trainer's ranks the next ones; both work at the same time
 shared  one GPU for both: the engine frees its memory while a step runs, and calls wait meanwhile
@@ -6,14 +7,28 @@ auto    split where there are GPUs enough for it, else shared
 CPU     both use the same cores and memory; there is nothing to place
 """
 
+import asyncio
 import importlib.metadata
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from tinkerscript.wire.config import SessionConfig
 
-from .errors import PlacementImpossible
+from .errors import EngineDead, PlacementImpossible
+
+
+class Closable(Protocol):
+    """As much as is needed here of an engine."""
+
+    async def close(self) -> None:
+        """End every process of the engine."""
+        ...
+
+
+EngineT = TypeVar("EngineT", bound=Closable)
 
 
 @dataclass(frozen=True)
@@ -81,3 +96,35 @@ def _engine_needs_gpu() -> bool:
     except importlib.metadata.PackageNotFoundError:
         return False
     return True
+
+
+@asynccontextmanager
+async def both_loaded(
+    start: Callable[[], Coroutine[Any, Any, EngineT]], ready: Callable[[], Coroutine[Any, Any, None]], *, shared: bool
+) -> AsyncIterator[EngineT]:
+    """The engine of ``start``, once the trainer has loaded too, whose ``ready`` tells; closed after the block.
+
+    They load side by side, but one after the other on a ``shared`` device, whose free memory vLLM measures. What the
+    first to fail raises is raised at once; an engine whose process ended over the model names no reason, so that the
+    trainer's is waited for.
+    """
+
+    async def ready_after(engine: asyncio.Task[EngineT]) -> None:
+        await asyncio.wait({engine})
+        await ready()
+
+    starting = asyncio.create_task(start())
+    loading = asyncio.create_task(ready_after(starting) if shared else ready())
+    try:
+        await asyncio.wait({starting, loading}, return_when=asyncio.FIRST_EXCEPTION)
+        if loading.done():
+            loading.result()
+        if isinstance(starting.exception(), EngineDead):
+            await loading
+        yield starting.result()
+    finally:
+        starting.cancel()
+        loading.cancel()
+        await asyncio.gather(starting, loading, return_exceptions=True)
+        if not starting.cancelled() and starting.exception() is None:
+            await starting.result().close()

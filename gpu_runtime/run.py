@@ -35,7 +35,7 @@ from .journal.journal import Journal
 from .learner import Learner
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
-from .placement import devices_verify, gpus_visible, placement_choose
+from .placement import both_loaded, devices_verify, gpus_visible, placement_choose
 from .rehearsal import rehearse
 from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
@@ -187,31 +187,24 @@ def tokenizer_load(folder: str) -> Tokenizer:
 
 @asynccontextmanager
 async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[Engine, Trainer]]:
-    """Both load side by side, but on one device, whose free memory vLLM measures; both end with the block."""
+    """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
     if refusal := folder_refusal(Path(assignment.base_model_path), assignment.config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(assignment.config, gpus_visible())
     model, config = assignment.base_model_path, assignment.config
     trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
-    loading = None if placement.shared else asyncio.create_task(trainer.ready())
+
+    async def start() -> VllmEngine:
+        gpus, shared = placement.engine_gpus, placement.shared
+        return await VllmEngine.start(model, config, placement.device, shares_device=shared, gpus=gpus)
+
     try:
-        try:
-            engine = await VllmEngine.start(
-                model, config, placement.device, shares_device=placement.shared, gpus=placement.engine_gpus
-            )
-        except EngineDead:
-            await (loading or trainer.ready())  # where it does not take the model either, its reason is final
-            raise
-        try:
-            await (loading or trainer.ready())
+        async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:
             with handover_make(f"{assignment.session_id}-rehearsal") as handover:
                 await rehearse(engine, trainer, Path(model), handover)
             yield engine, trainer
-        finally:
-            await engine.close()
     finally:
         await trainer.close()
-        await asyncio.gather(*filter(None, [loading]), return_exceptions=True)
 
 
 @contextmanager

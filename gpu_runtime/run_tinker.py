@@ -37,7 +37,7 @@ from .health.deadlines import Phase
 from .journal.journal import Journal
 from .model_interfaces import ModelTrainer
 from .object_store.uploads import ObjectStore
-from .placement import devices_verify, gpus_visible, placement_choose
+from .placement import both_loaded, devices_verify, gpus_visible, placement_choose
 from .rehearsal import rehearse_models
 from .rendering.renderer import Renderer
 from .run import agent_lost, fault_found, handover_make, open_journal, template_verify, tokenizer_load, until_one_fails
@@ -145,21 +145,21 @@ async def serve_models(
 
 @asynccontextmanager
 async def open_sampler_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[SamplerEngine, ModelTrainer]]:
-    """Both load at the same time; both end with the block, whatever ends it."""
+    """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
     model, config = assignment.base_model_path, assignment.config
     if refusal := folder_refusal(Path(model), config):
         raise ModelUnsupported(refusal)
     placement = placement_choose(config, gpus_visible())
     trainer = ModelTrainerProcess(model, config, placement.device, gpus=placement.trainer_gpus)
+
+    async def start() -> VllmSampler:
+        return await VllmSampler.start(model, config, placement.device, gpus=placement.engine_gpus)
+
     try:
-        engine = await VllmSampler.start(model, config, placement.device, gpus=placement.engine_gpus)
-        try:
-            await trainer.ready()
+        async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:
             with handover_make(f"{assignment.session_id}-rehearsal") as folder:
                 await rehearse_models(engine, trainer, Path(model), folder)
             yield engine, trainer
-        finally:
-            await engine.close()
     finally:
         await trainer.close()
 

@@ -1,12 +1,16 @@
 """How a runtime brings up its engine and its trainer."""
 
 import asyncio
+from collections.abc import Callable
+from types import ModuleType
 from typing import NoReturn
 
 import pytest
 
 from gpu_runtime import run as run_module
+from gpu_runtime import run_tinker as run_tinker_module
 from gpu_runtime.errors import EngineDead, ModelUnsupported
+from gpu_runtime.placement import both_loaded
 from support.gateway_harness import make_assignment
 
 
@@ -58,3 +62,78 @@ async def test_engine_and_trainer_load_side_by_side(monkeypatch) -> None:
     with pytest.raises(ModelUnsupported, match="does not load"):
         async with run_module.open_engine_and_trainer(make_assignment()):
             pass
+
+
+class LateEngine:
+    """An engine that would take long to load."""
+
+    closed = 0
+
+    @classmethod
+    async def start(cls, *arguments: object, **options: object) -> NoReturn:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            cls.closed += 1
+        raise AssertionError("it is not waited for")
+
+
+@pytest.mark.parametrize(
+    ("module", "opened", "trainer", "engine"),
+    [
+        (run_module, run_module.open_engine_and_trainer, "TrainerRanks", "VllmEngine"),
+        (run_tinker_module, run_tinker_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler"),
+    ],
+    ids=["session", "Tinker session"],
+)
+async def test_a_trainer_that_refuses_its_model_is_not_heard_after_the_engine_alone(
+    monkeypatch, module: ModuleType, opened: Callable, trainer: str, engine: str
+) -> None:
+    monkeypatch.setattr(module, trainer, RefusingTrainer)
+    monkeypatch.setattr(module, engine, LateEngine)
+    before = LateEngine.closed
+    async with asyncio.timeout(5):
+        with pytest.raises(ModelUnsupported, match="does not load"):
+            async with opened(make_assignment()):
+                pass
+    assert LateEngine.closed == before + 1
+
+
+class Loaded:
+    """An engine, or a trainer, that has loaded."""
+
+    def __init__(self, points: list[str], name: str) -> None:
+        self._points, self._name = points, name
+
+    async def start(self) -> "Loaded":
+        await self.ready()
+        return self
+
+    async def ready(self) -> None:
+        self._points.append(f"{self._name} begins")
+        await asyncio.sleep(0)
+        self._points.append(f"{self._name} is ready")
+
+    async def close(self) -> None:
+        self._points.append(f"{self._name} closed")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_on_a_device_that_they_share_the_trainer_loads_after_the_engine(shared: bool) -> None:
+    points: list[str] = []
+    engine, trainer = Loaded(points, "engine"), Loaded(points, "trainer")
+    with pytest.raises(KeyError):
+        async with both_loaded(engine.start, trainer.ready, shared=shared) as found:
+            assert found is engine and points[-1] == "trainer is ready"
+            raise KeyError("the block's own")
+    assert (points.index("engine is ready") < points.index("trainer begins")) == shared
+    assert points[-1] == "engine closed"
+
+
+async def test_an_engine_that_loaded_is_closed_where_the_trainer_does_not_load() -> None:
+    points: list[str] = []
+    engine, trainer = Loaded(points, "engine"), RefusingTrainer()
+    with pytest.raises(ModelUnsupported):
+        async with both_loaded(engine.start, trainer.ready, shared=True):
+            pytest.fail("the block must not run")
+    assert points[-1] == "engine closed"
