@@ -74,9 +74,9 @@ class Renderer:
         return self._variants[name].with_clock(self.now)
 
     def at(self, time: float) -> "Renderer":
-        """The renderer of the day of ``time`` (Unix seconds, in the machine's zone), for templates that write the date:
+        """The renderer of the day of ``time`` (Unix seconds, the day in UTC), for templates that write the date:
         that of an episode's begin holds for all its calls, so that midnight changes no conversation."""
-        day = datetime.fromtimestamp(time, tz=UTC).astimezone()
+        day = datetime.fromtimestamp(time, tz=UTC)  # not the machine's zone: the next runtime's may be another
         return self.with_clock(lambda: day)
 
     def with_clock(self, now: Callable[[], datetime]) -> "Renderer":
@@ -242,7 +242,7 @@ class Renderer:
 
 
 def _today() -> datetime:
-    return datetime.now(tz=UTC).astimezone()
+    return datetime.now(tz=UTC)
 
 
 def _user() -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
 """A template that writes the date writes that of the episode's begin: midnight changes no conversation."""
 
-from datetime import datetime, timedelta
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,16 +11,26 @@ from gpu_runtime.journal.timelines import agents_of, merge
 from support.gateway_harness import MODEL, running_gateway
 from support.waiting import FakeClock
 
-EVENING = datetime(2031, 2, 3, 23, 59)
+EVENING = datetime(2031, 2, 3, 23, 59, tzinfo=UTC)
 LONG = {"max_tokens": 64, "max_context_length": 4096, "episode_timeout_s": 86400, "episode_idle_timeout_s": 86400}
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine is where the day has begun already; a runtime before it may have been elsewhere."""
+    with monkeypatch.context() as there:
+        there.setenv("TZ", "Pacific/Kiritimati")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.mark.parametrize(("family", "day", "next_day"), [
     ("llama3_2", "Today Date: 03 Feb 2031", "Today Date: 04 Feb 2031"),
     ("gptoss", "Current date: 2031-02-03", "Current date: 2031-02-04"),
 ])  # fmt: skip
-async def test_a_conversation_that_crosses_midnight_goes_on(
-    tmp_path: Path, family: str, day: str, next_day: str
+async def test_a_conversation_that_crosses_midnight_goes_on_wherever_the_runtime_is(
+    tmp_path: Path, far_east: None, family: str, day: str, next_day: str
 ) -> None:
     clock = FakeClock(EVENING.timestamp())
     async with running_gateway(tmp_path, family=family, now=clock, **LONG) as gateway:
