@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
-# Seconds. Start covers loading a large model; a hand-over waits for calls in flight, whose own length bounds it.
+# Seconds. Start covers loading a large model. A hand-over waits for calls in flight, whose own length bounds it, or for
+# one pass of the model where they are kept.
 START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
 
 # Of the memory of a GPU that is shared with the trainer, whose weights and (unless offloaded) moments stay there too.

@@ -13,7 +13,7 @@ class Phase(StrEnum):
     LOADING = "loading"  # the base model, by engine and trainer
     RESTORING = "restoring"  # a state fetched, journaled batches trained again
     TRAINING = "training"
-    HANDOVER = "hand-over"  # weights from trainer to engine; calls in flight end first
+    HANDOVER = "hand-over"  # weights from trainer to engine; calls in flight end first, unless they are kept
     SAVING = "saving"  # a checkpoint is written or uploaded
     GENERATION = "generation"  # calls are in the engine, whatever else goes on
     WAITING = "waiting"  # for episodes: the main loop reports progress every second

@@ -1,5 +1,5 @@
-"""What a chat template is told to lack before a session is ready: answers that cannot be trained or read are refused,
-and tools that it loses are told."""
+"""Checks a chat template at start: refuses one whose answers cannot be trained or read, and reports tools that it
+cannot use."""
 
 from collections.abc import Callable
 from pathlib import Path
