@@ -145,7 +145,7 @@ def test_a_session_that_is_not_there_reports_it_once_and_leads_on(page: Page) ->
 
 
 def test_the_palette_goes_anywhere_and_does_what_the_page_offers_by_keyboard_alone(page: Page) -> None:
-    sign_up(page, "petra@example.org")
+    sign_up(page, "palma@example.org")
     session_id = make_session(page, "goal <script>\u202e")
     make_session(page, "another")
     found = page.get_by_role("dialog", name="Go to or do").get_by_role("option")
