@@ -53,7 +53,7 @@ NAMES_NOTHING = {
     "email", "role", "url", "topics",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "rows", "attempts", "tries", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
-    "upto", "tag", "tags", "notes", "thumb", "comment", "commented",
+    "upto", "tag", "tags", "notes", "thumb", "comment", "commented", "annotations_after", "standing",
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
 }  # fmt: skip
 
