@@ -19,20 +19,16 @@ import itertools
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import overlap  # beside this file, and it puts the repository's folders on the path
 
-from gpu_runtime import run as run_module
 from gpu_runtime.journal.journal import Journal
-from gpu_runtime.start import start
-from support.fake_control_plane import FakeControlPlane
 from support.fakes import FakeEngine
 from support.light_tokenizer import LightTokenizer
-from support.runtime_harness import plane_assign, runtime_config, tiny_model
+from support.runtime_harness import tiny_model
 
 SHORT_S, LONG_S, STEP_S = 0.5, 5.0, 0.8
 SHORT_TOKENS, LONG_TOKENS = 16, 160
@@ -109,30 +105,19 @@ class Result:
 async def measure(max_staleness: int, steps: int, model: Path, volume: Path, *, keeps_calls: bool) -> Result:
     """One session of ``steps`` steps; figures from the end of the second to the end of the last."""
     trainer, engine = TailTrainer(), TailEngine(LightTokenizer(model), keeps_calls=keeps_calls)
-    settings = {"grpo_n": overlap.GRPO_N, "tasks_per_batch": overlap.TASKS_PER_BATCH, "max_staleness": max_staleness}
-
-    @asynccontextmanager
-    async def parts(_) -> AsyncIterator[tuple[FakeEngine, TailTrainer]]:
-        yield engine, trainer
-
-    run_module.open_engine_and_trainer = parts
-    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
-        plane_assign(plane, model, **settings, checkpoint_every_steps=10_000)
-        runtime = asyncio.create_task(start(runtime_config(plane, volume)))
-        address = None
-        while not address:
-            await asyncio.sleep(0.05)
-            address = next((b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")), None)
-        async with overlap.httpx.AsyncClient(timeout=60, limits=overlap.httpx.Limits(keepalive_expiry=2)) as http:
-            loop = TailLoop(address, http)
-            agents = [asyncio.create_task(loop.agent()) for _ in range(AGENTS)]
-            began = await _steps_done(trainer, WARM_UP_STEPS, [runtime, *agents])
-            before = engine.busy_s, trainer.busy_s
-            ended = await _steps_done(trainer, steps, [runtime, *agents])
-            busy = engine.busy_s - before[0], trainer.busy_s - before[1]
-            for task in (runtime, *agents):
-                task.cancel()
-            await asyncio.gather(runtime, *agents, return_exceptions=True)
+    async with (
+        overlap.runtime_running(engine, trainer, model, volume, max_staleness) as (runtime, address),
+        overlap.httpx.AsyncClient(timeout=60, limits=overlap.httpx.Limits(keepalive_expiry=2)) as http,
+    ):
+        loop = TailLoop(address, http)
+        agents = [asyncio.create_task(loop.agent()) for _ in range(AGENTS)]
+        began = await _steps_done(trainer, WARM_UP_STEPS, [runtime, *agents])
+        before = engine.busy_s, trainer.busy_s
+        ended = await _steps_done(trainer, steps, [runtime, *agents])
+        busy = engine.busy_s - before[0], trainer.busy_s - before[1]
+        for task in agents:
+            task.cancel()
+        await asyncio.gather(*agents, return_exceptions=True)
     journal = Journal(volume / "journal.sqlite3")
     counts = journal.episodes.accounting()
     journal.close()

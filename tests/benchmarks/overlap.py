@@ -130,16 +130,18 @@ class Result:
     stale_share: float
 
 
-async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> Result:
-    """One session of ``steps`` steps."""
-    trainer = TimedTrainer()
-    settings = {"grpo_n": GRPO_N, "tasks_per_batch": TASKS_PER_BATCH, "max_staleness": max_staleness}
+@asynccontextmanager
+async def runtime_running(
+    engine: FakeEngine, trainer: FakeTrainer, model: Path, volume: Path, max_staleness: int
+) -> AsyncIterator[tuple[asyncio.Task[None], str]]:
+    """The runtime of one session with scripted parts: its task, and its gateway's address. It ends with the block."""
 
     @asynccontextmanager
     async def parts(_) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
-        yield TimedEngine(LightTokenizer(model)), trainer
+        yield engine, trainer
 
     run_module.open_engine_and_trainer = parts
+    settings = {"grpo_n": GRPO_N, "tasks_per_batch": TASKS_PER_BATCH, "max_staleness": max_staleness}
     with FakeControlPlane(part_size_bytes=1 << 20) as plane:
         plane_assign(plane, model, **settings, checkpoint_every_steps=10_000)
         runtime = asyncio.create_task(start(runtime_config(plane, volume)))
@@ -147,19 +149,30 @@ async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> 
         while not address:
             await asyncio.sleep(0.05)
             address = next((b["address"] for b in plane.bodies("/v1/runtime/heartbeat") if b.get("address")), None)
-        async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=4 * AGENTS)) as http:
-            loop = Loop(address, http)
-            agents = [asyncio.create_task(loop.agent()) for _ in range(AGENTS)]
-            while len(trainer.ends) < steps:
-                await asyncio.sleep(0.02)
-                for task in (runtime, *agents):
-                    if task.done():
-                        task.result()
-            for task in agents:
-                task.cancel()
-            await asyncio.gather(*agents, return_exceptions=True)
-        runtime.cancel()
-        await asyncio.gather(runtime, return_exceptions=True)
+        try:
+            yield runtime, address
+        finally:
+            runtime.cancel()
+            await asyncio.gather(runtime, return_exceptions=True)
+
+
+async def measure(max_staleness: int, steps: int, model: Path, volume: Path) -> Result:
+    """One session of ``steps`` steps."""
+    trainer, engine = TimedTrainer(), TimedEngine(LightTokenizer(model))
+    async with (
+        runtime_running(engine, trainer, model, volume, max_staleness) as (runtime, address),
+        httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=4 * AGENTS)) as http,
+    ):
+        loop = Loop(address, http)
+        agents = [asyncio.create_task(loop.agent()) for _ in range(AGENTS)]
+        while len(trainer.ends) < steps:
+            await asyncio.sleep(0.02)
+            for task in (runtime, *agents):
+                if task.done():
+                    task.result()
+        for task in agents:
+            task.cancel()
+        await asyncio.gather(*agents, return_exceptions=True)
     journal = Journal(volume / "journal.sqlite3")
     accounting = journal.episodes.accounting()
     journal.close()
