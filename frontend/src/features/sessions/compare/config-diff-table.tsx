@@ -2,10 +2,10 @@
 import { useSearchParams } from "react-router";
 import type { Session } from "../../../api/types";
 import { withPart } from "../../../ui/address-part";
-import { Button } from "../../../ui/button";
 import { Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
 import { visible } from "../../../ui/plain-text";
+import { ShowAllButton } from "../show-all-button";
 import { diffRows } from "./config-diff";
 
 export function ConfigDiffTable({ sessions, names }: { sessions: readonly Session[]; names: readonly string[] }) {
@@ -18,16 +18,14 @@ export function ConfigDiffTable({ sessions, names }: { sessions: readonly Sessio
     <Panel
       title="Options"
       actions={
-        <Button
-          look="quiet"
-          className="h-7"
-          aria-pressed={all}
-          onClick={() => {
+        <ShowAllButton
+          all={all}
+          fewer="Show what differs"
+          count={rows.length}
+          onToggle={() => {
             setAddress((before) => withPart(before, "options", all ? "" : "all"), { replace: true });
           }}
-        >
-          {all ? "Show what differs" : `Show all ${String(rows.length)}`}
-        </Button>
+        />
       }
     >
       {shown.length === 0 && <p className="px-4 py-2 text-muted">{sessions.length < 2 ? "Add a run to see what differs." : "The runs were asked for the same: no option differs."}</p>}

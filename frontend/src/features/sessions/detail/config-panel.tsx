@@ -2,9 +2,9 @@
 import { useState } from "react";
 import schema from "../../../api/session-config.json";
 import type { Session } from "../../../api/types";
-import { Button } from "../../../ui/button";
 import { Panel } from "../../../ui/panel";
 import { configFields, type OptionSchema } from "../config-fields";
+import { ShowAllButton } from "../show-all-button";
 import { optionRows } from "./option-rows";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
@@ -17,16 +17,14 @@ export function ConfigPanel({ session }: { session: Session }) {
     <Panel
       title="Options"
       actions={
-        <Button
-          look="quiet"
-          className="h-7"
-          aria-pressed={all}
-          onClick={() => {
+        <ShowAllButton
+          all={all}
+          fewer="Show changed"
+          count={rows.length}
+          onToggle={() => {
             setAll(!all);
           }}
-        >
-          {all ? "Show changed" : `Show all ${String(rows.length)}`}
-        </Button>
+        />
       }
     >
       {changed.length === 0 && <p className="px-4 py-2 text-muted">Every option has its default.</p>}
