@@ -8,7 +8,8 @@ TINKERSCRIPT_PUBLIC_URL http://127.0.0.1:PORT      origin that browsers and clie
 TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
 TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
 TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm: see scheduling/launchers/options.py
-TINKERSCRIPT_RUNTIME_SERVER_URL http://127.0.0.1:PORT origin at which runtimes find the server
+TINKERSCRIPT_RUNTIME_SERVER_URL (the lease process) origin at which runtimes find the server
+TINKERSCRIPT_LEASE_PORT (a free one)               the lease process's, on HOST; a free one: on this machine alone
 TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
 TINKERSCRIPT_SECRET_KEY_PREVIOUS                   the one before it: what it signed is still taken
 TINKERSCRIPT_AUDIT_KEY  DATA/audit_key             makes the codes of the audit log; made once when not given
@@ -46,6 +47,7 @@ from console.config.oidc import oidc_provider, oidc_read
 from console.config.private_files import read_or_create
 from console.config.sign_up import sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
+from console.server.logs import JSON_LINES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -57,7 +59,9 @@ PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
 PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", schemes=("http", "https"))
 # Where this machine finds the server: an address that listens everywhere listens on loopback too.
 INTERNAL_URL = f"http://{'127.0.0.1' if HOST in ('0.0.0.0', '::') else HOST}:{PORT}"
-RUNTIME_SERVER_URL = read_url("TINKERSCRIPT_RUNTIME_SERVER_URL", INTERNAL_URL, schemes=("http", "https"))
+# Empty: the lease process that `manage.py up` runs, else the web server. See console/server/lease_process.py.
+RUNTIME_SERVER_URL = read_url("TINKERSCRIPT_RUNTIME_SERVER_URL", "", schemes=("http", "https"))
+LEASE_PORT = read_int("TINKERSCRIPT_LEASE_PORT", 0, low=0, high=65535)
 DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
 # Where the server keeps the secret that it made: the key in force, and in a second line the one before it.
 SECRET_KEY_FILE = DATA / "secret_key"
@@ -105,7 +109,7 @@ if S3_ENDPOINT_URL and not (S3_ACCESS_KEY and S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ENDPOINT_URL needs S3_ACCESS_KEY and S3_SECRET_KEY beside it.")
 if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ACCESS_KEY and S3_SECRET_KEY do nothing without S3_ENDPOINT_URL.")
-LAUNCHER = launcher_options_read(server_url=RUNTIME_SERVER_URL, s3_endpoint_url=S3_ENDPOINT_URL)
+LAUNCHER = launcher_options_read(server_url=RUNTIME_SERVER_URL or INTERNAL_URL, s3_endpoint_url=S3_ENDPOINT_URL)
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 
@@ -280,21 +284,5 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": [],
 }
 
-# -- Logs ---------------------------------------------------------------------------------------------------------
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "console.server.logs.JsonFormatter"}},
-    "filters": {"expected_refusals": {"()": "console.server.logs.ExpectedRefusals"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
-    "root": {"handlers": ["stderr"], "level": "INFO"},
-    "loggers": {
-        "django": {"handlers": [], "propagate": True},
-        "django.request": {"filters": ["expected_refusals"]},
-        "uvicorn": {"level": "WARNING"},
-        "botocore": {"level": "WARNING"},
-        "boto3": {"level": "WARNING"},
-    },
-}
-
+LOGGING = JSON_LINES
 unknown_refuse()

@@ -24,6 +24,7 @@ from console.scheduling.instance import instance_id
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import holder_new, leader_release, leader_renew
 from console.scheduling.session_notes import address_note, stuck_announce, suspend_request, waiting_note
+from console.server.lease_address import runtime_server_url
 from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync, devices_take
 from console.sessions.limits.queue import queue_next
 from console.sessions.models import Session
@@ -260,7 +261,7 @@ class Reconciler:
             )
             token = lease_issue(session=session)
         environment = {
-            "TINKERSCRIPT_SERVER_URL": settings.RUNTIME_SERVER_URL,
+            "TINKERSCRIPT_SERVER_URL": runtime_server_url(),
             "TINKERSCRIPT_LEASE": token,
             "TINKERSCRIPT_RUNTIME_DIR": str(folder),
         }

@@ -9,6 +9,23 @@ from typing import Any
 
 _bound: ContextVar[MappingProxyType[str, str]] = ContextVar("log_names", default=MappingProxyType({}))
 
+# What Django is to be told of logs.
+JSON_LINES: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "console.server.logs.JsonFormatter"}},
+    "filters": {"expected_refusals": {"()": "console.server.logs.ExpectedRefusals"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        "django": {"handlers": [], "propagate": True},
+        "django.request": {"filters": ["expected_refusals"]},
+        "uvicorn": {"level": "WARNING"},
+        "botocore": {"level": "WARNING"},
+        "boto3": {"level": "WARNING"},
+    },
+}
+
 
 def logs_bind(**names: str) -> None:
     """Name what this task works on (``request_id``, ``session_id``): every line that it logs from now on carries them.

@@ -80,13 +80,25 @@ class Limited:
         return {"type": "http.disconnect"} if self.is_over else message
 
 
+async def refuse_all(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """An application that serves nothing: 404 to each request."""
+    detail = ErrorDetail(
+        code=ErrorCode.NOT_FOUND, message="This port serves runtimes.", hint="The web server has a port of its own."
+    )
+    await _send_error(send, 404, detail, dict(scope["headers"])[b"x-request-id"].decode())
+
+
 async def _refuse(send: Send, request_id: str, limit_bytes: int) -> None:
     detail = ErrorDetail(
         code=ErrorCode.INVALID_REQUEST,
         message=f"The request's body is larger than {limit_bytes} bytes.",
         hint="Send less: weights go to presigned URLs, tokens never leave the session.",
     )
+    await _send_error(send, 413, detail, request_id)
+
+
+async def _send_error(send: Send, status: int, detail: ErrorDetail, request_id: str) -> None:
     body = ErrorBody(error=detail, request_id=request_id).model_dump_json().encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 413, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,5 +1,7 @@
 """``python -m console.server.uvicorn``: the web server's process, on the address of the settings or on a given socket.
 
+With ``--lease`` it is the lease process, which serves runtimes alone.
+
 It is uvicorn because uvicorn makes an application wait for a client that reads slowly. A server that takes all that it
 is given keeps in memory what such a client has not read, and the live channel, which would send it fewer and longer
 pages, never learns of it.
@@ -32,12 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--fd", type=int, help="a listening socket that the parent made")
+    parser.add_argument("--lease", action="store_true", help="serve what runtimes ask under their lease, nothing else")
     options = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     from django.conf import settings
 
     config = uvicorn.Config(
-        "console.asgi:application",
+        "console.server.lease_process:application" if options.lease else "console.asgi:application",
         host=settings.HOST,
         port=settings.PORT,
         http=BoundedHttp,

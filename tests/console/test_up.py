@@ -121,6 +121,25 @@ def runtime_plant(server: Server, tmp_path: Path) -> tuple[str, dict]:
     return handle, launcher
 
 
+def lease_plant(server: Server) -> urllib.request.Request:
+    """The heartbeat of a runtime that the launcher left alone, to the address that it was given at its start."""
+    code = """
+        from console.models import Project, Session
+        from console.server.lease_address import runtime_server_url
+        from console.sessions.runtime.leases import lease_issue
+        session = Session.objects.create(
+            id="ses_leased", project=Project.objects.create(name="q"), base_model="SmolLM2-135M-Instruct",
+            state="provisioning", launcher="process",
+        )
+        print(runtime_server_url(), lease_issue(session=session))
+    """
+    planted = server.run("shell", "-v", "0", "-c", textwrap.dedent(code))
+    assert planted.returncode == 0, planted.stderr
+    url, lease = planted.stdout.split()
+    headers = {"Authorization": f"Bearer {lease}", "Content-Type": "application/json"}
+    return urllib.request.Request(f"{url}/v1/runtime/heartbeat", b'{"state": "loading", "progress": 1}', headers)
+
+
 def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     server.start()
     assert server.lines[-1] == f"ready http://127.0.0.1:{server.port}"
@@ -139,8 +158,11 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     assert wait_until(lambda: not server.answers(), timeout_s=10, poll_s=0.05)
     assert wait_until(server.answers, timeout_s=60, poll_s=0.2), "a child that died was not started again"
 
+    heartbeat = lease_plant(server)
     stopped = server.child("web")
     os.kill(stopped, signal.SIGSTOP)
+    with urllib.request.urlopen(heartbeat, timeout=20) as orders:
+        assert json.load(orders)["stop"] is None, "a stalled web process cost a runtime its lease"
     assert wait_until(lambda: server.child("web") != stopped and server.answers(), timeout_s=90, poll_s=0.2), (
         "a web process that was stopped was never noticed"
     )

@@ -108,6 +108,9 @@ def test_what_chooses_web_servers_and_reconcilers_chooses_pods_that_there_are() 
     chosen = {
         ("Deployment", "web"): [manifest_of("PodDisruptionBudget", "web")["spec"]["selector"],
                                 manifest_of("NetworkPolicy", "web")["spec"]["podSelector"]],
+        ("Deployment", "lease"): [manifest_of("PodDisruptionBudget", "lease")["spec"]["selector"],
+                                  manifest_of("NetworkPolicy", "lease")["spec"]["podSelector"],
+                                  {"matchLabels": manifest_of("Service", "lease")["spec"]["selector"]}],
         ("Deployment", "reconcile"): [manifest_of("PodDisruptionBudget", "reconcile")["spec"]["selector"]],
     }  # fmt: skip
     for (kind, name), selectors in chosen.items():
@@ -200,7 +203,7 @@ def test_the_docker_socket_is_the_reconcilers_alone_and_the_databases_are_publis
     assert holders == ["reconcile"]
     assert {name for name, service in services.items() if service.get("ports")} == {"web", "store", "caddy"}
     on_runtimes = {name for name, service in services.items() if "runtimes" in service.get("networks", [])}
-    assert on_runtimes == {"web"}
+    assert on_runtimes == {"web", "lease"}
 
 
 def test_the_settings_of_compose_are_ones_that_start(monkeypatch) -> None:

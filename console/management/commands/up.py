@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
+from functools import partial
 from typing import IO
 
 from django.conf import settings
@@ -28,6 +30,7 @@ from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import leader_status
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
+from console.server.lease_address import lease_address_forget, lease_listener
 from console.sessions.limits.devices import devices_sync
 from console.users.sealing import sealed_renew
 
@@ -50,6 +53,7 @@ class Command(BaseCommand):
         self._signals = 0
         self._has_tables = False
         self._free_space = FreeSpaceMonitor()
+        self._listener: socket.socket | None = None
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         run = settings.DATA / "run"
@@ -86,6 +90,7 @@ class Command(BaseCommand):
         self._launcher_get()
         self._find_devices()
         self._start_store()
+        self._start_lease_process()
         self._children.start(
             Child("web", lambda: python_start("-m", "console.server.uvicorn"), grace_s=5.0, probe=_web_responds)
         )
@@ -97,6 +102,22 @@ class Command(BaseCommand):
         )
         self._wait_for_web()
         self._say(f"ready {settings.PUBLIC_URL}")
+
+    def _start_lease_process(self) -> None:
+        """Beside the web server, so that a stalled one costs no runtime its lease."""
+        try:
+            listener = lease_listener()
+        except OSError as error:
+            raise CommandError(f"TINKERSCRIPT_LEASE_PORT cannot be listened on ({error.strerror}).") from None
+        if listener is None:
+            return
+        host, port = listener.getsockname()
+        url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}/healthz"
+        arguments = ("-m", "console.server.uvicorn", "--lease", "--fd", str(listener.fileno()))
+        # The socket stays open here: while the process is started anew, requests wait in its backlog.
+        spawn = partial(python_start, *arguments, keep=(listener.fileno(),))
+        self._listener = listener
+        self._children.start(Child("lease", spawn, grace_s=5.0, probe=partial(_responds, url)))
 
     def _find_devices(self) -> None:
         """Write down this machine's devices before anybody can ask for some."""
@@ -146,13 +167,15 @@ class Command(BaseCommand):
             time.sleep(LOOK_EVERY_S)
 
     def _stop(self) -> None:
-        """Stop in this order: web server, reconciler, runtimes, and last the store that runtimes write to."""
+        """Stop in this order: web server, leases, reconciler, runtimes, and last the store that runtimes write to."""
         self._children.stop("web", force=self._force)
+        self._children.stop("lease", force=self._force)
         self._children.stop("reconcile", force=self._force)
         if self._has_tables:
             self._release_runtimes()
         connections.close_all()
         self._children.stop("store", force=self._force)
+        lease_address_forget()
 
     def _launcher_get(self) -> Launcher:
         try:
@@ -196,8 +219,12 @@ def _port_check() -> None:
 
 
 def _web_responds() -> bool:
+    return _responds(f"{settings.INTERNAL_URL}/healthz")
+
+
+def _responds(url: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{settings.INTERNAL_URL}/healthz", timeout=PROBE_TIMEOUT_S) as response:
+        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
             return response.status == 200
     except OSError:
         return False
@@ -212,7 +239,7 @@ def _reconciler_leads() -> bool:
         return True  # a database that is away is not the reconciler's fault
 
 
-def python_start(*arguments: str) -> subprocess.Popen[bytes]:
+def python_start(*arguments: str, keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
     path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
@@ -225,6 +252,7 @@ def python_start(*arguments: str) -> subprocess.Popen[bytes]:
         cwd=settings.BASE_DIR,
         env=environment,
         stdin=subprocess.DEVNULL,
+        pass_fds=keep,
         preexec_fn=supervisor.die_with_parent,
     )
 

@@ -1,0 +1,21 @@
+"""The application of the lease process: what runtimes ask under their lease, and nothing else.
+
+Whatever people and agents do to the web processes, a runtime's heartbeat is taken here.
+"""
+
+from django.core.asgi import get_asgi_application
+
+from console.server.request_limits import Asgi, Receive, RequestMiddleware, Send, refuse_all
+
+LEASE_PREFIX, HEALTH = "/v1/runtime/", "/healthz"
+
+
+def _only_leases(django: Asgi) -> Asgi:
+    async def serve(scope: dict, receive: Receive, send: Send) -> None:
+        its_own = scope["path"].startswith(LEASE_PREFIX) or scope["path"] == HEALTH
+        await (django if its_own else refuse_all)(scope, receive, send)
+
+    return serve
+
+
+application = RequestMiddleware(dialects=refuse_all, tinker=refuse_all, django=_only_leases(get_asgi_application()))
