@@ -27,6 +27,7 @@ NEAR = 0.9  # of a limit
 ALERT_SHARES = (0.5, 0.8, 1.0)
 KEY_LIMIT = "spend_cap_s"  # of all sessions that the key started
 CHECKPOINT_WAIT_S = 600.0  # then it stops without one
+Limit = tuple[str, float, float]  # name, limit, used
 PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
 
@@ -36,19 +37,19 @@ def sessions_over_budget_stop() -> None:
     if settings.LIMITS.hours is None:
         going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
     raised = _alerts_raised(going)
+    near: list[tuple[Session, Limit]] = []
     for session in going.select_related("key", "project"):
         limits = list(_limits(session))
         _alert(session, limits, raised)
         if reached := next((limit for limit in limits if limit[2] >= limit[1]), None):
             _end(session, *reached)
             continue
-        for limit, allowed, used in limits:
-            if used >= NEAR * allowed:
-                _near(session, limit, allowed, used)
+        near += [(session, limit) for limit in limits if limit[2] >= NEAR * limit[1]]
+    _near(near)
 
 
-def _limits(session: Session) -> Iterator[tuple[str, float, float]]:
-    """The limits that the session has: name, limit, used."""
+def _limits(session: Session) -> Iterator[Limit]:
+    """The limits that the session has."""
     budget = Budget.model_validate(session.budget)
     if settings.LIMITS.hours is not None:
         yield "hours", settings.LIMITS.hours, session_ran_s(session=session) / 3600
@@ -72,7 +73,7 @@ def _alerts_raised(sessions: QuerySet[Session]) -> set[tuple[str | None, str]]:
     }
 
 
-def _alert(session: Session, limits: Sequence[tuple[str, float, float]], raised: set[tuple[str | None, str]]) -> None:
+def _alert(session: Session, limits: Sequence[Limit], raised: set[tuple[str | None, str]]) -> None:
     """Raise an alert for each share of a limit that is used, once: of those that are passed together, the highest.
 
     A key's limit is one alert, of whichever of its sessions is looked at first, and is added to ``raised``.
@@ -91,16 +92,22 @@ def _alert(session: Session, limits: Sequence[tuple[str, float, float]], raised:
             alerts_close(lower.filter(session__key=whose) if limit == KEY_LIMIT else lower.filter(session=session))
 
 
-def _near(session: Session, limit: str, allowed: float, used: float) -> None:
-    """Say once that a limit is near."""
-    name = f"budget near {limit}"
-    if EventRecord.objects.filter(session_id=session.id, key=name).exists():
-        return
-    data = {"limit": limit, "allowed": allowed, "used": used}
-    with transaction.atomic():
-        event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "budget_near"} | data, key=name)
-        told = {"session_id": session.id} | data
-        session_announce(session_id=session.id, topic=WebhookTopic.BUDGET_NEAR, data=told)
+def _near(near: Sequence[tuple[Session, Limit]]) -> None:
+    """Say of each limit once that it is near: one read for all of them, however long they stay so."""
+    ids, keys = {session.id for session, _ in near}, {_near_key(limit) for _, (limit, _, _) in near}
+    told = set(EventRecord.objects.filter(session_id__in=ids, key__in=keys).values_list("session_id", "key"))
+    for session, (limit, allowed, used) in near:
+        if (session.id, key := _near_key(limit)) in told:
+            continue
+        data = {"limit": limit, "allowed": allowed, "used": used}
+        with transaction.atomic():
+            event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "budget_near"} | data, key=key)
+            body = {"session_id": session.id} | data
+            session_announce(session_id=session.id, topic=WebhookTopic.BUDGET_NEAR, data=body)
+
+
+def _near_key(limit: str) -> str:
+    return f"budget near {limit}"
 
 
 def _end(session: Session, limit: str, allowed: float, used: float) -> None:

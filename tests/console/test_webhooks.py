@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from aiohttp.abc import AbstractResolver
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from console.sessions.budgets import sessions_over_budget_stop
@@ -378,14 +379,26 @@ def test_a_budget_that_is_nearly_used_is_told_once(project, subscribed) -> None:
     assert data == {"session_id": session.id, "limit": "steps", "allowed": 10, "used": 9}
 
 
-def test_drift_is_told_where_it_begins(project, subscribed) -> None:
+def test_the_limits_of_many_sessions_that_stay_near_are_read_at_once(project) -> None:
+    def queries(count: int) -> int:
+        for _ in range(count):
+            factories.session_make(project, state=SessionState.READY, budget={"steps": 10}, policy_version_high=9)
+        sessions_over_budget_stop()
+        with CaptureQueriesContext(connection) as captured:
+            sessions_over_budget_stop()
+        return len(captured)
+
+    assert queries(1) == queries(9)
+
+
+def test_drift_is_told_where_it_begins_and_not_of_a_single_step(project, subscribed) -> None:
     _session, token = factories.runtime_make(project)
-
-    def report(step: int, kl: float) -> None:
-        data = STEP | {"step": step, "kl_engine": kl}
-        entry = ReportEntry(key=f"step-{step}", kind=EventKind.METRIC, data=data)
-        leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=[entry]))
-
-    for step, kl in ((1, 0.01), (2, 0.2), (2, 0.2), (3, 0.3), (4, 0.05), (5, 0.15)):
-        report(step, kl)
-    assert [(data["step"], data["kl_engine"]) for data in told(WebhookTopic.TRAINING_DRIFT)] == [(2, 0.2), (5, 0.15)]
+    gaps = [0.01] * 5 + [0.4] + [0.01] * 5 + [0.2] * 6  # one step is noise: the mean of five passes 0.1 at step 14
+    entries = [
+        ReportEntry(key=f"step-{step}", kind=EventKind.METRIC, data=STEP | {"step": step, "kl_engine": gap})
+        for step, gap in enumerate(gaps, start=1)
+    ]
+    for some in (entries[:8], entries[6:8], entries[8:]):  # a repeated report tells nothing anew
+        leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=some))
+    (data,) = told(WebhookTopic.TRAINING_DRIFT)
+    assert (data["step"], round(data["kl_engine"], 3), data["bound"]) == (14, 0.124, 0.1)

@@ -1,5 +1,8 @@
 """Raising alerts, once each until they are over, and who has read them."""
 
+from collections.abc import Sequence
+from statistics import fmean
+
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -7,7 +10,7 @@ from django.utils import timezone
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
 from console.live.services import event_record
-from console.sessions.alerts.rules import RULES, WINDOW, alerts_of
+from console.sessions.alerts.rules import MAX_ENGINE_GAP, MEAN_OF, RULES, WINDOW, Step, alerts_of
 from console.sessions.models import Alert, Session
 from console.sessions.selectors import session_get
 from console.sessions.states import ENDED
@@ -63,6 +66,8 @@ def steps_watch(*, session: Session, new: int) -> None:
             if rule not in standing and _is_due(session, rule, steps[at]["step"]):
                 alert_raise(session=session, rule=rule, text=text, step=steps[at]["step"])
                 standing.add(rule)
+                if rule is AlertRule.ENGINE_GAP:
+                    _drift_announce(session, steps[: at + 1])
 
 
 def alert_list(
@@ -105,6 +110,13 @@ def alerts_read_upto(*, project: Project, user: User) -> int:
 def alerts_unread(*, project: Project, after: int) -> int:
     """How many alerts follow this one, ``MAX_UNREAD`` at most."""
     return Alert.objects.filter(session__project=project, id__gt=after)[:MAX_UNREAD].count()
+
+
+def _drift_announce(session: Session, steps: Sequence[Step]) -> None:
+    """Tell webhooks that sampling and training have drifted apart: the rule that was raised."""
+    gap = fmean(step["kl_engine"] for step in steps[-MEAN_OF:])
+    data = {"session_id": session.id, "step": steps[-1]["step"], "kl_engine": gap, "bound": MAX_ENGINE_GAP}
+    session_announce(session_id=session.id, topic=WebhookTopic.TRAINING_DRIFT, data=data)
 
 
 def _is_due(session: Session, rule: AlertRule, step: int) -> bool:

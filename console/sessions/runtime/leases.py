@@ -26,7 +26,6 @@ from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_open, span_seen
 from console.sessions.models import Checkpoint, Session
-from console.sessions.runtime.drift import drift_announce
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import checkpoints_fail, session_move
 from tinkerscript.wire import episode_key
@@ -180,10 +179,9 @@ def runtime_report(*, session: Session, body: Report) -> None:
             raise InvalidRequest(f"{entry.key}: {error}") from None
     with transaction.atomic():
         lease_lock(session)
-        steps = steps_new(session_id=session.id, entries=body.entries)
-        drift_announce(session=session, steps=steps)
+        new = len(steps_new(session_id=session.id, entries=body.entries))
         events_record(session_id=session.id, entries=body.entries)
-        steps_watch(session=session, new=len(steps))
+        steps_watch(session=session, new=new)
 
 
 def runtime_fail(*, session: Session, body: FailureReport) -> None:

@@ -24,7 +24,9 @@ class WebhookTopic(StrEnum):
     SESSION_FAILED = "session.failed"  # data: {"session_id", "code", "cause"}
     SESSION_STUCK = "session.stuck"  # data: {"session_id", "state", "cause"}; its runtime is replaced
     BUDGET_NEAR = "budget.near"  # data: {"session_id", "limit", "allowed", "used"}; once, at nine tenths
-    TRAINING_DRIFT = "training.drift"  # data: {"session_id", "step", "kl_engine", "bound"}; when it begins
+    TRAINING_DRIFT = (
+        "training.drift"  # data: {"session_id", "step", "kl_engine", "bound"}; the mean of five steps, when it begins
+    )
     ALERT_RAISED = "alert.raised"  # data: {"session_id", "rule", "text", "step"}; once until it is over
     CHECKPOINT_COMMITTED = "checkpoint.committed"  # data: {"session_id", "checkpoint_id", "kind", "step"}
     CHECKPOINT_FAILED = "checkpoint.failed"  # data: {"session_id", "checkpoint_id", "reason"}
