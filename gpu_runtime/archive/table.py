@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow.parquet import ParquetWriter
 
+from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, dump
-from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, merge
+from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, allowed_of, by_token, merge
 
 ROWS_AT_ONCE = 16  # of a row group: as many episodes are in memory as objects of Python
 
@@ -27,10 +28,15 @@ TIMELINE = pa.struct(
     [
         _column("agent", pa.string(), "the X-Agent label of its calls"),
         _column("calls", pa.list_(pa.string()), "ids of the calls whose answers are trained here"),
-        _column("token_ids", pa.list_(pa.int32()), "prompt and answers as the engine saw them; the next three as long"),
+        _column(
+            "token_ids", pa.list_(pa.int32()), "prompt and answers as the engine saw them; all but the sets are as long"
+        ),
         _column("mask", pa.list_(pa.int8()), "1: sampled, and trained in this timeline"),
         _column("logprobs", pa.list_(pa.float32()), "the engine's, natural logarithm; 0 where the mask is 0"),
         _column("policy_versions", pa.list_(pa.int32()), "whose weights sampled the token; -1 where the mask is 0"),
+        _column("temperatures", pa.list_(pa.float32()), "at which the token was sampled; 1 where the mask is 0"),
+        _column("allowed", pa.list_(pa.int32()), "which of allowed_sets a grammar left to choose from; -1: every id"),
+        _column("allowed_sets", pa.list_(pa.binary()), "a bit for each id, low bits first, in zlib; empty: not known"),
     ]
 )
 ANSWER = pa.struct(
@@ -130,17 +136,19 @@ def episode_row(record: EpisodeRecord, calls: Sequence[CallRecord]) -> dict[str,
 
 def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) -> dict[str, Any]:
     merged = [pieces[index] for index in timeline.segments]
-    versions_T = [-1] * len(timeline.token_ids_T)
-    for piece in merged:
-        start = len(piece.prompt_ids)
-        versions_T[start : start + len(piece.token_ids)] = piece.versions
+    temperatures = [[piece.temperature] * len(piece.token_ids) for piece in merged]
+    allowed_T = allowed_of(timeline, merged) or (None,) * len(timeline.token_ids_T)
+    numbers_T, sets = sets_number(allowed_T)
     return {
         "agent": agent,
         "calls": list(dict.fromkeys(piece.call_id for piece in merged)),
         "token_ids": timeline.token_ids_T,
         "mask": timeline.mask_T,
         "logprobs": timeline.logprobs_T,
-        "policy_versions": versions_T,
+        "policy_versions": by_token(timeline, merged, [piece.versions for piece in merged], elsewhere=-1),
+        "temperatures": by_token(timeline, merged, temperatures, elsewhere=1.0),
+        "allowed": numbers_T,
+        "allowed_sets": sets,
     }
 
 

@@ -1,6 +1,7 @@
 """Every ended episode is in exactly one part of the archive, and its row is what the journal says."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from gpu_runtime.archive.table import SCHEMA, episode_row, part_write
 from gpu_runtime.errors import StoreUnavailable
+from gpu_runtime.journal.allowed_tokens import set_pack
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
 from support.archive_checks import check_archive, check_row, rows_in
@@ -62,6 +64,26 @@ def test_a_row_has_every_token_of_agents_forks_and_continued_calls(journal: Jour
         True, {"a": [1, None]}, [("critic", 2.0)],
     )  # fmt: skip
     assert (row["fate"], row["policy_version_first"], row["policy_version_last"]) == ("waiting", 0, 7)
+
+
+def test_a_row_says_at_what_temperature_and_among_which_ids_a_token_was_chosen(
+    journal: Journal, tmp_path: Path
+) -> None:
+    journal.episodes.begin("e", task=None, eval=False, deadline_at=2e9)
+    two, one = set_pack(b"\x18"), set_pack(b"\x20")  # ids 3 and 4; id 5
+    narrowed = replace(answer(0, (3, 5, 9)), allowed_T=(two, one, None))
+    options = {"sampling": {"temperature": 0.5}}
+    for call in (
+        CallRecord("c1", "e", (1, 2), (narrowed,), begun_at=1.0, ended_at=2.0, options=options),
+        CallRecord("c2", "e", (1, 2, 3, 5, 9, 7), (answer(0, (4,)),), begun_at=1.0, ended_at=2.0),
+    ):
+        journal.calls.record(call)
+    journal.episodes.end("e", WorkflowOutput(reward=1.0), {"timelines": 1})
+    (line,) = written(journal, tmp_path / "p", "e")[0]["timelines"]
+    assert line["token_ids"] == [1, 2, 3, 5, 9, 7, 4]
+    assert line["temperatures"] == [1, 1, 0.5, 0.5, 0.5, 1, 1]
+    assert line["allowed"] == [-1, -1, 0, 1, -1, -1, -1]
+    assert line["allowed_sets"] == [two, one]
 
 
 def test_an_episode_that_was_not_completed_has_its_calls_and_no_reward(journal: Journal, tmp_path: Path) -> None:
