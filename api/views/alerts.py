@@ -25,7 +25,7 @@ def alerts_read(request: ApiRequest, body: AlertsRead) -> None:
 def _page(request: ApiRequest, query: AlertQuery, session_id: str | None = None) -> AlertList:
     project = request.auth.project
     alerts, more = services.alert_list(project=project, session_id=session_id, **query.model_dump())
-    # A key reads for nobody.
+    # A key reads for no person.
     upto = 0 if request.auth.key else services.alerts_read_upto(project=project, user=request.auth.user)
     return AlertList(
         items=[alert_view(alert, is_read=alert.id <= upto) for alert in alerts],

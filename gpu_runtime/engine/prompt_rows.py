@@ -95,7 +95,7 @@ def _rows(asked: RowsAsked, logprobs_RV: "torch.Tensor", first: int, own_R: "tor
     uniform_RD = np.random.default_rng(asked.seed).random((len(asked.ids), asked.draws))[first : first + count]
     draws_RD = draws(logprobs_RV, torch.from_numpy(uniform_RD), asked.temperature)
     columns = torch.cat([own_R.unsqueeze(1), ids_RW, draws_RD], dim=1)
-    ranks_R = torch.ones(count, dtype=torch.int32)  # nobody reads them
+    ranks_R = torch.ones(count, dtype=torch.int32)  # not read
     return LogprobsTensors(columns.to(torch.int32), logprobs_RV.gather(1, columns), ranks_R)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpu_runtime.journal.records import CallRecord, pack_ids
 
-LEAST_REPEATS = 4
+MIN_REPEATS = 4
 OF_ONE_PROMPT = 4  # times as many repeats, where only one prompt is repeated
 MAX_PROMPTS = 256  # that are kept of one episode
 HINT = (
@@ -31,7 +31,7 @@ class RepeatedPrompts:
     """Of one session. ``grpo_n`` attempts at a task are what a loop makes of it."""
 
     def __init__(self, grpo_n: int) -> None:
-        self._limit = max(LEAST_REPEATS, grpo_n)
+        self._limit = max(MIN_REPEATS, grpo_n)
         self._open: dict[str, dict[bytes, _Repeats]] = {}  # by episode and prompt
         self._repeated: set[bytes] = set()  # prompts that reached the limit, in any episode
         self._told = False

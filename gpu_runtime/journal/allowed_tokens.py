@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 AllowedSet = bytes
-UNKNOWN: AllowedSet = b""  # a grammar chose, and nobody recorded among what
+UNKNOWN: AllowedSet = b""  # a grammar chose, and what it left was not recorded
 ALL = -1  # the number that stands for None
 
 

@@ -290,7 +290,7 @@ async def test_flushed_batch_is_not_returned_to_one_who_waits_for_a_full_one(gat
     await gateway.chat(last)
     with batches.stepping():
         flushed = await batches.flush_batch()
-        await gateway.end(last["episode_id"])  # rings for the one who waits
+        await gateway.end(last["episode_id"])  # wakes the one that waits
         assert await batches.flush_batch() == flushed, "one batch at a time"
         gateway.engine.version = flushed.step
         await batches.step_done(flushed.step, {})

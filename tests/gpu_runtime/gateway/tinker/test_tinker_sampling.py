@@ -140,7 +140,7 @@ async def test_named_tokens_are_scored_in_the_form_that_they_are_named_in(wire_o
         assert wire.engine.orders[-1].prompt_targets_R == ((64,), (128,))
         assert list(dense.shape) == [2, 3] and dense.WhichOneof("encoding") == "dense"
         assert np.frombuffer(dense.dense, "<f4").tolist() == [-1, 0, -1, -2, 0, 0]
-        # Cells that nobody sent take no memory, however wide the tensor says that it is.
+        # Cells that were not sent take no memory, however wide the tensor says that it is.
         asked = targets([64, -1], [2, 10**12], sparse=([0, 0, 2], [7, 8]))
         sparse = (await wire.do("asample", sample(1, target_prompt_logprobs=asked))).target_prompt_logprobs
         assert list(sparse.shape) == [2, 10**12] and sparse.WhichOneof("encoding") == "sparse_csr"

@@ -4,7 +4,7 @@ import { Link, useNavigate, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../../api/sessions";
 import { inputClass } from "../../../ui/field";
 import { visible } from "../../../ui/plain-text";
-import { colourOf, MOST_RUNS, runsOf, withRuns } from "./compared-runs";
+import { colourOf, MAX_RUNS, runsOf, withRuns } from "./compared-runs";
 
 const EVERY = { states: [], name: "" };
 
@@ -39,7 +39,7 @@ export function RunPicker({ names }: { names: Readonly<Record<string, string>> }
           </li>
         ))}
       </ul>
-      {runs.length < MOST_RUNS ? (
+      {runs.length < MAX_RUNS ? (
         <select
           aria-label="Add a run"
           className={`${inputClass} max-w-56`}

@@ -10,7 +10,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table } from "../../../ui/table";
-import { MOST_RUNS } from "../compare/compared-runs";
+import { MAX_RUNS } from "../compare/compared-runs";
 import { filterOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
 import { TagLinks } from "../tag-links";
@@ -59,7 +59,7 @@ export function SessionsPage() {
                 key={session.id}
                 session={session}
                 isChosen={chosen.includes(session.id)}
-                isFull={chosen.length >= MOST_RUNS}
+                isFull={chosen.length >= MAX_RUNS}
                 onChoose={(isChosen) => {
                   setChosen((before) => (isChosen ? [...before, session.id] : before.filter((id) => id !== session.id)));
                 }}
