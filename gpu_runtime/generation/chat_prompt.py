@@ -65,7 +65,8 @@ class PreparedChat:
     @property
     def tool_format(self) -> ToolFormat | None:
         """How calls in the answer are read; None if the answer is plain text."""
-        return self.renderer.tool_format if self.tools and self.request.tool_choice != "none" else None
+        may_call = self.tools and self.request.tool_choice != "none" and self.renderer.tool_format
+        return may_call.for_tools(self.tools) if may_call else None
 
     @property
     def forced(self) -> ToolFormat | None:

@@ -7,22 +7,12 @@ Elsewhere the answer is known to be calls at its end alone: one slip makes all o
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall
+from gpu_runtime.rendering.calls.xml import XmlScanner
 from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
-from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat, new_id
-
-
-@dataclass(frozen=True)
-class CallPiece:
-    """More of call number ``index``: its name and an id that the model gave it, in the first piece only, and a piece of
-    its arguments' JSON text."""
-
-    index: int
-    name: str | None
-    arguments: str
-    id: str | None = None
+from gpu_runtime.rendering.tool_formats import ToolFormat, new_id
 
 
 class CallScanner:
@@ -85,6 +75,11 @@ class CallScanner:
         return len(text)
 
 
+def scanner_of(call_format: ToolFormat) -> CallScanner | XmlScanner:
+    """What finds the calls of an answer that a grammar holds to ``call_format``."""
+    return XmlScanner(call_format.schemas) if call_format.style == "xml" else CallScanner(call_format)
+
+
 class AnswerParser:
     """``call_format`` is set where tools may be called, ``is_forced`` where the answer must be a call, and
     ``is_guaranteed`` where a grammar sees to it that what begins as a call is one. ``thoughts`` is the format of those
@@ -101,7 +96,7 @@ class AnswerParser:
     ) -> None:
         self._format, self._marks = call_format, marks
         self._thoughts, self._splitter, self._thoughts_sent = thoughts, ThoughtSplitter(thoughts), 0
-        self._scanner = CallScanner(call_format) if call_format and is_guaranteed else None
+        self._scanner = scanner_of(call_format) if call_format and is_guaranteed else None
         self._names: dict[int, str] = {}
         self._text, self._sent, self._scanned = "", 0, 0
         self._calls_from = 0 if is_forced else None  # where plain text ends for good

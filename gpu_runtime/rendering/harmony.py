@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_runtime.rendering.answer_parser import CallPiece
+from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall
 from gpu_runtime.rendering.marked_text import Decode, MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
-from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat
+from gpu_runtime.rendering.tool_formats import ToolFormat
 
 START, CHANNEL, CONSTRAIN, MESSAGE = "<|start|>", "<|channel|>", "<|constrain|>", "<|message|>"
 END, CALL, RETURN = "<|end|>", "<|call|>", "<|return|>"

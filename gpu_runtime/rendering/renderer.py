@@ -47,6 +47,7 @@ class Renderer:
         if self.tool_format is not None:
             self.tool_format = replace(self.tool_format, single=not self.writes_many_calls)
         self.thoughts = self._probe_thoughts()
+        self._no_thoughts = self._probe_no_thoughts()
 
     @property
     def template_variables(self) -> frozenset[str]:
@@ -108,6 +109,10 @@ class Renderer:
                     param="chat_template_kwargs",
                 ) from None
             raise BadRequest(f"the model has no chat template for these messages: {error}", param="messages") from None
+
+    def prefill(self, forced: ToolFormat | None) -> str:
+        """What is put behind a prompt so that the answer is a call: it closes thoughts that the prompt opens."""
+        return self._no_thoughts + forced.prefill if forced else ""
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -195,10 +200,22 @@ class Renderer:
         if found := OPENED.search(opened):
             return ThoughtFormat(f"<{found[1]}>", f"</{found[1]}>", begins_inside=True)
         answer = {"role": "assistant", "content": PROBE * 2, "reasoning_content": PROBE_THOUGHT}
-        rendered = (self._probe([*_user(), answer]) or "").removeprefix(opened)
-        before, _, after = rendered.partition(PROBE_THOUGHT)
-        opening, closing = before.strip(), after.partition(PROBE * 2)[0].strip()
+        before, _, after = (self._probe([*_user(), answer]) or "").partition(PROBE_THOUGHT)
+        if not before.startswith(opened) and (found := OPENED.search(before)):
+            opening = f"<{found[1]}>"  # the prompt of a turn without thoughts closes them
+        else:
+            opening = before.removeprefix(opened).strip()
+        closing = after.partition(PROBE * 2)[0].strip()
         return ThoughtFormat(opening, closing) if opening and closing and after else None
+
+    def _probe_no_thoughts(self) -> str:
+        """The rest of thoughts that a prompt opens, as the template writes it of an answer that has none."""
+        if self.thoughts is None or not self.thoughts.begins_inside:
+            return ""
+        prompt, written = self._prompt_of(_user()), self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}])
+        if written is None or not written.startswith(prompt):
+            return f"{self.thoughts.closing}\n"
+        return written.removeprefix(prompt).partition(PROBE * 2)[0]
 
     def _prompt_of(self, messages: list[dict[str, Any]]) -> str:
         try:

@@ -13,10 +13,11 @@ from typing import Any
 
 from gpu_runtime.journal.records import Completion, Parent
 from gpu_runtime.refusals import prompt_too_long
+from gpu_runtime.rendering.calls.pieces import ParsedCall
 from gpu_runtime.rendering.conversation import Conversation, ReusablePrefix
 from gpu_runtime.rendering.drift import CHANGED, Cause, Departure, explain
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.tool_formats import ParsedCall, ToolFormat
+from gpu_runtime.rendering.tool_formats import ToolFormat
 
 MAX_PREFIXES_TRIED = 4  # earlier calls that are checked against one request; each costs two renders
 MAX_ENDS_TRIED = 4  # an answer's text may hold what ends a turn
@@ -50,7 +51,7 @@ def compose(
     Raises BadRequest where the template refuses them, and for what is far longer than a given ``context_length``.
     """
     request = conversation.recognise(messages, tools, renderer.variables)
-    full = renderer.text(request.messages, tools, generation=True) + (forced.prefill if forced else "")
+    full = renderer.text(request.messages, tools, generation=True) + renderer.prefill(forced)
     _reject_oversized(renderer, full, context_length, "messages")
     failed: Departure | None = None
     for tries, (count, source) in enumerate(conversation.earlier(request)):
@@ -132,7 +133,7 @@ def _end_of_answer(
     """
     if kept_ids(renderer, source.answer) is None:
         return "gateway", "a stop string began inside a token"
-    start = renderer.text(before, tools, generation=True) + (source.forced.prefill if source.forced else "")
+    start = renderer.text(before, tools, generation=True) + renderer.prefill(source.forced)
     if not full.startswith(start):
         return "template", "the template rewrites what came before the answer"
     end = _next_end(renderer, full, len(start))
@@ -141,7 +142,7 @@ def _end_of_answer(
     for _ in range(MAX_ENDS_TRIED):
         if end < 0:
             break
-        if _same_answer(renderer, source, full[len(start) : end]):
+        if _same_answer(renderer, source, full[len(start) : end], tools):
             return end
         end = _next_end(renderer, full, end + 1)
     return "template", "the template rewrites the answer"
@@ -159,7 +160,7 @@ def _next_end(renderer: Renderer, full: str, start: int) -> int:
     return min((end for tail in renderer.ends if (end := full.find(tail, start)) >= 0), default=-1)
 
 
-def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str) -> bool:
+def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str, tools: Sequence[dict[str, Any]]) -> bool:
     """Whether the template's text of the answer equals what was sampled, up to the whitespace around its parts."""
     answer = source.answer
     ids = answer.token_ids_T[: kept_ids(renderer, answer)]
@@ -175,11 +176,13 @@ def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str) -> b
         )
         return said == written
 
+    calls_as = renderer.tool_format.for_tools(list(tools)) if renderer.tool_format else None
+
     def meaning(text: str) -> tuple[str, str, list[tuple[str, Any]]]:
         thoughts, rest = renderer.thoughts.split(text) if renderer.thoughts and not before else (None, text)
         calls: list[ParsedCall] = []
-        if renderer.tool_format is not None:  # a call's JSON is written anew by the template: it must mean the same
-            rest, calls = renderer.tool_format.read(f"{before}{rest}")
+        if calls_as is not None:  # a call's arguments are written anew by the template: they must mean the same
+            rest, calls = calls_as.read(f"{before}{rest}")
         return (thoughts or "").strip(), rest.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
 
     return meaning(rendered) in [meaning(text) for text in sampled]

@@ -6,20 +6,16 @@ Which one a model uses is read off its chat template, by rendering a call and lo
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal
+
+from gpu_runtime.rendering.calls.pieces import ParsedCall, Read
+from gpu_runtime.rendering.calls.schema_types import Schemas, schemas_of
+from gpu_runtime.rendering.calls.xml import parse_xml
 
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
-
-
-@dataclass(frozen=True)
-class ParsedCall:
-    """One call as the model wrote it; ``arguments`` is JSON text of an object, ``id`` one that the model gave it."""
-
-    name: str
-    arguments: str
-    id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class ToolFormat:
 
     name: str
     marker: str
-    parse: Callable[[str], tuple[str, list[ParsedCall]]]
+    parse: Read
     arguments_key: str = "arguments"
     prefill: str = ""
     list_frame: tuple[str, str] = ("", "")
@@ -50,6 +46,15 @@ class ToolFormat:
     arguments_mark_id: int | None = None  # set where that is a special token
     id_mark: str = ""
     id_mark_id: int | None = None
+    style: Literal["json", "xml"] = "json"  # how arguments are written
+    schemas: Schemas = field(default_factory=dict)  # by which arguments without a type of their own are read
+
+    def for_tools(self, tools: list[dict[str, Any]]) -> "ToolFormat":
+        """The format that reads calls of ``tools`` (in normal form)."""
+        if self.style != "xml":
+            return self
+        schemas = schemas_of(tools)
+        return replace(self, schemas=schemas, parse=partial(parse_xml, schemas=schemas))
 
     @property
     def marks(self) -> str:
@@ -87,9 +92,13 @@ class ToolFormat:
             end = start + length
         else:
             closing = self.list_frame[1].strip()
-            begin = text.find(self.marker)
-            end = text.find(closing, begin) + len(closing) if begin >= 0 and closing in text[begin:] else 0
-        return end if end and self.parse(text[:end])[1] else None
+            end = text.find(self.marker)
+            while end >= 0 and (end := text.find(closing, end)) >= 0:  # an argument may hold what ends a call
+                end += len(closing)
+                if self.parse(text[:end])[1]:
+                    return end
+            return None
+        return end if self.parse(text[:end])[1] else None
 
     @property
     def lists_calls(self) -> bool:
@@ -106,6 +115,8 @@ def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
     """The format in which a template wrote a call of ``tool_name``, or None if it is not one of those known here."""
     if re.search(r"<tool_call>\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return HERMES
+    if re.search(r"<tool_call>\s*<function=" + re.escape(tool_name) + r">\s*<parameter=", rendered_call):
+        return XML
     if re.search(r"<tool_call>\s*\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return SMOLLM2
     if found := re.search(r"\[TOOL_CALLS\](\s*)\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
@@ -212,6 +223,7 @@ def _call(value: Any, arguments_key: str) -> ParsedCall | None:
 HERMES = ToolFormat(
     "hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", list_frame=("", "\n</tool_call>"), between="\n"
 )
+XML = replace(HERMES, name="xml", parse=partial(parse_xml, schemas={}), style="xml")
 # Source: the model card of SmolLM2-1.7B-Instruct, "Function calling".
 SMOLLM2 = ToolFormat(
     "smollm2", "<tool_call>", _parse_smollm2, prefill="<tool_call>", list_frame=("[", "]</tool_call>"), separator=", "

@@ -99,6 +99,8 @@ def _framed_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, m
 
 
 def _call(function: dict[str, Any], call_format: ToolFormat) -> Grammar:
+    if call_format.style == "xml":
+        return _xml_call(function)
     arguments = {"type": "json_schema", "json_schema": function["parameters"]}
     if call_format.arguments_mark:
         named = [_mark(call_format.id_mark, call_format.id_mark_id), SHORT_ID] if call_format.id_mark else []
@@ -106,6 +108,13 @@ def _call(function: dict[str, Any], call_format: ToolFormat) -> Grammar:
             function["name"], *named, _mark(call_format.arguments_mark, call_format.arguments_mark_id), arguments
         )
     return _row(f'{{"name": {json.dumps(function["name"])}, "{call_format.arguments_key}": ', arguments, "}")
+
+
+def _xml_call(function: dict[str, Any]) -> Grammar:
+    """Without arguments there is no empty line for them, as the templates write it."""
+    arguments = _row({"type": "json_schema", "json_schema": function["parameters"], "style": "qwen_xml"}, "\n")
+    some = arguments if function["parameters"].get("required") else {"type": "optional", "content": arguments}
+    return _row(f"<function={function['name']}>\n", some, "</function>")
 
 
 def _mark(text: str, token_id: int | None) -> Grammar | str:

@@ -15,6 +15,16 @@ REAL_TEMPLATES = {
     "gptoss": "<|return|>",
 }
 
+# Of models that write their calls in other ways than JSON.
+OTHER_CALLS = {
+    "qwen3_5_think": "<|im_end|>",
+    "qwen3_5_nothink": "<|im_end|>",
+    "qwen3_6": "<|im_end|>",
+    "qwen3_8": "<|im_end|>",
+    "nemotron_3_nano": "<|im_end|>",
+    "nemotron_3_super": "<|im_end|>",
+}
+
 # Mistral's own package writes the templates of its tokenizers' versions; the last two are those of Magistral.
 MISTRAL_VERSIONS: dict[str, tuple[str, dict[str, bool]]] = {
     "mistral_v3": ("v3", {"spm": True}),
@@ -26,13 +36,13 @@ MISTRAL_VERSIONS: dict[str, tuple[str, dict[str, bool]]] = {
 
 
 def real_template(family: str) -> tuple[str, str]:
-    """The template and the end of turn of one of ``REAL_TEMPLATES`` or ``MISTRAL_VERSIONS``."""
+    """The template and the end of turn of one of ``REAL_TEMPLATES``, ``OTHER_CALLS`` or ``MISTRAL_VERSIONS``."""
     if family in MISTRAL_VERSIONS:
         return _mistral_template(family), "</s>"
     package = find_spec("trl")
     assert package is not None and package.submodule_search_locations, "requirements/templates.txt is not installed"
     folder = Path(next(iter(package.submodule_search_locations))) / "chat_templates"
-    return (folder / f"{family}.jinja").read_text(), REAL_TEMPLATES[family]
+    return (folder / f"{family}.jinja").read_text(), (REAL_TEMPLATES | OTHER_CALLS)[family]
 
 
 def _mistral_template(family: str) -> str:

@@ -11,7 +11,7 @@ from gpu_runtime.generation.tools import NamedTool
 from gpu_runtime.interfaces import Delta
 from gpu_runtime.journal.call_ids import CHAT, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
-from gpu_runtime.rendering.answer_parser import CallPiece
+from gpu_runtime.rendering.calls.pieces import CallPiece
 from gpu_runtime.rendering.custom_tools import as_custom
 from gpu_runtime.rendering.renderer import Renderer
 

@@ -12,7 +12,7 @@ from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.journal.call_ids import RESPONSE, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
-from gpu_runtime.rendering.answer_parser import CallPiece
+from gpu_runtime.rendering.calls.pieces import CallPiece
 
 
 def response(asked: ResponsesRequest, prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
