@@ -64,7 +64,7 @@ def django_db_setup(
         with django_db_blocker.unblock():
             migrated_database.kept_write(request.config.cache.mkdir("database"))
     yield
-    SyncToAsync.single_thread_executor.submit(connections.close_all).result(10)  # PostgreSQL drops none that is in use
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result(25)  # PostgreSQL drops none that is in use
     if django_db_keepdb:  # else pytest-django drops the database, and closes what it has open
         with django_db_blocker.unblock():
             connections.close_all()
@@ -142,7 +142,7 @@ def embedded_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             yield object_store.store_get().endpoint_url
         finally:
             process.kill()  # asked to end it takes seconds, and its data goes with the tests
-            process.wait(10)
+            process.wait(25)
 
 
 @pytest.fixture(scope="session")

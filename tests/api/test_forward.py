@@ -121,7 +121,7 @@ async def test_an_outsider_never_reaches_the_gateway(gateway, served, outsider_k
 
 
 async def test_a_session_on_its_way_up_is_waited_for(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 10)
+    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 25)
     await update(served, state=SessionState.LOADING, address="")
     looks, session_get = [], gateway_proxy.session_get
     monkeypatch.setattr(gateway_proxy, "session_get", lambda **names: looks.append(names) or session_get(**names))
@@ -165,7 +165,7 @@ async def test_a_begin_wakes_a_suspended_session_and_a_look_does_not(served, api
 
 
 async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 10)
+    monkeypatch.setattr(gateway_proxy, "READY_TIMEOUT_S", 25)
     received = asyncio.Event()
 
     async def die(request: web.Request) -> web.Response:
@@ -188,7 +188,7 @@ async def test_a_gateway_that_died_is_looked_for_at_its_new_address(gateway, ser
 
 
 async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, monkeypatch) -> None:
-    monkeypatch.setattr(gateway_proxy, "ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(gateway_proxy, "ANSWER_TIMEOUT_S", 1.0)
 
     async def hang(request: web.Request) -> web.Response:
         await asyncio.Event().wait()

@@ -65,7 +65,7 @@ def test_two_requests_at_the_same_moment_do_the_work_once(api_key) -> None:
 
     def ask(_: int) -> bytes:
         try:
-            together.wait(10)
+            together.wait(25)
             return create(Client(headers={"Authorization": f"Bearer {api_key}"})).content
         finally:
             connection.close()

@@ -137,7 +137,7 @@ async def test_when_the_client_goes_the_request_upstream_goes_too(gateway, serve
 
     gateway.answer = slow
     call = chat(served)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(25):
         await is_there.wait()
         await call.start()
         call.disconnect()
@@ -157,12 +157,12 @@ async def test_a_client_that_goes_early_ends_its_request(when, gateway, served) 
     if when == "before the first byte":
         await eventually(lambda: bool(gateway.requests))
     call.disconnect()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(25):
         await call.task
 
 
 async def test_a_restart_of_the_runtime_is_a_slow_answer(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay_proxy, "READY_TIMEOUT_S", 10)
+    monkeypatch.setattr(relay_proxy, "READY_TIMEOUT_S", 25)
 
     async def die(request: web.Request) -> web.Response:
         request.transport.abort()
@@ -215,7 +215,7 @@ def broken_off_after(
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         await response.write(piece)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(25):
             await is_received.wait()
         request.transport.abort()
         return response
@@ -236,7 +236,7 @@ async def test_a_stream_that_breaks_off_reports_it(gateway, served) -> None:
 
 
 async def test_a_request_that_kills_its_runtime_is_not_sent_for_ever(gateway, served, monkeypatch) -> None:
-    monkeypatch.setattr(relay_proxy, "READY_TIMEOUT_S", 10)
+    monkeypatch.setattr(relay_proxy, "READY_TIMEOUT_S", 25)
 
     async def die(request: web.Request) -> web.Response:
         request.transport.abort()

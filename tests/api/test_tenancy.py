@@ -223,8 +223,8 @@ async def test_the_live_channel_of_another_tenants_session_does_not_exist(projec
     for session_id in (session.id, "ses_nothing"):
         headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {outsider_key}".encode())]
         client = WebsocketCommunicator(asgi.application, f"/ws/v1/sessions/{session_id}", headers=headers)
-        await client.connect(timeout=10)
-        assert (await client.receive_output(timeout=10))["code"] == 4404
+        await client.connect(timeout=25)
+        assert (await client.receive_output(timeout=25))["code"] == 4404
 
 
 @pytest.mark.django_db(transaction=True)

@@ -63,7 +63,7 @@ def test_every_part_is_exported_in_order_whatever_the_session_does(project, runn
 def test_a_browser_keeps_a_part_under_a_name_that_shows_what_it_is(project, running) -> None:
     store(running, 1, b"first")
     (file,) = archive.archive_export(project=project, session_id=running.id).files
-    with urllib.request.urlopen(file.url, timeout=20) as answer:
+    with urllib.request.urlopen(file.url, timeout=60) as answer:
         assert answer.headers["Content-Disposition"] == f'attachment; filename="{running.id}-part-000001.parquet"'
 
 

@@ -165,7 +165,7 @@ def test_two_reconcilers_at_once_hand_no_device_out_twice(transactional_db, proj
     start, got, short = threading.Barrier(10), [], []
 
     def take(session_id: str) -> None:
-        start.wait(10)
+        start.wait(25)
         try:
             got.extend(devices_take(session_id=session_id, count=1, known=EIGHT))
         except DevicesShort:

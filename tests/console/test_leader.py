@@ -22,7 +22,7 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
     yield process
     process.kill()
-    process.wait(10)
+    process.wait(25)
 
 
 def leads(holder: str, after_s: float = 0) -> bool:
@@ -36,7 +36,7 @@ def test_a_leader_that_was_killed_is_followed_at_once_by_one_alone(process, coll
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended; its parent may not know yet
     if collected:
-        process.wait(10)
+        process.wait(25)
     assert leads(new)
     assert not leads(third) and leads(new) and leader_status() is not None
 
@@ -77,7 +77,7 @@ def test_where_the_kernel_hides_it_every_process_is_waited_for(process, monkeypa
     monkeypatch.setattr(os, "readlink", hidden)
     assert leads(holder_new(process.pid))
     process.kill()
-    process.wait(10)
+    process.wait(25)
     assert not leads(holder_new(), after_s=9)
 
 
@@ -86,7 +86,7 @@ def test_a_lead_that_was_taken_meanwhile_is_not_taken_again(process, monkeypatch
     old, fast, slow = holder_new(process.pid), holder_new(), holder_new()
     assert leads(old)
     process.kill()
-    process.wait(10)
+    process.wait(25)
     seen = leader.killed_holders()
     assert seen == [old] and leads(fast)
     monkeypatch.setattr(leader, "killed_holders", lambda: seen)

@@ -86,8 +86,8 @@ async def test_a_live_channel_that_breaks_says_whose_it_was(lines, monkeypatch, 
     monkeypatch.setattr("console.live.hub.event_cursor_latest", broken)
     headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {api_key}".encode())]
     client = WebsocketCommunicator(application, f"/ws/v1/sessions/{session.id}", headers=headers)
-    await client.connect(timeout=10)
-    await client.receive_output(timeout=10)
+    await client.connect(timeout=25)
+    await client.receive_output(timeout=25)
     assert [line["session_id"] for line in lines if line["logger"] == "console.live.consumer"] == [session.id]
 
 

@@ -203,7 +203,7 @@ def test_the_store_serves_what_it_held_under_its_new_credentials_alone(server, t
             yield
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
 
     with serving():
         object_store.put("kept", b"from before")

@@ -113,14 +113,14 @@ def test_processes_that_race_for_a_secret_read_the_same_one(tmp_path):
     start, seen = threading.Barrier(8), []
 
     def race(number: int) -> None:
-        start.wait(10)
+        start.wait(25)
         seen.append(read_or_create(tmp_path / "deep" / "secret", lambda: f"of thread {number}" * 1000))
 
     threads = [threading.Thread(target=race, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(25)
     assert len(seen) == 8 and len(set(seen)) == 1
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["secret"]
 

@@ -111,7 +111,7 @@ def test_of_eight_threads_that_race_exactly_one_moves_the_session():
 
     def race(number: int) -> None:
         try:
-            start.wait(10)
+            start.wait(25)
             session_move(
                 session_id=session.id,
                 source=SessionState.QUEUED,

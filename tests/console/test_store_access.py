@@ -69,7 +69,7 @@ def store_start(data: Path) -> subprocess.Popen[bytes]:
 
 def store_end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
-    process.wait(10)
+    process.wait(25)
 
 
 @pytest.fixture

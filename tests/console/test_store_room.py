@@ -34,7 +34,7 @@ class Store:
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
-            self._process.wait(10)
+            self._process.wait(25)
 
 
 @pytest.fixture

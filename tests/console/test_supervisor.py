@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,12 @@ class World:
     """A supervisor of one child, which is a sleeping process of its own group."""
 
     def __init__(self, folder: Path) -> None:
-        self.supervisor = Supervisor(folder, limits=QUICK)
+        self.folder, self.supervisor = folder, Supervisor(folder, limits=QUICK)
         self.child: Child | None = None
         self.pids: list[int] = []
 
-    def start(self, probe: Callable[[], bool] | None = None) -> int:
+    def start(self, probe: Callable[[], bool] | None = None, limits: Limits = QUICK) -> int:
+        self.supervisor = Supervisor(self.folder, limits=limits)
         self.child = Child("web", self._spawn, grace_s=0.5, probe=probe)
         self.supervisor.start(self.child)
         return self.pids[-1]
@@ -79,14 +81,14 @@ def test_a_child_that_worked_and_responds_no_more_is_killed_and_started_again(wo
 
 
 def test_a_child_that_never_begins_to_work_is_started_again_later_than_one_that_stopped_to(world: World) -> None:
-    never = world.start(lambda: False)
-    assert not wait_until(lambda: world.child.health.problem is not None, timeout_s=2 * QUICK.silent_s)
+    never = world.start(lambda: False, limits=replace(QUICK, silent_s=0.1, starting_s=4.0))
+    assert not wait_until(lambda: world.child.health.problem is not None, timeout_s=0.5)
     assert world.restarted() and not is_there(never)
 
 
 def test_a_probe_that_fails_now_and_then_costs_nothing(world: World) -> None:
     answers = [True, False] * 10
-    world.start(lambda: answers.pop() if answers else True)
+    world.start(lambda: answers.pop() if answers else True, limits=replace(QUICK, silent_s=30.0))
     assert wait_until(lambda: not answers, timeout_s=WAIT_S)
     world.supervisor.restart_dead()
     assert len(world.pids) == 1 and world.child.health.problem is None

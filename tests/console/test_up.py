@@ -18,6 +18,7 @@ import pytest
 from console.scheduling import processes
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
+from support.ports import free_port
 from support.small_disk import small_disk
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,9 +30,7 @@ class Server:
 
     def __init__(self, folder: Path):
         self.data = folder / "data"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(private)}
         self.environment = clean | {"TINKERSCRIPT_DATA": str(self.data), "TINKERSCRIPT_PORT": str(self.port)}
@@ -67,7 +66,7 @@ class Server:
 
     def answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=25) as answer:
                 return json.load(answer) == {"status": "ok"}
         except OSError:
             return False
@@ -91,11 +90,11 @@ def server(tmp_path):
     yield server
     if server.up is not None and server.up.poll() is None:
         server.up.kill()
-        server.up.wait(10)
+        server.up.wait(25)
     if server.up is not None:
         server.up.stdout.close()
     server.log.close()
-    assert wait_until(lambda: server.left() == [], timeout_s=20)
+    assert wait_until(lambda: server.left() == [], timeout_s=60)
 
 
 def runtime_plant(server: Server, tmp_path: Path) -> tuple[str, dict]:
@@ -148,14 +147,14 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     request = urllib.request.Request(
         f"http://127.0.0.1:{server.port}/v1/account", headers={"Authorization": f"Bearer {key}"}
     )
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert json.load(answer)["email"] == "a@example.com"
 
     second = server.run("up")
     assert second.returncode != 0 and f"pid {server.up.pid}" in second.stderr and server.answers()
 
     os.kill(server.child("web"), signal.SIGKILL)
-    assert wait_until(lambda: not server.answers(), timeout_s=10, poll_s=0.05)
+    assert wait_until(lambda: not server.answers(), timeout_s=25, poll_s=0.05)
     assert wait_until(server.answers, timeout_s=60, poll_s=0.2), "a child that died was not started again"
 
     heartbeat = lease_plant(server)
@@ -178,7 +177,7 @@ def test_after_a_sigkill_a_new_server_cleans_adopts_and_serves(server, tmp_path)
     handle, launcher = runtime_plant(server, tmp_path)
     try:
         server.end(signal.SIGKILL)
-        assert wait_until(lambda: server.left() == [], timeout_s=10), "children outlived their parent"
+        assert wait_until(lambda: server.left() == [], timeout_s=25), "children outlived their parent"
         assert launcher.inspect(handle).state == "running", "a runtime must outlive its server"
 
         server.start()
@@ -208,7 +207,7 @@ def test_a_server_whose_disk_is_nearly_full_reports_it_serves_and_reports_when_t
         server.start()
         (said,) = [line for line in server.lines if line.startswith("disk ")]
         assert "nearly full" in said and str(server.data) in said and server.answers()
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=60) as answer:
             assert any("nearly full" in problem for problem in json.load(answer)["problems"])
         disk.make_room()
         readable, _, _ = select.select([server.up.stdout], [], [], 30)

@@ -305,7 +305,7 @@ def test_a_presigned_url_expires(running):
             return error.code == 403
         return False
 
-    assert wait_until(is_refused, timeout_s=10, poll_s=0.2)
+    assert wait_until(is_refused, timeout_s=25, poll_s=0.2)
 
 
 def test_a_store_that_does_not_answer_is_named_and_nothing_is_written(project, settings):

@@ -15,14 +15,9 @@ import yaml
 from aiohttp import web
 
 from console.scheduling.processes import wait_until
+from support.ports import free_port
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_compose_gives_the_proxy_its_file_and_only_what_it_needs() -> None:
@@ -88,12 +83,12 @@ def caddy(upstream: int, tmp_path: Path) -> Iterator[str]:
     command = [program, "run", "--config", str(tmp_path / "Caddyfile"), "--adapter", "caddyfile"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
-        assert wait_until(lambda: process.poll() is not None or _listens(port), timeout_s=20, poll_s=0.1)
+        assert wait_until(lambda: process.poll() is not None or _listens(port), timeout_s=60, poll_s=0.1)
         assert process.poll() is None, process.stderr.read() if process.stderr else ""
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def _listens(port: int) -> bool:

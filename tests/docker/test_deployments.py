@@ -63,7 +63,7 @@ def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path:
         fresh = launcher.new_handle(session_id="ses_0123456789abcdef", instance_id="0123abcd", folder=tmp_path)
         for _ in range(2):
             launcher.start(fresh, environment={"PROGRAM": f"trap '' TERM; echo up; {WAIT}"})
-        assert wait_until(lambda: launcher.logs(fresh, lines=1) == ["up"], timeout_s=20)
+        assert wait_until(lambda: launcher.logs(fresh, lines=1) == ["up"], timeout_s=60)
         launcher.inspect(fresh)
         launcher.stop(fresh, grace_s=0)
     finally:

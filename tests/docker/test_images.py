@@ -18,7 +18,7 @@ from launching.daemons import STOP_S
 START_S = 60
 LOCKED_DOWN = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "network_mode": "none"}
 LOCKED_DOWN |= {"tmpfs": {"/tmp": "rw,exec,size=1g"}, "detach": True}
-HEALTHY = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000{}', timeout=5).read().decode())"
+HEALTHY = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000{}', timeout=25).read().decode())"
 PUT_AND_GET = """
 import boto3, botocore.exceptions, os
 def client(secret):

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from support.chromium import SWITCHES, chromium_need
 from support.identity_provider import IdentityProvider, identity_provider_start
+from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILT_PAGE = ROOT / "frontend/dist/index.html"
@@ -89,12 +89,6 @@ def _serving(data: Path, port: int, environment: dict[str, str], provider: Ident
             stop(process)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def start(arguments: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[str]:
     with log.open("wb") as stderr:
         return subprocess.Popen(
@@ -121,7 +115,7 @@ def stop(process: subprocess.Popen[str]) -> None:
         process.wait(30)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait(10)
+        process.wait(25)
     process.stdout.close()
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from support.ports import free_port
 from support.tiny_tokenizers import build_tokenizer
 from tinkerscript import TinkerScript
 
@@ -30,9 +30,7 @@ class LoopServer:
     def __init__(self, folder: Path) -> None:
         self.data, self._logs = folder / "data", folder
         build_tokenizer(self.data / "models" / BASE_MODEL)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL")
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(private)} | {

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from e2e.console_pages import ROOT, Server, browser, create_session, free_port, page, server, sign_up
+from e2e.console_pages import ROOT, Server, browser, create_session, page, server, sign_up
 from e2e.test_console_account import open_account
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from support.ports import free_port
 from tinkerscript.wire.webhooks import WebhookTopic
 
 __all__ = ["browser", "page", "server"]
@@ -33,7 +34,7 @@ def receiving(program: str, secret: str, log: Path) -> Iterator[Path]:
             yield log
         finally:
             process.send_signal(signal.SIGKILL)
-            process.wait(10)
+            process.wait(25)
 
 
 def open_webhooks(page: Page) -> None:

@@ -59,7 +59,7 @@ class Played:
         self._sockets.append(socket)
 
     def send(self, *items: dict[str, Any]) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self._sockets:  # the page reads the history first
             assert time.monotonic() < deadline, "the page has opened no live channel"
             self._page.wait_for_timeout(20)

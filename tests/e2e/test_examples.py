@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from e2e.loop_server import LoopServer
 
+from support.ports import free_port
 from tinkerscript.datasets import rows_read
 from tinkerscript.judge import scores_in
 
@@ -270,6 +270,4 @@ def test_an_endpoint_that_is_down_fails_games_and_never_counts_them(tmp_path: Pa
 @pytest.fixture
 def free_url() -> str:
     """An address where nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}/v1"
+    return f"http://127.0.0.1:{free_port()}/v1"

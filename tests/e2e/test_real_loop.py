@@ -15,6 +15,7 @@ import torch
 from openai import OpenAI
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from support.ports import free_port
 from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript, WorkflowOutput
 
@@ -168,11 +169,3 @@ def processes_naming(text: str) -> list[tuple[int, str]]:
         if int(folder.name) != os.getpid() and re.search(re.escape(text), command + environment):
             found.append((int(folder.name), command))
     return found
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

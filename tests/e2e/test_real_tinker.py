@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from e2e.test_real_loop import ROOT, free_port, processes_naming
+from e2e.test_real_loop import ROOT, processes_naming
 
+from support.ports import free_port
 from support.tinker_exit import ended_well
 from support.tiny_model import tiny_model_make
 

@@ -67,7 +67,7 @@ def test_a_killed_workers_attempts_are_played_elsewhere_once(loop_server: LoopSe
         assert dies.returncode == -9
         ends = processes.enter_context(worker(loop_server, tmp_path, session.id, "none"))
         out, err = ends.communicate(timeout=60)
-        hangs.communicate(timeout=10)
+        hangs.communicate(timeout=25)
         assert ends.returncode == 0, err
         counts = session.tasks.counts()
         assert (counts.waiting, counts.running, counts.done, counts.failed) == (0, 0, 6, 2), (out, err)

@@ -91,7 +91,7 @@ async def test_a_busy_main_loop_does_not_hold_up_the_heartbeat(tmp_path, monkeyp
         async with registered(server, tmp_path):
             await eventually(lambda: server.bodies(HEARTBEAT))
             before = len(server.bodies(HEARTBEAT))
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 25
             while len(server.bodies(HEARTBEAT)) < before + 4:
                 time.sleep(0.01)  # the point: the loop of this test does nothing else
                 assert time.monotonic() < deadline, "the heartbeat waited for the main loop"
@@ -101,7 +101,7 @@ async def test_a_stop_order_arrives_with_its_reason(tmp_path):
     with FakeControlPlane() as server:
         server.orders["stop"] = "suspend"
         async with registered(server, tmp_path) as agent:
-            await asyncio.wait_for(agent.stop_requested.wait(), 5)
+            await asyncio.wait_for(agent.stop_requested.wait(), 25)
             assert agent.stop_reason is StopReason.SUSPEND
 
 
@@ -110,12 +110,12 @@ async def test_a_checkpoint_order_is_delivered_once_until_it_failed(tmp_path, mo
     with FakeControlPlane() as server:
         server.orders["checkpoints"] = [{"checkpoint_id": "ckp_1", "kind": "model"}]
         async with registered(server, tmp_path) as agent:
-            first = await asyncio.wait_for(agent.checkpoint_orders.get(), 5)
+            first = await asyncio.wait_for(agent.checkpoint_orders.get(), 25)
             seen = len(server.bodies(HEARTBEAT))
             await eventually(lambda: len(server.bodies(HEARTBEAT)) > seen + 2)
             assert agent.checkpoint_orders.empty()
             agent.order_failed("ckp_1")
-            assert await asyncio.wait_for(agent.checkpoint_orders.get(), 5) == first
+            assert await asyncio.wait_for(agent.checkpoint_orders.get(), 25) == first
             agent.order_done("ckp_1")
             seen = len(server.bodies(HEARTBEAT))
             await eventually(lambda: len(server.bodies(HEARTBEAT)) > seen + 2)
@@ -136,7 +136,7 @@ async def test_a_stale_lease_ends_the_runtime_and_nothing_more_is_sent(tmp_path,
         async with registered(server, tmp_path) as agent:
             await eventually(lambda: server.bodies(HEARTBEAT))
             server.answers[HEARTBEAT] = (409, error_body("stale_lease", "replaced"))
-            fault = await asyncio.wait_for(agent.wait_lost(), 5)
+            fault = await asyncio.wait_for(agent.wait_lost(), 25)
             assert isinstance(fault, LeaseLost)
             assert agent.lost is fault
             sent = len(server.requests)
@@ -152,7 +152,7 @@ async def test_a_stale_lease_on_a_report_ends_the_runtime(tmp_path):
         server.answers[REPORT] = (409, error_body("stale_lease"))
         async with registered(server, tmp_path) as agent:
             agent.report(EventKind.EVENT, {"name": "x"}, key="x")
-            assert isinstance(await asyncio.wait_for(agent.wait_lost(), 5), LeaseLost)
+            assert isinstance(await asyncio.wait_for(agent.wait_lost(), 25), LeaseLost)
 
 
 async def test_a_server_that_stays_away_ends_the_runtime(tmp_path, monkeypatch):
@@ -160,7 +160,7 @@ async def test_a_server_that_stays_away_ends_the_runtime(tmp_path, monkeypatch):
     with FakeControlPlane() as server:
         async with registered(server, tmp_path, patience_s=0.3) as agent:
             server.answers[HEARTBEAT] = (502, {"not": "ours"})
-            assert isinstance(await asyncio.wait_for(agent.wait_lost(), 5), ControlPlaneLost)
+            assert isinstance(await asyncio.wait_for(agent.wait_lost(), 25), ControlPlaneLost)
 
 
 async def test_a_restarted_server_finds_the_runtime_still_there(tmp_path, monkeypatch):
@@ -179,14 +179,14 @@ async def test_a_restarted_server_finds_the_runtime_still_there(tmp_path, monkey
     assert [entry["data"]["step"] for entry in restarted.entries.values()] == [1, 2]
 
 
-async def test_reports_arrive_at_once_in_order_and_together(tmp_path):
+async def test_reports_arrive_in_order_and_together_and_wait_for_no_heartbeat(tmp_path, monkeypatch):
+    monkeypatch.setattr("gpu_runtime.control_plane.agent.HEARTBEAT_S", 60.0)
     with FakeControlPlane() as server:
-        async with registered(server, tmp_path) as agent:
-            for step in range(20):
+        async with Agent(config_for(server, tmp_path)) as agent:
+            for step in range(20):  # before it registers: all are there when it begins to send
                 agent.report(EventKind.METRIC, {"step": step}, key=f"step-{step}")
-            began_at = time.monotonic()
+            await agent.register()
             await eventually(lambda: len(server.entries) == 20)
-            assert time.monotonic() - began_at < 1.0
     assert [entry["data"]["step"] for entry in server.entries.values()] == list(range(20))
     assert len(server.bodies(REPORT)) == 1
 

@@ -28,7 +28,7 @@ async def play_and_die(it, plane: FakeControlPlane, fault: type[Exception] = Eng
     await eventually(lambda: len(plane.bodies("/v1/runtime/heartbeat")) >= beats + 2)
     it.engine.dead = True
     with pytest.raises(fault):
-        await asyncio.wait_for(it.task, 10)
+        await asyncio.wait_for(it.task, 25)
 
 
 async def test_all_that_ended_is_archived_by_the_runtime_with_which_the_session_fails(plane, runtime) -> None:
@@ -60,7 +60,7 @@ async def test_a_runtime_that_lost_its_lease_archives_nothing_even_then(plane, r
         await it.play("a", 1.0)
         plane.answers["/v1/runtime/heartbeat"] = (409, error_body("stale_lease"))
         with pytest.raises(LeaseLost):
-            await asyncio.wait_for(it.task, 10)
+            await asyncio.wait_for(it.task, 25)
     assert plane.uploads == {}
 
 
@@ -77,7 +77,7 @@ async def test_a_session_whose_machine_lost_its_devices_fails_with_all_archived(
         yield
 
     monkeypatch.setattr(run_module, "open_engine_and_trainer", impossible)
-    await asyncio.wait_for(start(runtime_config(plane, it.volume)), 10)
+    await asyncio.wait_for(start(runtime_config(plane, it.volume)), 25)
     assert list(check_archive(plane, it.volume).values()) == ["waiting"]
     (failed,) = plane.bodies("/v1/runtime/fail")
     assert failed["code"] == "placement_impossible"

@@ -75,7 +75,7 @@ async def test_a_call_is_kept_for_as_long_as_a_step_lasts(model: Path, monkeypat
         await asyncio.sleep(0)
     assert not live.task.done()
     engine.released.set()
-    await asyncio.wait_for(live.task, 10)
+    await asyncio.wait_for(live.task, 25)
     assert faults == [] and live.record is not None and live.record.status == "completed"
 
 

@@ -268,7 +268,7 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
         lines = [child.stdout.readline() for _ in range(1 + 13 * round_number)]  # each time in another of its steps
         child.send_signal(signal.SIGKILL)
         lines += child.stdout.readlines()
-        child.wait(10)
+        child.wait(25)
         child.stdout.close()
         # The last line may have been cut in the pipe.
         acknowledged += [tuple(line.split()) for line in lines if line.endswith("\n")]

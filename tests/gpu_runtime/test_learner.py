@@ -153,11 +153,11 @@ async def test_an_ordered_state_that_the_store_did_not_take_is_made_when_it_is_o
             await it.train_next()
             plane.answers[UPLOADS] = (503, error_body("storage_unavailable"))
             plane.orders = plane.orders | {"checkpoints": [{"checkpoint_id": "ckp_asked", "kind": "state"}]}
-            order = await asyncio.wait_for(it.agent.checkpoint_orders.get(), 10)
+            order = await asyncio.wait_for(it.agent.checkpoint_orders.get(), 25)
             await it.learner.save_state(1, order.checkpoint_id)
             await it.event("storage_unavailable")
             del plane.answers[UPLOADS]
-            order = await asyncio.wait_for(it.agent.checkpoint_orders.get(), 10)
+            order = await asyncio.wait_for(it.agent.checkpoint_orders.get(), 25)
             await it.learner.save_state(1, order.checkpoint_id)
             await it.learner.settle()
             assert any(u["committed"] for u in plane.uploads.values() if u["checkpoint_id"] == "ckp_asked")

@@ -54,7 +54,7 @@ async def test_engine_and_trainer_load_side_by_side(monkeypatch) -> None:
     class Engine(NoEngine):
         @classmethod
         async def start(cls, *arguments: object, **options: object) -> NoReturn:
-            await asyncio.wait_for(begun.wait(), 5)
+            await asyncio.wait_for(begun.wait(), 25)
             await super().start()
 
     monkeypatch.setattr(run_module, "TrainerRanks", Trainer)
@@ -92,7 +92,7 @@ async def test_a_trainer_that_refuses_its_model_is_not_heard_after_the_engine_al
     monkeypatch.setattr(module, trainer, RefusingTrainer)
     monkeypatch.setattr(module, engine, LateEngine)
     before = LateEngine.closed
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(25):
         with pytest.raises(ModelUnsupported, match="does not load"):
             async with opened(make_assignment()):
                 pass

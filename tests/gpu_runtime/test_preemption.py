@@ -53,7 +53,7 @@ async def test_journal_and_state_are_stored_and_the_session_goes_on_elsewhere(pl
         await upload_committed(plane, kind="journal")
         assert not held.is_set(), "the journal did not wait for the step"
         held.set()
-        await asyncio.wait_for(it.task, 20)
+        await asyncio.wait_for(it.task, 60)
         weights = it.trainer.weights
     assert plane.bodies(HEARTBEAT)[-1]["phase"].startswith(PHASE_PREEMPTED)
     assert (await upload_committed(plane, kind="state"))["step"] == 1
@@ -85,7 +85,7 @@ async def test_where_an_end_was_ordered_already_the_journal_is_stored_before_wha
             await eventually(it.agents[0].stop_requested.is_set)
             it.agents[0].preempt()
         assert it.agents[0].stop_reason == StopReason(how), "what was ordered stands"
-        await asyncio.wait_for(it.task, 20)
+        await asyncio.wait_for(it.task, 60)
     states = [upload for upload in plane.uploads.values() if upload["kind"] == "state"]
     assert len(states) == (1 if how == "suspend" else 0)
 
@@ -103,7 +103,7 @@ async def test_no_step_and_no_order_is_begun_any_more(plane: FakeControlPlane, t
         it.batches.next_batch = at_once
         it.agent.checkpoint_orders.put_nowait(CheckpointOrder(checkpoint_id="ckp_1", kind="model"))
         it.agent.preempt()
-        await asyncio.wait_for(run.work(it.agent, it.batches, it.learner), 5)
+        await asyncio.wait_for(run.work(it.agent, it.batches, it.learner), 25)
         assert it.points == []
 
 
@@ -121,7 +121,7 @@ async def test_a_model_that_is_ordered_is_left_to_the_next_runtime_between_two_s
 
         it.trainer.reach = taken_away
         order = CheckpointOrder(checkpoint_id="ckp_1", kind="model")
-        await asyncio.wait_for(run.fulfil(it.agent, order, it.batches, it.learner), 10)
+        await asyncio.wait_for(run.fulfil(it.agent, order, it.batches, it.learner), 25)
         assert (it.reached("optim_step"), it.reached("export_model")) == (1, 0)
 
 
@@ -147,10 +147,10 @@ async def test_the_models_of_a_tinker_session_are_saved_on_its_volume(
         address = lambda: any(beat["address"] for beat in plane.bodies(HEARTBEAT)[before:])  # noqa: E731
         await eventually(lambda: task.done() or address())
         url = f"http://{plane.bodies(HEARTBEAT)[-1]['address']}"
-        async with httpx.AsyncClient(base_url=url, headers=KEY, timeout=10) as http:
+        async with httpx.AsyncClient(base_url=url, headers=KEY, timeout=60) as http:
             await work(http)
         agents[0].preempt()
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, 60)
 
     async def train(http: httpx.AsyncClient) -> None:
         model = {"model_id": MODEL, "base_model": "tiny", "lora": {"rank": 8}}
@@ -205,7 +205,7 @@ async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_e
     monkeypatch.setattr(main_module, "start", until_told)
     task = asyncio.create_task(main_module.until_terminated(config))
     try:
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=25)
         assert task.cancelled() if (notice_s, signals) != (50, ["TERM"]) else task.result() is True
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -120,7 +120,7 @@ async def test_an_end_waits_for_room_in_the_store_and_then_leaves_there_what_sta
         await eventually(lambda: it.status["progress"] > progress + 3)
         assert not it.task.done() and events(plane, "store_full")[0]["reason"] == "The disk is nearly full."
         del plane.answers[UPLOADS]
-        await asyncio.wait_for(it.task, 20)
+        await asyncio.wait_for(it.task, 60)
         fates = sorted(check_archive(plane, it.volume).values())
         assert fates == ["trained"] * 4 + ["waiting"] * (how == "stop")
         states = [u for u in plane.uploads.values() if u["kind"] == "state" and u["committed"]]
@@ -182,7 +182,7 @@ async def test_a_part_that_dies_while_no_one_needs_it_ends_the_runtime(plane, ru
     async with runtime(plane) as it:
         getattr(it, part).dead = True
         with pytest.raises(fault):
-            await asyncio.wait_for(it.task, 10)
+            await asyncio.wait_for(it.task, 25)
         assert it.engine.closed and it.trainer.closed
 
 
@@ -198,7 +198,7 @@ async def test_a_trainer_that_fails_in_a_step_ends_the_runtime_and_the_next_one_
         it.trainer.reach = reach
         await it.play_groups("a", "b")
         with pytest.raises(TrainerFailed, match="a rank ended"):
-            await asyncio.wait_for(it.task, 10)
+            await asyncio.wait_for(it.task, 25)
     async with runtime(plane) as it:
         assert it.status["policy_version"] == 1 and it.trainer.steps == [1]
         await it.end()
@@ -215,14 +215,14 @@ async def test_a_call_that_finds_the_engine_dead_ends_the_runtime_with_that_faul
         with pytest.raises(AssertionError, match="session_not_ready"):
             await it.play("a", 1.0)
         with pytest.raises(EngineDead, match="while generating"):
-            await asyncio.wait_for(it.task, 10)
+            await asyncio.wait_for(it.task, 25)
 
 
 async def test_a_lost_lease_ends_the_runtime_without_another_write(plane, runtime) -> None:
     async with runtime(plane) as it:
         plane.answers["/v1/runtime/heartbeat"] = (409, error_body("stale_lease"))
         with pytest.raises(LeaseLost):
-            await asyncio.wait_for(it.task, 10)
+            await asyncio.wait_for(it.task, 25)
     assert plane.uploads == {}
 
 
@@ -243,7 +243,7 @@ async def test_a_model_that_would_be_trained_wrong_fails_the_session_by_name_and
         each.mkdir()
     (folder / "config.json").write_text(json.dumps({"architectures": ["MixtralForCausalLM"], "num_local_experts": 8}))
     plane_assign(plane, folder)
-    await asyncio.wait_for(start(runtime_config(plane, volume)), 20)  # it ends in order: the launcher sees no crash
+    await asyncio.wait_for(start(runtime_config(plane, volume)), 60)  # it ends in order: the launcher sees no crash
     (failed,) = plane.bodies("/v1/runtime/fail")
     assert failed["code"] == "model_unsupported"
     assert "num_local_experts is 8" in failed["cause"] and "dense model" in failed["cause"]

@@ -79,7 +79,7 @@ async def test_what_stands_still_ends_the_runtime_with_its_stacks_on_the_record(
         getattr(it, part).reach = freeze(point)
         playing = asyncio.create_task(it.play_groups("a", "b"))
         with pytest.raises(Stuck, match=doing):
-            await asyncio.wait_for(it.task, 15)
+            await asyncio.wait_for(it.task, 60)
         assert it.engine.closed and it.trainer.closed
         await asyncio.gather(playing, return_exceptions=True)
     (event,) = stuck_events(plane)
@@ -93,7 +93,7 @@ async def test_an_export_that_stands_still_ends_the_runtime(plane, runtime, monk
         it.trainer.reach = freeze("export_model")
         it.order("ckp_model", "model")
         with pytest.raises(Stuck, match="exporting the model of step 0"):
-            await asyncio.wait_for(it.task, 15)
+            await asyncio.wait_for(it.task, 60)
 
 
 async def test_the_next_runtime_goes_on_where_the_stuck_one_stood(plane, runtime, monkeypatch) -> None:
@@ -102,7 +102,8 @@ async def test_the_next_runtime_goes_on_where_the_stuck_one_stood(plane, runtime
         it.trainer.reach = freeze("optim_step 1")
         await it.play_groups("a", "b")
         with pytest.raises(Stuck):
-            await asyncio.wait_for(it.task, 15)
+            await asyncio.wait_for(it.task, 60)
+    monkeypatch.setitem(DEADLINES_S, Phase.TRAINING, 60.0)  # this one trains, however slow the machine is
     async with runtime() as it:
         assert it.status["policy_version"] == 1 and it.trainer.steps == [1]
         await it.end()
@@ -188,7 +189,7 @@ def test_a_process_that_computes_without_end_is_read_from_outside(tmp_path: Path
         assert child.stdout.readline() == "registered\n"
         if stopped:
             child.send_signal(signal.SIGSTOP)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while "here_it_stands" not in (stacks := stacks_collect(tmp_path)):
             assert time.monotonic() < deadline, stacks
         assert stacks.startswith(f"== child.{child.pid} ==")

@@ -238,7 +238,7 @@ def _selected(obj: Object, selector: str) -> bool:
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(25)
 
 
 def _handler(cluster: FakeKubernetes) -> type[BaseHTTPRequestHandler]:

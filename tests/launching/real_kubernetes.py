@@ -159,7 +159,7 @@ def _wait_ready(kubeconfig: Path, started: dict[Path, subprocess.Popen[bytes]]) 
 def _answers(kubeconfig: Path) -> bool:
     try:
         with config.new_client_from_config(str(kubeconfig)) as api:
-            return api.call_api("GET", f"{api.configuration.host}/readyz", _request_timeout=5).status == 200
+            return api.call_api("GET", f"{api.configuration.host}/readyz", _request_timeout=25).status == 200
     except (ConfigException, ApiException, HTTPError):  # ConfigException: its certificate is not there yet
         return False
 

@@ -52,7 +52,7 @@ async def talk(port: int, *pieces: bytes) -> bytes:
         writer.write(piece)
         await writer.drain()
     try:
-        return await asyncio.wait_for(reader.read(), 5)
+        return await asyncio.wait_for(reader.read(), 25)
     finally:
         writer.close()
 

@@ -203,7 +203,7 @@ class RestServer:
 
     def handle_show(self, request: Request, session_id: str) -> Answer:
         if self.hold_shows is not None:
-            self.hold_shows.wait(10)
+            self.hold_shows.wait(25)
         return reply(200, self.sessions[session_id])
 
     def handle_stop(self, request: Request, session_id: str) -> Answer:

@@ -218,7 +218,7 @@ def test_close_waits_until_the_runtime_is_released(server, connect):
     wait_until(lambda: server.seen("POST .*/stop"))
     assert closing.is_alive()
     server.set_state(session.id, "stopped")
-    closing.join(5)
+    closing.join(25)
     assert not closing.is_alive()
 
 
@@ -252,7 +252,7 @@ def test_close_is_bounded_when_the_server_is_gone(server, connect, monkeypatch):
     started = time.monotonic()
     with pytest.raises(ServerUnreachable):
         session.close()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 25, "without the bounds it would be 30 s"
     assert session.closed
 
 
@@ -289,7 +289,7 @@ def test_close_wakes_a_begin_that_waits(server, session):
     waiting.start()
     wait_until(lambda: server.seen("POST .*/episodes"))
     session.close()
-    waiting.join(5)
+    waiting.join(25)
     assert len(caught) == 1
 
 

@@ -52,7 +52,7 @@ def worker() -> Iterator[Remote]:
         yield remote
     finally:
         there.close()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         back.close()
 
 

@@ -68,7 +68,7 @@ def test_files_are_fetched_in_parallel(server, session, tmp_path):
     server.files = {f"{n}.bin": bytes([n]) * 10 for n in range(4)}
 
     def store(path, data, request):
-        together.wait(10)
+        together.wait(25)
         return ranged(data, request)
 
     server.store = store
@@ -223,7 +223,7 @@ def test_server_that_restarts_during_the_download_is_not_noticed(server, session
 
     server.files = {WEIGHTS: server.files[WEIGHTS]}
     server.store = store
-    restarting = threading.Thread(target=lambda: (began.wait(10), server.stop(), server.start()))
+    restarting = threading.Thread(target=lambda: (began.wait(25), server.stop(), server.start()))
     restarting.start()
     session.download_tuned_model(tmp_path)
     restarting.join()
@@ -252,7 +252,7 @@ def test_close_ends_a_download(server, session, tmp_path):
     downloading.start()
     wait_until(lambda: store_gets(server))
     session.close()
-    downloading.join(10)
+    downloading.join(25)
     assert len(caught) == 1
 
 

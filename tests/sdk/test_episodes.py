@@ -308,7 +308,7 @@ def test_threads_of_a_pool_each_have_their_own_episode(server, session):
 
     def rollout(number):
         session.begin_episode(task=f"{number:03}")
-        together.wait(10)
+        together.wait(25)
         return session.end_episode(float(number)).reward
 
     with ThreadPoolExecutor(16) as pool:
@@ -336,7 +336,7 @@ def test_rollouts_that_asyncio_sends_to_threads_each_have_their_own_episode(serv
 
     def rollout(number):
         session.begin_episode(task=f"{number:03}")
-        together.wait(10)
+        together.wait(25)
         return session.end_episode(float(number)).reward
 
     async def main():
@@ -366,7 +366,7 @@ def test_child_task_neither_ends_nor_supersedes_its_parents_episode(server, sess
     async def main():
         session.begin_episode(task="parent")
         await asyncio.create_task(child())
-        await asyncio.wait_for(child(), 10)
+        await asyncio.wait_for(child(), 25)
         await asyncio.gather(child(), child())
         session.end_episode(1.0)
 

@@ -113,7 +113,7 @@ def test_evaluate_alone_is_recorded_with_its_spread_and_an_old_server_costs_a_li
     server.fail("POST .*/evaluations", answer=error(404, "not_found", "no such route"))
     assert session.evaluate(lambda task, episode: 1.0, ["a"]).count == 1
     assert "is not in the session's record: no such route" in caplog.text
-    wait_until(lambda: len(server.seen("POST .*/evaluations")) == 2, 5)
+    wait_until(lambda: len(server.seen("POST .*/evaluations")) == 2, 25)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_what_a_proxy_answers_is_named_with_what_to_do(server, connect, caplog, 
         started = time.monotonic()
         with pytest.raises(TinkerScriptError) as caught:
             call()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 25
         assert said in caught.value.message
         assert hint in caught.value.hint
         assert "<" not in str(caught.value)

@@ -32,7 +32,7 @@ def in_fork(function):
     child.start()
     assert reader.poll(30), "the forked process did not return"
     said = reader.recv()
-    child.join(10)
+    child.join(25)
     assert child.exitcode == 0
     return said
 
@@ -59,7 +59,7 @@ def test_six_forked_workers_never_get_one_anothers_episodes(server, session):
         assert reader.poll(60)
         pairs += reader.recv()
     for worker in workers:
-        worker.join(10)
+        worker.join(25)
     assert all(begun == ended for begun, ended in pairs)
     assert len({begun for begun, _ in pairs}) == 120
     assert all(e.reward == float(e.task.split("-")[0]) for e in server.episodes.values())
@@ -130,7 +130,7 @@ def test_an_async_session_in_a_fork_is_a_client_of_its_own(server, before):
 
     def child(session):
         async def loop():
-            done = [await asyncio.wait_for(attempt(session, f"child {n}"), 20) for n in range(4)]
+            done = [await asyncio.wait_for(attempt(session, f"child {n}"), 60) for n in range(4)]
             await session.close()
             return done
 

@@ -106,7 +106,7 @@ def test_a_wrong_key_is_not_asked_again_and_an_endpoint_that_is_down_is_named():
 
 def test_an_endpoint_that_hangs_is_given_up_after_the_timeout():
     over = threading.Event()
-    with judge_endpoint(lambda messages: "late" if over.wait(20) else "never") as (url, _):
+    with judge_endpoint(lambda messages: "late" if over.wait(60) else "never") as (url, _):
         llm = judging_by(url, tries=1, timeout_s=0.2)
         with pytest.raises(JudgeFailed, match=r"did not respond: ReadTimeout"):
             llm("task", ["x", "y"])

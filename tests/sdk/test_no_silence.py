@@ -50,14 +50,14 @@ def test_held_begin_is_explained_once_by_the_servers_reason(server, connect, sai
     wait_until(lambda: len(said()) == 2)
     server.let_begins_go()
     for thread in threads:
-        thread.join(10)
+        thread.join(25)
     first, second = said()
     assert first.endswith(f"for session {session.id}: state ready, 0 of 4 groups complete; task 17 lacks 2.")
     assert second == f"3 calls wait for session {session.id}: state ready, step 2 trains."
 
 
 def test_reason_of_a_refused_try_is_logged_too(server, connect, said, notices_soon):
-    session = connect(begin_timeout_s=1.5)
+    session = connect(begin_timeout_s=2.0)
     server.fail("POST .*/episodes", times=10_000, answer=not_ready("loading"))
     with pytest.raises(WaitTimeout):
         session.begin_episode()
@@ -72,10 +72,10 @@ def test_begin_that_does_not_wait_is_quiet(server, connect, said):
 def test_long_start_is_explained_unless_the_caller_follows_it(server, connect, said):
     server.first_state = "queued"
     with pytest.raises(WaitTimeout):
-        connect(wait_timeout_s=0.5)
+        connect(wait_timeout_s=1.5)
     assert said() == ["Session ses_1 is not there yet: state queued, position 2 in the queue."]
     with pytest.raises(WaitTimeout):
-        connect(wait_timeout_s=0.5, on_progress=lambda *_: None)
+        connect(wait_timeout_s=1.5, on_progress=lambda *_: None)
     assert len(said()) == 1
 
 

@@ -65,7 +65,7 @@ def test_following_survives_a_restart_and_ends_at_close(server, session):
     fill(server, 3)
     wait_until(lambda: len(server.seen("GET .*/events")) >= 3)
     session.close(stop=False)
-    following.join(10)
+    following.join(18)  # the server would hold its long poll for 20 s
     assert not following.is_alive()
     assert [e.data["n"] for e in seen] == [0, 1, 2]
 

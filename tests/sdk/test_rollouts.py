@@ -3,7 +3,6 @@
 import asyncio
 import math
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +14,8 @@ from openai import OpenAI
 from sdk.http_parts import error
 from sdk.rest_server import API_KEY
 
-from support.waiting import wait_until
+from support.ports import free_port
+from support.waiting import eventually, wait_until
 from tinkerscript import AsyncTinkerScript, InvalidRequest, SessionFailed, WorkflowOutput
 
 
@@ -100,11 +100,11 @@ def test_an_agent_that_hangs_is_counted_and_its_place_taken(server, connect):
         return 1.0
 
     began = time.monotonic()
-    report = session.rollouts(agent, ["a", "b"], workers=1, attempt_timeout_s=1.0, progress=False)
-    assert time.monotonic() - began < 20
+    report = session.rollouts(agent, ["a", "b"], workers=1, attempt_timeout_s=2.0, progress=False)
+    assert time.monotonic() - began < 50
     over.set()
     assert report.rewards == {"a": [1.0, 1.0], "b": [1.0, 1.0]}
-    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The agent had not returned after 1 s."] * 2
+    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The agent had not returned after 2 s."] * 2
     assert fates(server)["a", "abandoned", False] == fates(server)["b", "abandoned", False] == 1
     assert {e.reason for e in server.episodes.values() if e.state == "abandoned"} == {"WaitTimeout"}
     assert report.mean == 1.0
@@ -119,8 +119,8 @@ def test_an_evaluation_whose_agents_all_hang_ends_and_measures_nothing(server, c
         connect().evaluate(lambda t, e: 1.0, ["a"], attempt_timeout_s=0)
 
 
-def test_a_wrong_column_and_an_endpoint_that_is_down_are_named_and_no_reward(server, connect, free_port):
-    down = f"http://127.0.0.1:{free_port}/v1"
+def test_a_wrong_column_and_an_endpoint_that_is_down_are_named_and_no_reward(server, connect):
+    down = f"http://127.0.0.1:{free_port()}/v1"
 
     def agent(row, episode):
         if row["q"] == "down":
@@ -135,13 +135,6 @@ def test_a_wrong_column_and_an_endpoint_that_is_down_are_named_and_no_reward(ser
         "APIConnectionError: Connection error.": 2, "KeyError: 'answr'": 2,
     }  # fmt: skip
     assert not [e for e in server.episodes.values() if e.reward is not None]
-
-
-@pytest.fixture
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def test_what_ends_the_session_ends_the_rollouts(server, connect):
@@ -223,7 +216,7 @@ def test_a_second_ctrl_c_ends_a_program_whose_server_takes_nothing_back(server):
     done = interrupted(server, TWICE)
     assert done.returncode != 0
     assert "KeyboardInterrupt" in done.stderr
-    assert time.monotonic() - began < 25
+    assert time.monotonic() - began < 30, "each is tried for 30 s"
     assert [view.state for view in server.sessions.values()] == ["stopped"]
 
 
@@ -254,8 +247,11 @@ async def test_cancelled_rollouts_begin_no_more_and_leave_nothing_open(server):
         async def agent(task, episode):
             await asyncio.sleep(600)
 
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(session.rollouts(agent, map(str, range(100)), workers=4, progress=False), 0.5)
+        running = asyncio.create_task(session.rollouts(agent, map(str, range(100)), workers=4, progress=False))
+        await eventually(lambda: len(server.episodes) == 4)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
         states = lambda: {e.state.value for e in server.episodes.values()}  # noqa: E731
         await asyncio.to_thread(wait_until, lambda: states() == {"abandoned"}, 20)
         assert len(server.episodes) == 4

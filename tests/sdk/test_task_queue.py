@@ -128,7 +128,7 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(sessio
     server.fail("GET .*/tasks", times=9, answer=reply(200, none))
     worker = Worker(session, agent, until_empty=True, lease_s=1.0, attempt_timeout_s=1.0)
     worker.run()
-    wait_until(lambda: server.seen("POST .*/finish"), 10)
+    wait_until(lambda: server.seen("POST .*/finish"), 25)
     (finished,) = server.seen("POST .*/finish")
     assert json.loads(finished.body)["error"].startswith(said)
     (episode,) = server.episodes.values()

@@ -74,24 +74,22 @@ def test_other_errors_are_not_retried(server, transport, status):
     assert len(server.requests) == 1
 
 
-def test_retry_after_is_honoured(server, transport):
+def test_retry_after_is_honoured(server, transport, tries):
     busy = error(429, "rate_limited")
     busy.headers["Retry-After"] = "0.3"
     server.fail("GET /v1/sessions", answer=busy)
-    started = time.monotonic()
     transport.request("GET", "/v1/sessions", response=SessionList)
-    assert 0.3 <= time.monotonic() - started < 3
+    assert tries == [0.3]
 
 
-def test_retry_after_beyond_the_bound_raises_at_once_with_what_was_asked(server, transport):
+def test_retry_after_beyond_the_bound_raises_at_once_with_what_was_asked(server, transport, tries):
     busy = error(429, "rate_limited")
     busy.headers["Retry-After"] = "50"
     server.fail("GET /v1/sessions", answer=busy)
-    started = time.monotonic()
     with pytest.raises(RateLimited) as caught:
         transport.request("GET", "/v1/sessions", response=SessionList)
     assert caught.value.retry_after_s == 50
-    assert time.monotonic() - started < 3
+    assert tries == []
 
 
 def test_session_not_ready_is_left_to_the_caller(server, transport):
@@ -116,7 +114,7 @@ def test_server_away_then_back_is_not_noticed(server, transport, tries):
         wait_until(lambda: tries)
         assert not waiting.done()
         server.start()
-        waiting.result(10)
+        waiting.result(25)
     assert len(server.sessions) == 2
 
 
@@ -150,16 +148,13 @@ def test_restart_in_the_middle_of_a_loop_loses_no_episode(server, connect):
     assert {e.state.value for e in server.episodes.values()} == {"completed"}
 
 
-def test_server_that_stays_away_is_a_typed_error_within_the_bound(server):
-    transport = Transport(server.url, API_KEY, retry_timeout_s=0.2)
+def test_server_that_stays_away_is_a_typed_error_within_the_bound(server, transport, tries):
     server.stop()
-    started = time.monotonic()
     with pytest.raises(ServerUnreachable) as caught:
-        create(transport)
-    assert time.monotonic() - started < 3
+        create(transport, retry_timeout_s=0.2)
+    assert sum(tries) < 0.2
     assert server.url in str(caught.value)
     assert caught.value.hint
-    transport.close()
 
 
 def test_no_retry_when_none_is_allowed(server, transport):
@@ -188,7 +183,7 @@ def test_close_wakes_a_retry_that_waits(server, transport, tries):
         wait_until(lambda: tries)
         transport.close()
         with pytest.raises(ClientClosed):
-            waiting.result(5)
+            waiting.result(25)
     with pytest.raises(ClientClosed):
         create(transport)
 

@@ -1,6 +1,5 @@
 """An OpenID Connect provider in a process of its own (oidc-provider-mock), and a person's way through its page."""
 
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from django.test import Client
 from console.config.oidc import SCOPES, GroupRole, Oidc
 from console.settings import PUBLIC_URL
 from console.users.oidc import CALLBACK_PATH
+from support.ports import free_port
 from support.waiting import wait_until
 from tinkerscript.wire.account import Role
 
@@ -54,9 +54,7 @@ class IdentityProvider:
 @contextmanager
 def identity_provider_start(public_url: str = PUBLIC_URL) -> Iterator[IdentityProvider]:
     """It listens on loopback until the block ends; the server of ``public_url`` is registered with it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = ["--port", str(port), "--require-registration", "true"]
     command = [sys.executable, "-W", "ignore", "-m", "oidc_provider_mock", *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -68,7 +66,7 @@ def identity_provider_start(public_url: str = PUBLIC_URL) -> Iterator[IdentityPr
         yield IdentityProvider(issuer, client["client_id"], client["client_secret"])
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(25)
 
 
 def _responds(url: str) -> bool:

@@ -3,7 +3,6 @@
 import io
 import multiprocessing
 import os
-import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -13,6 +12,7 @@ from typing import Any
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.rank_process import rank_environment, rank_load
 from gpu_runtime.training.rank_spec import RankSpec
+from support.ports import free_port
 from tinkerscript.wire.config import SessionConfig
 
 DEADLINE_S = 240.0
@@ -40,9 +40,7 @@ def _answered(task: Callable[..., Any], arguments: Sequence[object]) -> bytes:
 def trainer_make(model: str, config: SessionConfig, device: str = "cpu"):
     """A RankTrainer in this process, the only rank. Takes options that TrainerRanks refuses on a CPU."""
     if "MASTER_PORT" not in os.environ:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            os.environ["MASTER_PORT"] = str(probe.getsockname()[1])
+        os.environ["MASTER_PORT"] = str(free_port())
     spec = RankSpec(model, config, 0, 1, int(os.environ["MASTER_PORT"]), device, 1)
     rank_environment(spec)
     return rank_load(spec)

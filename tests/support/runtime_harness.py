@@ -111,7 +111,7 @@ class Parts:
 
     async def train_next(self) -> None:
         """The next full batch, as the runtime's loop trains it."""
-        batch = await asyncio.wait_for(self.batches.next_batch(), 10)
+        batch = await asyncio.wait_for(self.batches.next_batch(), 25)
         assert batch is not None
         with self.batches.stepping():
             await self.learner.train(batch)
@@ -243,7 +243,7 @@ class Running:
     async def end(self, how: str = "stop") -> None:
         """Order the end and wait for it. Raises what ended the runtime instead."""
         self.plane.orders = self.plane.orders | {"stop": how}
-        await asyncio.wait_for(self.task, 20)
+        await asyncio.wait_for(self.task, 60)
 
     async def post(self, path: str, **options: Any) -> dict[str, Any]:
         """A request to the gateway under the relay key; its response, which must be a success."""

@@ -25,7 +25,7 @@ def opening(files: dict[str, bytes], **fields) -> AnyUpload:
 
 def put(url: str, data: bytes) -> str:
     request = urllib.request.Request(url, data=data, method="PUT")
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return answer.headers["ETag"]
 
 
@@ -40,5 +40,5 @@ def write(plan: UploadTargets, files: dict[str, bytes]) -> UploadCommit:
 
 
 def fetch(url: str, headers: dict[str, str] | None = None) -> bytes:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=20) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=60) as answer:
         return answer.read()

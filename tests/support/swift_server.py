@@ -88,7 +88,7 @@ def swift(folder: Path) -> Iterator[Store]:
             yield Store(f"http://127.0.0.1:{_port(folder, process)}", f"{ACCOUNT}:{USER}", secret, BUCKET, REGION)
         finally:
             process.kill()
-            process.wait(10)
+            process.wait(25)
 
 
 def settings_of(store: Store) -> dict[str, str]:

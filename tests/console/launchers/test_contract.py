@@ -67,8 +67,8 @@ def test_what_ends_when_asked_is_not_killed(backend: Backend) -> None:
     launcher, handle = backend.start(POLITE)
     assert is_seen(launcher, handle, "running")
     began = time.monotonic()
-    launcher.stop(handle, grace_s=20)
-    assert not is_alive(launcher, handle) and time.monotonic() - began < 15
+    launcher.stop(handle, grace_s=60)
+    assert not is_alive(launcher, handle) and time.monotonic() - began < 50
     assert (backend.folder / handle["launch"].partition("-")[0] / "bye").exists()
 
 
@@ -78,7 +78,7 @@ def test_what_does_not_end_when_asked_is_killed_after_its_grace(backend: Backend
     assert is_seen(launcher, handle, "running")
     began = time.monotonic()
     launcher.stop(handle, grace_s=grace_s)
-    assert grace_s <= time.monotonic() - began < grace_s + 12
+    assert grace_s <= time.monotonic() - began < grace_s + 30
     assert not is_alive(launcher, handle)
     beat = backend.folder / handle["launch"].partition("-")[0] / "beat"
     beat.unlink(missing_ok=True)

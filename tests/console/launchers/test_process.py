@@ -48,7 +48,7 @@ def launch(tmp_path):
         )
         handle = launcher.start(handle, environment=environment)
         started.append((launcher, handle))
-        assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=20)
+        assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=60)
         return launcher, handle
 
     yield start
@@ -65,7 +65,7 @@ def test_a_runtime_sees_its_devices_alone_and_gets_its_share_of_the_processors(t
     handle = launcher.new_handle(**names, gpus=2, devices=["3", "1"])
     handle = launcher.start(handle, environment={})
     try:
-        assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=20)
+        assert wait_until(lambda: launcher.logs(handle, lines=1) != [], timeout_s=60)
         assert launcher.logs(handle, lines=1) == [str(["3,1", "PCI_BUS_ID", "2", "6"])]
     finally:
         launcher.stop(handle, grace_s=0)
@@ -83,7 +83,7 @@ def test_a_runtime_runs_in_its_folder_with_its_environment_and_without_the_serve
         monkeypatch.setenv(name, "secret-value")
     program = "import os, time; print(os.getcwd()); print(sorted(os.environ.items()), flush=True); time.sleep(60)"
     launcher, handle = launch(program, TINKERSCRIPT_LEASE="tml-ls-x")
-    assert wait_until(lambda: len(launcher.logs(handle, lines=9)) == 2, timeout_s=10)
+    assert wait_until(lambda: len(launcher.logs(handle, lines=9)) == 2, timeout_s=25)
     folder, environment = launcher.logs(handle, lines=9)
     assert folder == str(tmp_path / "ses_1")
     assert "tml-ls-x" in environment and "secret-value" not in environment
@@ -100,7 +100,7 @@ def test_a_runtime_that_runs_is_seen_running_also_by_a_launcher_that_did_not_sta
 )
 def test_how_a_child_ended_is_known_to_its_launcher_and_its_absence_by_another(launch, end, code):
     launcher, handle = launch(f"print('up', flush=True); {end}")
-    assert wait_until(lambda: launcher.inspect(handle).state != "running", timeout_s=10)
+    assert wait_until(lambda: launcher.inspect(handle).state != "running", timeout_s=25)
     assert launcher.inspect(handle) == launcher.inspect(handle) == RuntimeStatus("exited", code)
     assert ProcessLauncher().inspect(handle) == RuntimeStatus("gone")
     launcher.stop(handle, grace_s=0)
@@ -120,18 +120,18 @@ def test_a_runtime_that_does_not_end_when_asked_is_killed_after_its_grace(launch
     launcher, handle = launch(STUBBORN)
     began = time.monotonic()
     launcher.stop(handle, grace_s=0.3)
-    assert 0.3 <= time.monotonic() - began < 5 and not is_alive(handle["pid"])
+    assert 0.3 <= time.monotonic() - began < 25 and not is_alive(handle["pid"])
 
 
 @pytest.mark.parametrize("then", ["time.sleep(60)", "sys.exit(1)"])
 @pytest.mark.parametrize("by_another", [False, True])
 def test_a_runtime_dies_with_everything_it_started(launch, then, by_another):
     launcher, handle = launch(FAMILY.format(then=then))
-    assert wait_until(lambda: len(launcher.logs(handle, lines=9)) == 2, timeout_s=10)
+    assert wait_until(lambda: len(launcher.logs(handle, lines=9)) == 2, timeout_s=25)
     children = [int(line.split()[1]) for line in launcher.logs(handle, lines=9)]
     assert all(is_alive(pid) for pid in children)
     if then != "time.sleep(60)":
-        assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=10)
+        assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=25)
     (ProcessLauncher() if by_another else launcher).stop(handle, grace_s=0)
     assert not any(is_alive(pid) for pid in [handle["pid"], *children])
 
@@ -170,7 +170,7 @@ def test_the_log_of_a_second_launch_follows_the_first(launch):
     launcher, first = launch("print('first', flush=True)")
     launcher.stop(first, grace_s=5)
     launcher, second = launch("print('second', flush=True)")
-    assert wait_until(lambda: launcher.logs(second, lines=40) == ["first", "second"], timeout_s=10)
+    assert wait_until(lambda: launcher.logs(second, lines=40) == ["first", "second"], timeout_s=25)
     assert launcher.logs(second, lines=1) == ["second"]
     assert launcher.logs({"folder": "/nowhere"}, lines=5) == []
 
@@ -196,8 +196,8 @@ def test_a_process_of_a_runtime_gets_no_more_memory_than_it_may_have(launch, tmp
     bounded, handle = launch(program, memory_bytes=512 << 20)
     unbounded, other = launch(program)
     (tmp_path / "ses_1" / "go").touch()
-    assert wait_until(lambda: bounded.inspect(handle).state == "exited", timeout_s=20)
-    assert wait_until(lambda: unbounded.inspect(other).state == "exited", timeout_s=20)
+    assert wait_until(lambda: bounded.inspect(handle).state == "exited", timeout_s=60)
+    assert wait_until(lambda: unbounded.inspect(other).state == "exited", timeout_s=60)
     assert (bounded.inspect(handle).code, unbounded.inspect(other).code) == (1, 0)
     assert {"MemoryError", "got it"} <= set(bounded.logs(handle, lines=99))
 

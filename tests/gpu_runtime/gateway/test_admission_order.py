@@ -32,7 +32,7 @@ async def test_begins_that_waited_long_still_make_whole_groups(tmp_path: Path, m
             await finish(gateway, begun, number)
         batches = gateway.episodes.batches
         while later:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(25):
                 batch = await batches.next_batch()
             assert batch is not None
             with batches.stepping():
@@ -40,7 +40,7 @@ async def test_begins_that_waited_long_still_make_whole_groups(tmp_path: Path, m
                 await batches.step_done(batch.step, {})
             admitted: list[EpisodeBegun] = []
             while len(admitted) < 8:
-                done, _ = await asyncio.wait(later, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(later, timeout=25, return_when=asyncio.FIRST_COMPLETED)
                 assert done
                 admitted += [each.result() for each in done]
                 later = [each for each in later if each not in done]

@@ -49,6 +49,6 @@ async def test_who_waits_when_the_gateway_ends_is_cut_off_and_not_refused() -> N
     async with httpx.AsyncClient() as client:
         async with serve(Starlette(routes=[Route("/held", held)]), grace_s=0.05) as address:
             answer = asyncio.create_task(client.get(f"http://{address}/held"))
-            await asyncio.wait_for(waits.wait(), 10)
+            await asyncio.wait_for(waits.wait(), 25)
         with pytest.raises(httpx.TransportError):
-            await asyncio.wait_for(answer, 10)
+            await asyncio.wait_for(answer, 25)

@@ -26,7 +26,7 @@ async def play(gateway: Gateway, task: str | None = "t", reward: float = 1.0, **
 
 async def step(gateway: Gateway) -> int:
     """One training step as the training loop does it."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(25):
         batch = await gateway.episodes.batches.next_batch()
     with gateway.episodes.batches.stepping():
         gateway.engine.version = batch.step
@@ -296,7 +296,7 @@ async def test_flushed_batch_is_not_returned_to_one_who_waits_for_a_full_one(gat
         await batches.step_done(flushed.step, {})
     for task in ("a", "a", "b", "b"):
         await play(gateway, task)
-    assert (await asyncio.wait_for(waiting, 10)).step == 2
+    assert (await asyncio.wait_for(waiting, 25)).step == 2
 
 
 async def test_refused_step_makes_its_episodes_stale_and_goes_on(gateway: Gateway) -> None:

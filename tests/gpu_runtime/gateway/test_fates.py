@@ -119,7 +119,7 @@ async def test_an_end_whose_caller_is_cancelled_is_in_memory_as_it_is_on_disk(
 
     def slow(*values: Any) -> EpisodeRecord:
         entered.set()
-        assert goes_on.wait(10)
+        assert goes_on.wait(25)
         return abandon(*values)
 
     monkeypatch.setattr(gateway.journal.episodes, "abandon", slow)

@@ -86,7 +86,7 @@ async def test_one_bad_request_does_not_kill_the_episode(gateway: Gateway) -> No
         {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}},
     ]
     for request in odd_requests:
-        assert (await asyncio.wait_for(gateway.raw_chat(begun["api_key"], **request), 10)).status_code == 400
+        assert (await asyncio.wait_for(gateway.raw_chat(begun["api_key"], **request), 25)).status_code == 400
     gateway.engine.dead = True
     assert (await gateway.raw_chat(begun["api_key"])).status_code == 503
     gateway.engine.dead = False

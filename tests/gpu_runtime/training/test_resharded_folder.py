@@ -70,4 +70,4 @@ async def test_files_that_grow_are_progress(state: Path, monkeypatch) -> None:
     grown = asyncio.Event()
     async with room_to_reshard(state, 3, grown.set):
         (resharded_path(state) / "state" / "part").write_bytes(b"half")
-        await asyncio.wait_for(grown.wait(), 5)
+        await asyncio.wait_for(grown.wait(), 25)

@@ -157,7 +157,7 @@ async def test_a_kill_before_the_journal_names_the_new_state_leaves_the_old_one(
         await trained(wire, 1, 4)
         monkeypatch.setattr(ModelTable, "saved", killed)
         await trained(wire, 5, 5)
-        await asyncio.wait([wire.worker], timeout=10)
+        await asyncio.wait([wire.worker], timeout=25)
         before = dict(wire.trainer.models[MODEL])
     monkeypatch.undo()
     async with wire_open() as wire:
@@ -210,7 +210,7 @@ async def test_what_a_kill_interrupted_resolves_after_it_as_if_there_had_been_no
             promises.append(await wire.promise("forward_backward", training(number)))
         promises.append(await wire.promise("optim_step", step(4)))
         promises.append(await wire.promise("optim_step", step(2)))
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), 25)
     async with wire_open() as wire:
         assert [(await wire.result(promise)).status_code for promise in promises] == [200] * 4
         killed = wire.trainer.models[MODEL]["weights"]
