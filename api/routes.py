@@ -66,6 +66,7 @@ from api.views.tasks import task_counts, task_episode_set, task_finish, tasks_le
 from api.views.trajectories import (
     episode_annotate,
     episode_calls,
+    episode_erase,
     episode_get,
     episode_list,
     episode_timelines,
@@ -170,6 +171,7 @@ route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, stat
 route("GET", SESSION + "/episodes", episode_list, sessions_read, EpisodeList)
 route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
 route("GET", EPISODE, episode_get, sessions_read, EpisodeView)
+route("DELETE", EPISODE, episode_erase, sessions_write, None, status=204)
 route("PATCH", EPISODE + "/annotation", episode_annotate, sessions_write, AnnotationList)
 route("GET", EPISODE + "/calls", episode_calls, sessions_read, EpisodeCalls)
 route("GET", EPISODE + "/timelines", episode_timelines, sessions_read, EpisodeTimelines)

@@ -15,11 +15,13 @@ from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
 from api.views.queries import EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
 from console.errors import Conflict, InvalidRequest, NotFound
+from console.server.request_id import request_id_of
 from console.sessions.episodes import annotations, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.pages import calls_page, timelines_page
 from console.sessions.models import EpisodeRecord
+from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
 from tinkerscript.wire.reading.trajectories import GroupList, StepView
@@ -82,6 +84,20 @@ def episode_annotate(request: ApiRequest, session_id: str, episode_id: str, body
         project=request.auth.project, session_id=session_id, episode_id=episode_id, body=body, person=request.auth.user
     )
     return AnnotationList(items=[annotation_view(row) for row in said])
+
+
+async def episode_erase(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
+    """Erase what is kept of an episode of a session that has ended: row, tokens, annotations, copies."""
+    caller = request.auth
+    await sync_to_async(erase)(
+        project=caller.project,
+        session_id=session_id,
+        episode_id=episode_id,
+        actor=caller.user.email,
+        key_id=caller.key.id if caller.key else None,
+        request_id=request_id_of(request.http),
+    )
+    return HttpResponse(status=204)
 
 
 def group_list(request: ApiRequest, session_id: str, query: GroupQuery) -> GroupList:

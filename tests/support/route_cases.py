@@ -41,6 +41,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", S + "/episodes"): None,
     ("GET", S + "/episodes/export"): None,
     ("GET", E): None,
+    ("DELETE", E): None,
     ("PATCH", E + "/annotation"): {"thumb": "up", "comment": "said by a test"},
     ("GET", E + "/calls"): None,
     ("GET", E + "/timelines"): None,

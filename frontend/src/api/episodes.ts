@@ -1,6 +1,6 @@
 // Episodes for reading: lists, tokens, steps. They answer in every state of the session.
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from "@tanstack/react-query";
-import { get, patch } from "./client";
+import { get, patch, remove } from "./client";
 import { isFinal } from "./sessions";
 import type { Episode, EpisodeAnnotation, EpisodeTimelines, Items, Page, Step, Thumb } from "./types";
 
@@ -52,6 +52,11 @@ export function stepQuery(id: string, step: number) {
 /** One's own words on an episode, in the place of earlier ones. The response has everybody's. */
 export function annotateEpisode(id: string, episodeId: string, said: { thumb: Thumb | null; comment: string }): Promise<Items<EpisodeAnnotation>> {
   return patch(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}/annotation`, said);
+}
+
+/** Everything that is kept of an episode of a session that has ended. */
+export function eraseEpisode(id: string, episodeId: string): Promise<void> {
+  return remove(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}`);
 }
 
 /** The pages of an episode's tokens with these annotations: what was loaded stays, and is not asked for again. */

@@ -581,7 +581,11 @@ export interface paths {
         get: operations["episode_get"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Erase what is kept of an episode of a session that has ended: row, tokens, annotations, copies.
+         * @description Erase what is kept of an episode of a session that has ended: row, tokens, annotations, copies.
+         */
+        delete: operations["episode_erase"];
         options?: never;
         head?: never;
         patch?: never;
@@ -5083,6 +5087,36 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["EpisodeView"];
                 };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_erase: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Refused or failed */
             default: {

@@ -123,6 +123,10 @@ class SessionApi:
         path, params = f"{self._path}/episodes/export", {"annotations_after": annotations_after}
         return self._transport.request("GET", path, params=params, response=EpisodeExport)
 
+    def episode_erase(self, episode_id: str) -> None:
+        """Erase what the server keeps of an episode. Raises Conflict while the session goes on."""
+        self._transport.request("DELETE", f"{self._path}/episodes/{episode_id}")
+
     def batch_stream(self, batch: int | str) -> AbstractContextManager[Iterator[bytes]]:
         """A batch as JSON lines, in pieces as they come; one try. Raises NotFound, ServerUnreachable."""
         return self._transport.stream(f"{self._path}/batches/{batch}")

@@ -20,11 +20,13 @@ import { joinPages } from "./join-pages";
 import { visible } from "../../../ui/plain-text";
 import { SessionCrumb } from "./session-crumb";
 import { useKeys } from "./use-keys";
+import { useMayWrite } from "../use-may-write";
 
 export function EpisodePage() {
   const { id = "", episodeId = "" } = useParams();
   const [address] = useSearchParams();
   const session = useQuery(sessionQuery(id)).data;
+  const mayWrite = useMayWrite();
   const { data, error, isPending, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(timelinesQuery(id, episodeId));
   const told = useMemo(() => (data ? joinPages(data.pages) : null), [data]);
   useTitle(told ? visible(told.episode.task ?? episodeId) : "Episode");
@@ -55,7 +57,7 @@ export function EpisodePage() {
                 </div>
               )}
             </div>
-            <EpisodeSide id={id} told={told} />
+            <EpisodeSide id={id} told={told} mayErase={mayWrite && session !== undefined && hasEnded(session)} />
           </div>
         </>
       )}

@@ -4,9 +4,10 @@ import { number, seconds } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
 import { AnnotationsPanel } from "./annotations-panel";
+import { EraseEpisode } from "./erase-episode";
 import { CutText } from "./token-line";
 
-export function EpisodeSide({ id, told }: { id: string; told: EpisodeTimelines }) {
+export function EpisodeSide({ id, told, mayErase }: { id: string; told: EpisodeTimelines; mayErase: boolean }) {
   const { episode, report, calls } = told;
   return (
     <div className="space-y-4">
@@ -56,6 +57,7 @@ export function EpisodeSide({ id, told }: { id: string; told: EpisodeTimelines }
           </pre>
         </Panel>
       )}
+      {mayErase && <EraseEpisode id={id} episodeId={episode.episode_id} />}
     </div>
   );
 }

@@ -1,0 +1,124 @@
+"""Erasing the data of one episode of a session that has ended: row, tokens, annotations, and every copy of them.
+
+    pack and part without it -> rows that name those -> whatever no row names goes, journals too -> its own row goes
+
+In that order an attempt that was cut off leaves the row, and the next attempt does all of it.
+"""
+
+import hashlib
+import tempfile
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from console.audit.services import audit_record
+from console.errors import Conflict
+from console.live.services import event_record
+from console.object_store import client as object_store
+from console.sessions.episodes.names import pack_key
+from console.sessions.episodes.selectors import episode_get
+from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
+from console.sessions.runtime.archive import part_key
+from console.sessions.states import ENDED
+from console.users.models import Project
+from tinkerscript.wire.events import EventKind
+
+LOCAL_COPIES = ("journal*", "archive/*", "trajectories/*")
+
+
+def episode_erase(
+    *, project: Project, session_id: str, episode_id: str, actor: str, key_id: str | None, request_id: str
+) -> None:
+    """Erase it, and write that into the audit log. Raises NotFound, Conflict while the session goes on.
+
+    The copies of the session's journal go whole: they hold all episodes, and nothing reads them after its end.
+    Checkpoints stay: what was learned from an episode is in no file of its own.
+    """
+    record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
+    session = record.session
+    if session.state not in ENDED or session.launch_handle:
+        raise Conflict(
+            f"The session is {session.state}: its runtime still has the episode.",
+            hint="Stop it, and erase the episode once it has stopped.",
+            details={"state": session.state},
+        )
+    if record.pack is not None:
+        _pack_rewrite(session, record.pack, record)
+    for part in session.archive_parts.order_by("number"):
+        _part_rewrite(session, part, episode_id)
+    Session.objects.filter(id=session.id).update(journal=None)
+    _unnamed_remove(session, replaced=record.pack)
+    for pattern in LOCAL_COPIES:
+        for path in (settings.DATA / "runtimes" / session.id).glob(pattern):
+            path.unlink()
+    with transaction.atomic():
+        EpisodeAnnotation.objects.filter(session=session, episode_id=episode_id).delete()
+        record.delete()
+        EpisodePack.objects.filter(session=session, episodes__isnull=True).delete()
+        data = {"name": "episode_erased", "episode_id": episode_id}
+        event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
+        audit_record(
+            project_id=project.id,
+            actor=actor,
+            key_id=key_id,
+            action="episode_erase",
+            target={"session_id": session.id, "episode_id": episode_id},
+            request_id=request_id,
+        )
+
+
+def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord) -> None:
+    """Put the other documents of its pack into a new one. None is left to do where an earlier attempt did it."""
+    others = list(EpisodeRecord.objects.filter(pack=pack).exclude(id=erased.id).order_by("pack_offset"))
+    if not others:
+        return
+    whole = object_store.get(pack_key(session, pack.sha256)) or b""
+    kept = bytearray()
+    for record in others:
+        document = whole[record.pack_offset : record.pack_offset + record.pack_bytes]
+        record.pack_offset = len(kept)
+        kept += document
+    sha256 = hashlib.sha256(kept).hexdigest()
+    object_store.put(pack_key(session, sha256), bytes(kept))
+    with transaction.atomic():
+        fresh, _ = EpisodePack.objects.get_or_create(session=session, sha256=sha256, defaults={"size_bytes": len(kept)})
+        for record in others:
+            record.pack = fresh
+        EpisodeRecord.objects.bulk_update(others, ["pack", "pack_offset"])
+
+
+def _part_rewrite(session: Session, part: ArchivePart, episode_id: str) -> None:
+    """Put a part without the episode in the place of one that has it."""
+    from pyarrow import compute
+    from pyarrow.parquet import ParquetFile, ParquetWriter
+
+    with tempfile.TemporaryDirectory(dir=settings.DATA) as folder:
+        old, new = Path(folder) / "old", Path(folder) / "new"
+        if not object_store.download(part_key(session, part.sha256), old):
+            return
+        with ParquetFile(old) as source:
+            ids = source.read(columns=["episode_id"])["episode_id"].to_pylist()
+            if episode_id not in ids:
+                return
+            with ParquetWriter(new, source.schema_arrow, compression="zstd") as writer:
+                for group in range(source.num_row_groups):
+                    rows = source.read_row_group(group)
+                    writer.write_table(rows.filter(compute.not_equal(rows["episode_id"], episode_id)))
+        with new.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        object_store.upload(new, part_key(session, sha256))
+        part.sha256, part.size_bytes, part.episodes = sha256, new.stat().st_size, len(ids) - ids.count(episode_id)
+        part.save(update_fields=["sha256", "size_bytes", "episodes"])
+
+
+def _unnamed_remove(session: Session, *, replaced: EpisodePack | None) -> None:
+    """Remove every object with episodes in it that no row names, and the pack that was replaced."""
+    packs = EpisodePack.objects.filter(session=session)
+    if replaced is not None:
+        packs = packs.exclude(id=replaced.id)
+    named = {pack_key(session, sha256) for sha256 in packs.values_list("sha256", flat=True)}
+    named |= {part_key(session, sha256) for sha256 in session.archive_parts.values_list("sha256", flat=True)}
+    for folder in ("trajectories", "episodes", "journal"):
+        prefix = f"sessions/{session.id}/{folder}/"
+        object_store.delete([key for key in object_store.keys_under(prefix) if key not in named])

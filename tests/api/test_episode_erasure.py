@@ -1,0 +1,129 @@
+"""An episode is erased on request: row, tokens, annotations, archive, and every copy of the journal."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+from django.test import Client
+
+from console.audit.models import AuditRecord
+from console.errors import StorageUnavailable
+from console.object_store import client as object_store
+from console.sessions.episodes.documents import document_read
+from console.sessions.episodes.names import journal_key, pack_key
+from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
+from console.sessions.runtime import episode_erasure
+from console.sessions.runtime.archive import part_key
+from gpu_runtime.archive.table import SCHEMA, part_write
+from support import factories
+from tinkerscript.wire.sessions import SessionState
+
+SECRET = "what a person asked to be erased"
+
+
+@pytest.fixture
+def owner(alice) -> Client:
+    client = Client()
+    client.force_login(alice)
+    return client
+
+
+@pytest.fixture
+def ended(project, alice, embedded_s3, tmp_path: Path, settings) -> Session:
+    """A stopped session with three episodes, each of which says so in every place where one is kept."""
+    session = factories.session_make(project, state=SessionState.STOPPED)
+    documents = {f"ep_{n}": gzip.compress(json.dumps({"said": f"{SECRET} {n}"}).encode()) for n in range(3)}
+    object_store.put(pack_key(session, "a" * 64), b"".join(documents.values()))
+    pack, offset = EpisodePack.objects.create(session=session, sha256="a" * 64, size_bytes=1), 0
+    for number, (episode_id, document) in enumerate(documents.items()):
+        EpisodeRecord.objects.create(
+            session=session, episode_id=episode_id, seq=number, fate="trained", prompt=SECRET, begun_at=1.0, pack=pack,
+            pack_offset=offset, pack_bytes=len(document),
+        )  # fmt: skip
+        EpisodeAnnotation.objects.create(session=session, episode_id=episode_id, person=alice, comment=SECRET)
+        offset += len(document)
+    rows = [dict.fromkeys(SCHEMA.names) | {"episode_id": name, "metadata": SECRET} for name in documents]
+    for number, some in enumerate((rows[:2], rows[2:]), start=1):
+        sha256, path = str(number) * 64, tmp_path / f"{number}.parquet"
+        assert list(part_write(path, some, {"session_id": session.id}))
+        object_store.upload(path, part_key(session, sha256))
+        ArchivePart.objects.create(
+            session=session, number=number, episodes=len(some), sha256=sha256, size_bytes=path.stat().st_size
+        )
+    key = journal_key(session, "b" * 64)
+    object_store.put(key, SECRET.encode())
+    Session.objects.filter(id=session.id).update(journal={"files": [{"key": key}]})
+    folder = settings.DATA / "runtimes" / session.id
+    folder.mkdir(parents=True)
+    (folder / "journal.sqlite3").write_text(SECRET)
+    return session
+
+
+def erase(client: Client, session: Session, episode_id: str):
+    return client.delete(f"/v1/sessions/{session.id}/episodes/{episode_id}")
+
+
+def entries() -> list[AuditRecord]:
+    return list(AuditRecord.objects.filter(content__contains='"episode_erase"'))
+
+
+def archived(session: Session, folder: Path) -> dict[int, list[str]]:
+    found = {}
+    for part in session.archive_parts.order_by("number"):
+        assert object_store.download(part_key(session, part.sha256), folder / "part")
+        table = pyarrow.parquet.read_table(folder / "part")
+        assert table.schema.metadata[b"session_id"] == session.id.encode()
+        found[part.number] = table["episode_id"].to_pylist()
+        assert part.episodes == len(found[part.number]) and part.size_bytes == (folder / "part").stat().st_size
+    return found
+
+
+def test_an_episode_is_erased_everywhere_and_the_others_are_as_they_were(owner, ended, tmp_path, settings) -> None:
+    assert erase(owner, ended, "ep_1").status_code == 204
+    left = list(EpisodeRecord.objects.filter(session=ended).order_by("seq"))
+    assert [(record.episode_id, document_read(record)["said"]) for record in left] == [
+        ("ep_0", f"{SECRET} 0"), ("ep_2", f"{SECRET} 2"),
+    ]  # fmt: skip
+    assert set(EpisodeAnnotation.objects.values_list("episode_id", flat=True)) == {"ep_0", "ep_2"}
+    assert archived(ended, tmp_path) == {1: ["ep_0"], 2: ["ep_2"]}
+    ended.refresh_from_db()
+    stored = set(object_store.keys_under(f"sessions/{ended.id}/"))
+    packs = {pack_key(ended, pack.sha256) for pack in EpisodePack.objects.all()}
+    assert stored == packs | {part_key(ended, part.sha256) for part in ended.archive_parts.all()} and len(packs) == 1
+    assert ended.journal is None and list((settings.DATA / "runtimes" / ended.id).iterdir()) == []
+    (entry,) = entries()
+    assert SECRET not in entry.content and json.loads(entry.content)["target"] == {
+        "session_id": ended.id,
+        "episode_id": "ep_1",
+    }
+    assert erase(owner, ended, "ep_1").status_code == 404
+
+
+def test_an_attempt_that_was_cut_off_is_completed_by_the_next(owner, ended, tmp_path, monkeypatch) -> None:
+    def away(keys) -> None:
+        raise StorageUnavailable("The store is away.")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(episode_erasure.object_store, "delete", away)
+        assert erase(owner, ended, "ep_1").status_code == 503
+    assert EpisodeRecord.objects.filter(episode_id="ep_1").exists()
+    assert entries() == []
+    assert erase(owner, ended, "ep_1").status_code == 204
+    assert len(list(object_store.keys_under(f"sessions/{ended.id}/"))) == 3
+    assert archived(ended, tmp_path) == {1: ["ep_0"], 2: ["ep_2"]}
+
+
+def test_the_only_episode_of_a_pack_takes_it_along(owner, ended) -> None:
+    EpisodeRecord.objects.exclude(episode_id="ep_0").delete()
+    assert erase(owner, ended, "ep_0").status_code == 204
+    assert not EpisodePack.objects.exists()
+    assert not list(object_store.keys_under(f"sessions/{ended.id}/trajectories/"))
+
+
+def test_one_of_a_session_that_goes_on_is_refused(owner, ended) -> None:
+    Session.objects.filter(id=ended.id).update(state=SessionState.SUSPENDED)
+    answer = erase(owner, ended, "ep_1")
+    assert answer.status_code == 409 and "Stop it" in answer.json()["error"]["hint"]
+    assert EpisodeRecord.objects.filter(episode_id="ep_1").exists()
