@@ -116,7 +116,8 @@ class TargetTensor(BaseModel):
 
 
 class Sample(_Body):
-    """``/asample``."""
+    """``/asample``. ``record_stability_info`` asks for what ``stable_reinforce`` needs later: here that is nothing
+    beyond the log-probabilities and the ids of the sequences, which every sample comes with."""
 
     sampling_session_id: str
     seq_id: int = Field(ge=0)

@@ -12,8 +12,6 @@ from gpu_runtime.sampler_interfaces import SampleOrder, SamplerEngine
 
 def order_of(sample: Sample, folder: Path | None, engine: SamplerEngine) -> SampleOrder:
     """What the engine is asked for. Raises UserMistake for what cannot be done, by name."""
-    if sample.record_stability_info:
-        raise UserMistake("record_stability_info is not there on this server")
     prompt = _prompt_ids(sample.prompt, engine.vocabulary_size)
     options, room = sample.sampling_params, engine.context_length - len(prompt)
     if room < 1:

@@ -62,6 +62,16 @@ async def test_one_seed_for_every_request_gives_each_its_own_answer_and_a_retry_
         assert tokens(await wire.do("asample", sample(0, sampling_params=seeded))) == answers[0]
 
 
+async def test_a_sample_for_stable_reinforce_is_one_as_every_other(wire_open: Open) -> None:
+    """What the loss needs of a sample comes with each: its log-probabilities, and an id that provenance can name."""
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        body = sample(0, record_stability_info=True, sampling_params={"max_tokens": 5, "seed": 1})
+        assert len((await wire.post("/api/v1/asample", body)).json()["sample_sequence_ids"]) == 1
+        (sequence,) = (await wire.do("asample", body)).sequences
+        assert len(np.frombuffer(sequence.logprobs, "<f4")) == 5
+
+
 async def test_scores_of_the_prompt_have_no_first_and_can_be_the_last_few(wire_open: Open) -> None:
     async with wire_open() as wire:
         await base_sampler(wire)
