@@ -1,7 +1,8 @@
 """A loss that a client wrote: its graph computed on the log-probabilities of one datum at a time, on the CPU.
 
 Before anything is computed the graph is walked on torch's meta device, which has shapes and no memory: what would need
-more than is allowed, or whose size depends on values, is refused. Only what ``tinkerscript.wire.tinker.custom_loss``
+more than is allowed, or whose size depends on values, is refused. The one exception is ``x[mask]``: from there on each
+node is walked by itself, just before it is computed. Only what ``tinkerscript.wire.tinker.custom_loss``
 lists is called. Shapes: N tokens of a datum, K targets of a token, E targets of a row.
 """
 
@@ -29,6 +30,7 @@ from tinkerscript.wire.tinker.custom_loss import (
 )
 
 from .data_check import TARGETS
+from .masked_index import META, is_masked, shapes_of_all
 
 MAX_ELEMENTS = 16 << 20  # of one tensor
 MAX_ELEMENTS_IN_ALL = 64 << 20  # of all that one datum's loss computes, each kept for the backward pass
@@ -42,6 +44,7 @@ ROOTS: Mapping[str, Any] = {
     "torch._C._nn": sys.modules["torch._C._nn"],
     "torch._C._special": sys.modules["torch._C._special"],
     "operator": operator,
+    "math": math,
 }
 
 
@@ -82,7 +85,9 @@ class GraphLoss:
         total, metrics = torch.zeros((), dtype=torch.float64), dict[str, float]()
         for index, shape, piece in zip(indices, shapes, pieces, strict=True):
             others = [self._tensor(data[index], place) for place in range(1, len(self._loss.inputs))]
-            loss, told = self._computed(index, [piece.reshape(shape), *others], torch.device("cpu"))
+            computed = self._computed(index, [piece.reshape(shape), *others], torch.device("cpu"))
+            assert computed is not None, "it goes to the end where there are values"
+            loss, told = computed
             if not bool(torch.isfinite(loss.detach())):
                 raise InvalidTrainingInput(
                     f"{self._loss.name} of datum {index} is {loss.item()}; nothing was accumulated"
@@ -98,22 +103,25 @@ class GraphLoss:
         return torch.from_numpy(values.copy()).reshape(() if wanted.rank == 0 else values.shape)
 
     def _walk(self, index: int, tensors: Sequence[np.ndarray]) -> None:
-        """Compute shapes alone."""
+        """Compute shapes alone, up to the first node whose size depends on values."""
         shapes = tuple((each.shape, each.dtype.str) for each in tensors)
         if shapes in self._walked:
             return
         given = [
-            torch.empty(() if wanted.rank == 0 else each.shape, dtype=_dtype(each), device="meta")
+            torch.empty(() if wanted.rank == 0 else each.shape, dtype=_dtype(each), device=META)
             for wanted, each in zip(self._loss.inputs, tensors, strict=True)
         ]
-        self._computed(index, given, torch.device("meta"))
+        self._computed(index, given, META)
         if len(self._walked) > 10_000:
             self._walked.clear()
         self._walked.add(shapes)
 
-    def _computed(self, index: int, inputs: list[Tensor], device: torch.device) -> tuple[Tensor, dict[str, Tensor]]:
+    def _computed(
+        self, index: int, inputs: list[Tensor], device: torch.device
+    ) -> tuple[Tensor, dict[str, Tensor]] | None:
+        """Loss and metrics; None where only shapes are computed and a mask has to be known for the rest."""
         values: dict[str, Any] = {}
-        waiting, elements = iter(inputs), 0
+        waiting, elements, has_mask = iter(inputs), 0, False
         for node in self._loss.graph.nodes:
             if node.op == "placeholder":
                 values[node.name] = next(waiting)
@@ -123,10 +131,17 @@ class GraphLoss:
                 return self._output(index, args[0])
             kwargs = {name: _decoded(each, values, device) for name, each in node.kwargs.items()}
             where = f"{self._loss.name} of datum {index}, node {node.name!r} ({node.target})"
+            if picks := _picks(node, args, where):
+                if device == META:
+                    return None
+                has_mask = True
+            elif has_mask:
+                elements += _elements(_called(node, *shapes_of_all(args, kwargs), META, where), where)
+                _within(elements, where)
             value = values[node.name] = _called(node, args, kwargs, device, where)
-            elements += _elements(value, where)
-            if elements > MAX_ELEMENTS_IN_ALL:
-                raise InvalidTrainingInput(f"{where}: the loss computes more than {MAX_ELEMENTS_IN_ALL} numbers")
+            if picks or not has_mask:
+                elements += _elements(value, where)
+            _within(elements, where)
         raise AssertionError("a graph that was checked ends with its output")
 
     def _output(self, index: int, returned: Any) -> tuple[Tensor, dict[str, Tensor]]:
@@ -173,6 +188,8 @@ def _called(node: LossNode, args: list[Any], kwargs: dict[str, Any], device: tor
     try:
         if not any(isinstance(each, Tensor) for each in _flat([*args, *kwargs.values()])):
             _plain_check(node, args, where)
+        elif node.target.startswith("math."):
+            raise TypeError("math takes plain numbers; the same function of torch takes tensors")
         with torch.device(device):
             if node.op == "call_function":
                 return function_of(node.target)(*args, **kwargs)
@@ -185,6 +202,18 @@ def _called(node: LossNode, args: list[Any], kwargs: dict[str, Any], device: tor
         ) from error
     except (RuntimeError, TypeError, ValueError, IndexError, ArithmeticError, AttributeError) as error:
         raise InvalidTrainingInput(f"{where}: {str(error)[:500]}") from error
+
+
+def _picks(node: LossNode, args: list[Any], where: str) -> bool:
+    try:
+        return is_masked(node, args)
+    except IndexError as error:
+        raise InvalidTrainingInput(f"{where}: {error}") from error
+
+
+def _within(elements: int, where: str) -> None:
+    if elements > MAX_ELEMENTS_IN_ALL:
+        raise InvalidTrainingInput(f"{where}: the loss computes more than {MAX_ELEMENTS_IN_ALL} numbers")
 
 
 def _plain_check(node: LossNode, args: list[Any], where: str) -> None:

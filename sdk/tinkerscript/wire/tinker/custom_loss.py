@@ -20,8 +20,8 @@ WHOLE_NUMBER = 2**53
 LOSS_ID = "loss-"  # how every id begins
 NAME, METRIC = re.compile(r"[a-z_][a-z0-9_]{0,63}"), re.compile(r"custom/[a-z0-9_./-]{1,64}:(sum|mean)")
 
-# Both functions of torch and methods of its tensors. None of all these has a size that depends on values, none draws
-# random numbers, none changes what it is given.
+# Both functions of torch and methods of its tensors. None of all these has a size that depends on values (but for
+# operator.getitem with a mask), none draws random numbers, none changes what it is given.
 _SHARED = """
     abs absolute acos acosh add addcdiv addcmul all amax amin any arccos arcsin arctan argmax argmin argsort asin asinh
     atan atan2 atanh broadcast_to ceil chunk clamp clamp_max clamp_min clip clone cos cosh count_nonzero cummax cummin
@@ -43,6 +43,11 @@ _FUNCTIONAL = """
     log_softmax mse_loss normalize relu silu smooth_l1_loss softmax softmin softsign tanhshrink
 """
 _OPERATOR = "abs add and_ eq floordiv ge getitem gt invert le lt matmul mod mul ne neg or_ pos pow sub truediv xor"
+# Of plain numbers, such as those of a shape, under the names that torch.fx records. None is slower for larger numbers.
+_MATH = """
+    acos asin atan atan2 ceil cos cosh erf exp expm1 fabs floor fmod isfinite log log10 log1p log2 pow sin sinh sqrt tan
+    tanh
+"""
 _TENSOR = """
     bool contiguous cpu dim double expand expand_as float int long new_full new_ones new_tensor new_zeros ndimension
     norm repeat reshape_as size split split_with_sizes to type_as view view_as
@@ -54,6 +59,7 @@ _MODULES = {
     "torch._C._nn": "gelu log_sigmoid softplus",
     "torch._C._special": "special_entr special_expit special_expm1 special_log1p special_xlog1py special_xlogy",
     "operator": _OPERATOR,
+    "math": _MATH,
 }
 FUNCTIONS = frozenset(f"{module}.{name}" for module, names in _MODULES.items() for name in names.split())
 GETATTR = frozenset({"getattr", "builtins.getattr"})

@@ -1,6 +1,7 @@
 """Losses that a client wrote: their gradient is that of brute force, and what is not allowed costs nothing."""
 
 import json
+import math
 import operator
 import tracemalloc
 import zlib
@@ -41,6 +42,20 @@ def rows(logprobs, weights):
     return spread.sum() + torch.gather(logprobs, 1, at.unsqueeze(1)).sum(), {}
 
 
+CAPTURED = {"floor": -3.5, "share": 0.25}
+
+
+def picked(logprobs, old, advantages, scale):
+    """Tokens that a mask picks, by a tensor of the datum and by the log-probabilities; constants from around it."""
+    counted = advantages > 0
+    kept = logprobs[counted] - old[counted]
+    low = logprobs[logprobs < CAPTURED["floor"]]
+    both = torch.stack([logprobs, old], dim=1)[counted, 0]
+    rate = math.sqrt(logprobs.shape[0]) * CAPTURED["share"]
+    loss = scale * kept.square().sum() - rate * both.sum() + (low - low.detach().mean()).square().sum()
+    return loss, {"custom/kept:sum": counted.float().sum()}
+
+
 def own_data() -> list[Datum]:
     data = []
     for place, datum in enumerate(drawn_data("ppo")):
@@ -56,13 +71,14 @@ def loss_id(body: dict) -> str:
 
 CASES = [
     (own_ppo, PPO_RANKS, own_data()),
+    (picked, PPO_RANKS, own_data()),
     (rows, {"logprobs": 2, "weights": 2}, drawn_data("cross_entropy", targets=3)),
 ]
 
 
 @pytest.mark.engine
 @pytest.mark.filterwarnings("ignore:.*tie:UserWarning")
-@pytest.mark.parametrize(("loss", "ranks", "data"), CASES, ids=["own_ppo", "rows"])
+@pytest.mark.parametrize(("loss", "ranks", "data"), CASES, ids=["own_ppo", "picked", "rows"])
 @pytest.mark.parametrize("room", [4096, 64], ids=["packed", "unpacked"])
 def test_gradients_of_a_clients_loss_are_those_of_brute_force(trainer_of, base, tmp_path, loss, ranks, data, room):
     from safetensors.torch import load_file
@@ -169,6 +185,37 @@ def test_a_graph_that_is_not_whole_is_refused():
             loss_id(whole | {"inputs": inputs})
 
 
+# Of 3 numbers below zero none is picked, which is known once they are there: then 3 - 0 is a size.
+MASKED = [
+    ("call_function", "operator.gt", [LOGPROBS, 0]),
+    ("call_function", "operator.getitem", [LOGPROBS, {"ref": "n0"}]),
+    ("call_method", "numel", [{"ref": "n1"}]),
+    ("call_function", "operator.sub", [3, {"ref": "n2"}]),
+    ("call_function", "operator.mul", [{"ref": "n3"}, 10**12]),
+]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ("call_function", "torch.zeros", [{"ref": "n4"}]),
+        ("call_function", "torch.zeros", [{"ref": "n4"}], {"device": {"device": "cpu"}}),
+        ("call_method", "expand", [LOGPROBS, {"ref": "n4"}, -1]),
+    ],
+)
+def test_what_comes_after_a_mask_is_known_before_memory_is_spent_too(last):
+    found = custom_find({"loss_id": loss_id(graph(*MASKED, last, ("call_method", "sum", [{"ref": "n5"}])))})
+    data = [Datum(np.array([1, 2, 3]), {"target_tokens": np.array([2, 3, 4])})]
+    found.check(data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidTrainingInput, match="datum 0, node 'n5'.*at most 16777216"):
+            found.of_row(torch.tensor([-1.0, -2.0, -6.0]), np.array([0, 1, 2]), [0], data)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize(
     ("nodes", "said"),
     [
@@ -181,8 +228,11 @@ def test_a_graph_that_is_not_whole_is_refused():
           ("call_method", "unbind", [{"ref": "n0"}])], "4096"),
         ([("call_function", "operator.pow", [7, 10**9])], "power"),
         ([("call_function", "operator.mul", [{"tuple": [1]}, 10**9])], "53 bits"),
-        ([("call_function", "operator.gt", [LOGPROBS, 0]),
-          ("call_function", "operator.getitem", [LOGPROBS, {"ref": "n0"}])], "depends on values"),
+        ([("call_function", "torch.repeat_interleave", [LOGPROBS, {"ref": "logprobs"}])], "repeat_interleave"),
+        ([("call_function", "math.exp", [LOGPROBS])], "plain numbers"),
+        ([("call_function", "math.exp", [1e6])], "range"),
+        (MASKED[:1] + [("call_function", "torch.zeros", [2, 1], {"dtype": {"dtype": "int64"}}),
+         ("call_function", "operator.getitem", [LOGPROBS, {"tuple": [{"ref": "n0"}, {"ref": "n1"}]}])], "a mask goes"),
         ([("call_method", "sum", [3])], "method of tensors"),
         ([("call_function", "torch.exp", [LOGPROBS])], "of shape []"),
         ([("call_function", "operator.add", [1, 1])], "tensor of one number"),
