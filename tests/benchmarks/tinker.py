@@ -8,10 +8,12 @@ Run it in the client's environment, which has nothing of ours, against any serve
 Times are wall-clock time at the client, from the first request to the last result, so they hold the client's own work
 (6 to 7 ms for an operation, about 8 ms for a sample). Each row is run once unmeasured, then ``--rounds`` times; the
 table has the median and the best. Token ids are drawn from 5 to 89, which every model has. ``--rank 0`` trains all
-weights, where the server does; the rows of several adapters are then left out.
+weights, where the server does; the rows of several adapters are then left out. ``--small`` has a few tokens in every
+row, to see that each runs: its times say nothing.
 """
 
 import argparse
+import math
 import os
 import platform
 import random
@@ -19,6 +21,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,8 +31,25 @@ import tinker  # noqa: E402
 from tinker import types  # noqa: E402
 
 WAIT_S = 900.0
-TRAINED = ((8, 128), (8, 512), (32, 256))  # data, tokens of each
-ADAPTERS = (2, 8)
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much each row does: data and tokens of each; requests, samples and tokens; adapters at once."""
+
+    trained: tuple[tuple[int, int], ...] = ((8, 128), (8, 512), (32, 256))
+    stepped: tuple[int, int] = (8, 512)
+    sampled: tuple[int, int, int] = (8, 8, 64)
+    many: tuple[int, int, int] = (512, 1, 4)
+    adapters: tuple[int, ...] = (2, 8)
+    trained_each: tuple[int, int] = (8, 128)
+    sampled_each: tuple[int, int, int] = (8, 1, 64)
+
+
+SMALL = Load(
+    trained=((2, 8),), stepped=(2, 8), sampled=(2, 2, 4), many=(8, 1, 4), adapters=(2,), trained_each=(2, 8),
+    sampled_each=(2, 1, 4),
+)  # fmt: skip
 
 
 class Table:
@@ -96,9 +116,9 @@ def sampled(samplers: list[tinker.SamplingClient], requests: int, samples: int, 
         assert [len(sequence.tokens) for sequence in answer.sequences] == [length] * samples
 
 
-def rows_of_one(table: Table, training: tinker.TrainingClient) -> tinker.SamplingClient:
+def rows_of_one(table: Table, load: Load, training: tinker.TrainingClient) -> tinker.SamplingClient:
     """What one model does; returns a sampler of it."""
-    for number, length in TRAINED:
+    for number, length in load.trained:
         data = data_drawn(number, length)
         table.row(
             f"forward_backward {number}x{length}",
@@ -107,30 +127,43 @@ def rows_of_one(table: Table, training: tinker.TrainingClient) -> tinker.Samplin
         )  # fmt: skip
     step = types.AdamParams(learning_rate=1e-5)
     table.row("optim_step alone", lambda: training.optim_step(step).result(timeout=WAIT_S) and None)
-    table.row("forward_backward 8x512 and optim_step", lambda data=data_drawn(8, 512): trained([training], data),
-              count=8 * 512, unit="tokens")  # fmt: skip
+    number, length = load.stepped
+    table.row(
+        f"forward_backward {number}x{length} and optim_step",
+        lambda data=data_drawn(number, length): trained([training], data), count=number * length, unit="tokens",
+    )  # fmt: skip
 
     def synced() -> None:
         sampled([training.save_weights_and_get_sampling_client()], 1, 1, 1)
 
     table.row("snapshot to first token", synced)
     sampler = training.save_weights_and_get_sampling_client()
+    requests, samples, length = load.sampled
     table.row(
-        "sample 8 requests x 8 x 64 tokens", lambda: sampled([sampler], 8, 8, 64), count=8 * 8 * 64, unit="tokens"
-    )
-    table.row("sample 512 requests x 4 tokens", lambda: sampled([sampler], 512, 1, 4), count=512, unit="samples")
+        f"sample {requests} requests x {samples} x {length} tokens", lambda: sampled([sampler], *load.sampled),
+        count=math.prod(load.sampled), unit="tokens",
+    )  # fmt: skip
+    requests, _, length = load.many
+    table.row(f"sample {requests} requests x {length} tokens", lambda: sampled([sampler], *load.many), count=requests,
+              unit="samples")  # fmt: skip
     return sampler
 
 
 def rows_of_several(
-    table: Table, trainings: list[tinker.TrainingClient], samplers: list[tinker.SamplingClient]
+    table: Table, load: Load, trainings: list[tinker.TrainingClient], samplers: list[tinker.SamplingClient]
 ) -> None:
     """What several adapters of one base do at once."""
-    count, data = len(trainings), data_drawn(8, 128)
-    table.row(f"{count} adapters: forward_backward 8x128 and optim_step of each", lambda: trained(trainings, data),
-              count=count * 8 * 128, unit="tokens")  # fmt: skip
-    table.row(f"{count} adapters: sample 8 requests x 64 tokens of each", lambda: sampled(samplers, 8, 1, 64),
-              count=count * 8 * 64, unit="tokens")  # fmt: skip
+    count, (number, length) = len(trainings), load.trained_each
+    data = data_drawn(number, length)
+    table.row(
+        f"{count} adapters: forward_backward {number}x{length} and optim_step of each",
+        lambda: trained(trainings, data), count=count * number * length, unit="tokens",
+    )  # fmt: skip
+    requests, _, length = load.sampled_each
+    table.row(
+        f"{count} adapters: sample {requests} requests x {length} tokens of each",
+        lambda: sampled(samplers, *load.sampled_each), count=count * math.prod(load.sampled_each), unit="tokens",
+    )  # fmt: skip
 
 
 def main() -> None:
@@ -138,6 +171,7 @@ def main() -> None:
     parser.add_argument("model", help="a base model of the server")
     parser.add_argument("--rank", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--small", dest="load", action="store_const", const=SMALL, default=Load())
     options = parser.parse_args()
     random.seed(0)
     with tinker.ServiceClient() as service:
@@ -148,15 +182,15 @@ def main() -> None:
             f" {os.getloadavg()[0]:.1f} when it began\n"
         )
         table = Table(options.rounds)
-        trainings, samplers = [training], [rows_of_one(table, training)]
-        for count in ADAPTERS if options.rank else ():
+        trainings, samplers = [training], [rows_of_one(table, options.load, training)]
+        for count in options.load.adapters if options.rank else ():
             while len(trainings) < count:
                 another = service.create_lora_training_client(
                     base_model=options.model, rank=options.rank, seed=len(trainings)
                 )
                 trainings.append(another)
                 samplers.append(another.save_weights_and_get_sampling_client())
-            rows_of_several(table, trainings, samplers)
+            rows_of_several(table, options.load, trainings, samplers)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,18 @@ def test_a_program_that_trains_all_weights_runs_as_it_is(loop_server: LoopServer
 
 
 @pytest.mark.timeout(300)
+def test_the_benchmark_has_all_its_rows(loop_server: LoopServer) -> None:
+    program = str(ROOT / "tests" / "benchmarks" / "tinker.py")
+    printed = run(loop_server, program, BASE_MODEL, "--small", "--rounds", "1").splitlines()
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in printed if line.startswith("| ")]
+    assert rows == [
+        "what", "---", "forward_backward 2x8", "optim_step alone", "forward_backward 2x8 and optim_step",
+        "snapshot to first token", "sample 2 requests x 2 x 4 tokens", "sample 8 requests x 4 tokens",
+        "2 adapters: forward_backward 2x8 and optim_step of each", "2 adapters: sample 2 requests x 4 tokens of each",
+    ]  # fmt: skip
+
+
+@pytest.mark.timeout(300)
 def test_the_command_line_lists_changes_downloads_and_deletes(
     loop_server: LoopServer, said: dict[str, Any], tmp_path: Path
 ) -> None:
