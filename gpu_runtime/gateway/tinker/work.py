@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
+from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.ledger import Result
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
 from gpu_runtime.journal.model_table import Operation
@@ -182,12 +183,19 @@ class ModelWork:
 
     async def _save(self, operation: Operation, segment: Segment) -> Awaitable[Result]:
         wanted = body_parse(SaveWeights, operation.body)
-        if wanted.age_encryption_recipients:
-            raise UserMistake("age_encryption_recipients: encrypted files are not there; leave the option out")
+        recipients = recipients_read(wanted.age_encryption_recipients or [])
+        if recipients and segment != "external_weights":
+            raise UserMistake("age_encryption_recipients go with save_weights_external: a state is read here again")
         opening = self._named(wanted, segment, wanted.overwrite)
         folder = self._folder / f"saving-{_short(operation.request_id)}"
         write = self._trainer.export_merged if segment == "external_weights" else self._trainer.save_state
-        await self._write(folder, lambda staging: write(operation.model_id, staging))
+
+        async def written(staging: Path) -> None:
+            await write(operation.model_id, staging)
+            if recipients:
+                await asyncio.to_thread(folder_encrypt, staging, recipients)
+
+        await self._write(folder, written)
         return self._stored(opening, folder, operation, kind=operation.kind)
 
     async def _save_for_sampler(self, operation: Operation) -> Result | Awaitable[Result]:

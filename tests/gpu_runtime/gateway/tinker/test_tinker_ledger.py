@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyrage
 import pytest
 
 from gpu_runtime.gateway.tinker import work
@@ -13,6 +14,8 @@ from gpu_runtime.journal.model_table import ModelTable
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
 SAVE = {"model_id": MODEL, "seq_id": 1, "path": "a"}
+AGE = "age1hryrsj0237au2p9yux9ec9vc9vw30vap69exuszpnte388jv04wqhpknzv"
+SSH = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAoitVqKbJhrg9xmDqKui9lpYfXJBAi0IBFtNyCoQgaq"
 LOAD = {"model_id": MODEL, "seq_id": 1, "path": f"tinker://{MODEL}/weights/gone", "optimizer": True}
 
 
@@ -79,7 +82,9 @@ async def test_a_number_that_never_comes_is_used_up(wire_open: Open) -> None:
         ("optim_step", {"model_id": MODEL, "seq_id": 1, "optimizer_params": {"type": "dimuon"}}, "dimuon"),
         ("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a/b"}, "'a/b'"),
         ("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a", "ttl_seconds": 5}, "ttl_seconds is 5"),
-        ("save_weights_external", SAVE | {"age_encryption_recipients": ["age1"]}, "age_encryption_recipients"),
+        ("save_weights_external", SAVE | {"age_encryption_recipients": [AGE, "age1"]}, "[1] is no public key"),
+        ("save_weights_external", SAVE | {"age_encryption_recipients": [AGE] * 17}, "at most 16"),
+        ("save_weights", SAVE | {"age_encryption_recipients": [AGE]}, "go with save_weights_external"),
         ("save_weights_for_sampler", {"model_id": MODEL, "seq_id": 1}, "sampling_session_seq_id"),
         ("load_weights", LOAD, "no checkpoint tinker://tnk_ab:train:0/weights/gone"),
         ("load_weights", LOAD | {"weights_access_token": "tml-ts_secret"}, "no credential is kept"),
@@ -93,6 +98,25 @@ async def test_a_mistake_comes_back_through_the_future_and_uses_its_number_up(
         answer = await wire.do(path, body)
         assert answer["category"] == "user" and said in answer["error"]
         assert (await wire.do("optim_step", step(2)))["metrics"] == {"grad_norm": 1.0}
+
+
+async def test_external_weights_can_be_read_by_their_recipients_alone(wire_open: Open) -> None:
+    others = pyrage.x25519.Identity.generate()
+    async with wire_open() as wire:
+        await wire.model()
+        plain = await wire.do("save_weights_external", SAVE | {"path": "plain"})
+        keys = [AGE, SSH, str(others.to_public())]
+        saved = await wire.do("save_weights_external", SAVE | {"seq_id": 2, "age_encryption_recipients": keys})
+        folders = [
+            wire.store.folder / each["path"].removeprefix("tinker://").replace("/", "-") for each in (plain, saved)
+        ]
+        expected, encrypted = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+        assert expected and {f"{name}.age" for name in expected} == encrypted.keys()
+        assert saved["size_bytes"] == sum(map(len, encrypted.values()))
+        for name, content in expected.items():
+            assert content not in encrypted[f"{name}.age"]
+            assert pyrage.decrypt(encrypted[f"{name}.age"], [others]) == content
+        assert not list(wire.store.folder.parent.rglob(f"saving-*/{name}")), "nothing readable stays behind"
 
 
 async def test_a_model_that_could_not_be_made_says_so_to_every_operation(wire_open: Open) -> None:
