@@ -25,20 +25,23 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
-from recipes.workspace import BASE, INSTRUCT, workspace_make  # noqa: E402
+from recipes.workspace import BASE, INSTRUCT, NAMES, workspace_make  # noqa: E402
 
 from support.tiny_model import tiny_model_make  # noqa: E402
 
 PYTHON = ROOT / ".venv-cookbook" / "bin" / "python"
+LOCAL_INDEX = Path(__file__).with_name("local_index")  # modules in the place of those of search_tool's services
 DEADLINE_S = 1200.0  # of one recipe
 TAIL = 30  # lines of a failed recipe's output
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A module of ``tinker_cookbook.recipes``, its options, and how many steps its metrics then have.
+    """A module of ``tinker_cookbook.recipes``, its options, and how many steps its metrics then have. A ``.py`` is a
+    program of this folder.
 
     ``resumes`` is the recipe in whose log folder it goes on: it loads the last state there, and finds that all is done.
+    ``stages`` are folders of metrics that a recipe keeps in a log folder that it names itself.
     """
 
     module: str
@@ -46,6 +49,7 @@ class Recipe:
     steps: int
     model: str = BASE
     resumes: str = ""
+    stages: tuple[str, ...] = ()
 
 
 LOOP = "batch_size=8 group_size=4 max_tokens=16 max_steps=2 save_every=0 loss_fn="
@@ -54,10 +58,12 @@ CHAT = (
     "dataset=conversations.jsonl batch_size=8 max_length=256 save_every=2 eval_every=2 rolling_save_every=1"
     " rolling_ttl_seconds=3600 max_steps="
 )
+STREAM = "stream_minibatch_config.groups_per_batch=8 stream_minibatch_config.num_minibatches=2"
 GAME = "renderer_name=qwen3_instruct max_tokens=16 max_steps=2 eval_every=0 batch_size="
 RECIPES = {
     "sl_loop": Recipe("sl_loop", "batch_size=16 max_length=256 save_every=2 max_steps=4 learning_rate=1e-3", 4),
     "rl_loop": Recipe("rl_loop", LOOP + "importance_sampling", 2),
+    "rl_loop stable_reinforce": Recipe("rl_loop", LOOP + "stable_reinforce", 2),
     "rl_loop cispo": Recipe("rl_loop", LOOP + "cispo", 2),
     "rl_loop gspo": Recipe("rl_loop", LOOP + "gspo", 2),
     "dpo": Recipe("preference.dpo.train", "dataset=hhh batch_size=16 max_length=256 max_steps=2", 2),
@@ -67,12 +73,23 @@ RECIPES = {
     "math_rl": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling", 3),
     "math_rl ppo": Recipe("math_rl.train", ARITHMETIC + "2 loss_fn=ppo compute_post_kl=True num_substeps=2", 2),
     "math_rl async": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling max_steps_off_policy=2", 3),
+    "math_rl stream": Recipe("math_rl.train", ARITHMETIC + "2 " + STREAM, 2),
+    "rl_basic": Recipe("rl_basic", "max_tokens=16 max_steps=1", 1),
     "guess_number": Recipe("multiplayer_rl.guess_number.train", GAME + "8 group_size=2", 2, INSTRUCT),
     "twenty_questions": Recipe(
         "multiplayer_rl.twenty_questions.train", GAME + "8 group_size=2 num_epochs=1", 2, INSTRUCT
     ),
     "text_arena": Recipe("multiplayer_rl.text_arena.train", GAME + "8 num_train_datapoints=32", 2, INSTRUCT),
     "shorter": Recipe("preference.shorter.train", GAME + "4 group_size=2", 2, INSTRUCT),
+    "rlhf_pipeline": Recipe(
+        "preference.rlhf.rlhf_pipeline",
+        "batch_size=8 max_length=512 rl_max_tokens=16 rl_group_size=2 save_every=2 max_steps=2", 2,
+        stages=("sft", "rm", "rl"),
+    ),
+    "search_tool": Recipe(
+        "search_tool.train",
+        "renderer_name=qwen3_instruct batch_size=4 group_size=2 max_tokens=16 max_turns=2 max_steps=2", 2, INSTRUCT,
+    ),
     "prompt_distillation": Recipe(
         "prompt_distillation.train", "file_path=conversations.jsonl batch_size=16 max_length=256 max_steps=2", 2
     ),
@@ -80,8 +97,10 @@ RECIPES = {
         "distillation.on_policy_distillation",
         f"teacher_model={BASE} dataset=deepmath groups_per_batch=8 group_size=2 max_tokens=16 max_steps=2", 2,
     ),
+    "own_loss": Recipe("own_loss.py", "", 2),
 }  # fmt: skip
-NEVER_ASK = ("sl_loop", "rl_loop", "sl_basic")  # what to do with a log folder that is there; they have no such option
+# They have no option that says what to do with a log folder that is there.
+NEVER_ASK = ("sl_loop", "rl_loop", "sl_basic", "rl_basic", "rlhf_pipeline", "own_loss")
 
 
 def main() -> int:
@@ -115,14 +134,22 @@ def recipe_run(name: str, folder: Path, environment: dict[str, str]) -> str:
     recipe = RECIPES[name]
     log = folder / "runs" / (recipe.resumes or name).replace(" ", "-")
     options = [f"model_name={recipe.model}", f"log_path={log}", *recipe.options.split()]
+    if recipe.stages:  # it makes its folder among the runs, of this name
+        options = [f"base_model={recipe.model}", f"short_name={name}", *recipe.options.split()]
+        log = folder / "runs" / f"rlhf-{name}"
     if name.split()[0] not in NEVER_ASK:
         options.append(f"behavior_if_log_dir_exists={'resume' if recipe.resumes else 'delete'}")
+    own = Path(__file__).with_name(recipe.module)
+    program = [str(own)] if own.suffix == ".py" else ["-m", f"tinker_cookbook.recipes.{recipe.module}"]
     try:
         done = subprocess.run(
-            [str(PYTHON), "-m", f"tinker_cookbook.recipes.{recipe.module}", *options], cwd=folder, env=environment,
+            [str(PYTHON), *program, *options], cwd=folder,
+            env=environment | {"HOME": str(folder), "TINKER_COOKBOOK_RUNS_DIR": str(folder / "runs")},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S,
         )  # fmt: skip
-        why, output = f"FAILED ({done.returncode})" if done.returncode else metrics_check(recipe, log), done.stdout
+        checks = (metrics_check(log / stage, recipe.steps) for stage in recipe.stages or [""])
+        wrong = f"FAILED ({done.returncode})" if done.returncode else next(filter(None, checks), "")
+        why, output = wrong, done.stdout
     except subprocess.TimeoutExpired as late:
         why, output = f"FAILED (no end within {DEADLINE_S:.0f} s)", (late.stdout or b"").decode(errors="replace")
     if why:
@@ -139,12 +166,15 @@ def sessions_finish(environment: dict[str, str]) -> None:
             server.post(f"sessions/{session_id}/finish", json={"reason": {"type": "success"}}).raise_for_status()
 
 
-def metrics_check(recipe: Recipe, log: Path) -> str:
+def metrics_check(log: Path, wanted: int) -> str:
     """What is wrong with the metrics that a recipe wrote; empty where nothing is."""
-    lines = [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
+    written = log / "metrics.jsonl"
+    if not written.exists():
+        return f"FAILED (no metrics of {log.name})"
+    lines = [json.loads(line) for line in written.read_text().splitlines()]
     steps = {line["step"] for line in lines if "step" in line}
-    if len(steps) < recipe.steps:
-        return f"FAILED (metrics of {len(steps)} steps instead of {recipe.steps})"
+    if len(steps) < wanted:
+        return f"FAILED (metrics of {len(steps)} steps of {log.name} instead of {wanted})"
     for line in lines:
         for metric, value in line.items():
             if isinstance(value, float) and not math.isfinite(value):
@@ -157,7 +187,8 @@ def serving(data: Path, model: Path) -> Iterator[dict[str, str]]:
     """A server of its own whose BASE is ``model``; the environment of a recipe."""
     environment = os.environ | {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}", "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(port_free()),
-        "TINKERSCRIPT_MODELS": f"{BASE}={model},{INSTRUCT}={model}", "DJANGO_SETTINGS_MODULE": "console.settings",
+        "TINKERSCRIPT_MODELS": ",".join(f"{name}={model}" for name in NAMES),
+        "DJANGO_SETTINGS_MODULE": "console.settings",
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
@@ -171,7 +202,9 @@ def serving(data: Path, model: Path) -> Iterator[dict[str, str]]:
         clean = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
         offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"), "1")
         cache = {"HF_HOME": str(data / "hf"), "TINKER_TELEMETRY": "0"}
-        yield clean | offline | cache | {"TINKER_BASE_URL": ready.split()[1], "TINKER_API_KEY": key.strip()}
+        search = {"PYTHONPATH": str(LOCAL_INDEX), "GCP_VERTEXAI_PROJECT_NUMBER": "0", "GCP_VERTEXAI_REGION": "here"}
+        server = {"TINKER_BASE_URL": ready.split()[1], "TINKER_API_KEY": key.strip()}
+        yield clean | offline | cache | search | server
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(120)

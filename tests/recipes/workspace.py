@@ -11,8 +11,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
+
 # Names that the cookbook knows renderers for; their weights are a tiny model's.
 BASE, INSTRUCT = "Qwen/Qwen3-8B-Base", "Qwen/Qwen3-4B-Instruct-2507"
+ANSWERER = "Qwen/Qwen3.5-9B"  # whom twenty_questions asks, whatever it trains: a second base model beside it
+NAMES = (BASE, INSTRUCT, ANSWERER)
 CONTEXT_LENGTH = 8192  # of the tiny model, whose tokens are characters: the games explain themselves at length
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json")
 
@@ -21,7 +26,7 @@ def workspace_make(folder: Path, model: Path) -> Path:
     """The folder, with the tokenizer of ``model`` under its names. ``model`` gets a longer context."""
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps(config | {"max_position_embeddings": CONTEXT_LENGTH}))
-    for tokenizer in (folder / BASE, folder / INSTRUCT):
+    for tokenizer in map(folder.joinpath, NAMES):
         tokenizer.mkdir(parents=True)
         for name in TOKENIZER_FILES:
             if (model / name).exists():
@@ -34,6 +39,7 @@ def workspace_make(folder: Path, model: Path) -> Path:
     dataset_make(folder / "zwhe99" / "DeepMath-103K", {"train": sums})
     pairs = [_pair(rng) for _ in range(96)]
     dataset_make(folder / "Anthropic" / "hh-rlhf", {"train": pairs, "test": pairs[:32]})
+    questions_make(folder / ".cache" / "tinker-cookbook" / "PeterJinGo" / "nq_hotpotqa_train" / "train")
     lines = "".join(json.dumps(chat) + "\n" for chat in chats)
     (folder / "conversations.jsonl").write_text(lines)
     return folder
@@ -48,6 +54,16 @@ def dataset_make(folder: Path, splits: Mapping[str, Iterable[Mapping[str, Any]]]
         files.append(f"      - split: {split}\n        path: {split}.jsonl\n")
     head = f"---\nconfigs:\n  - config_name: {config}\n    data_files:\n{''.join(files)}---\n"
     (folder / "README.md").write_text(head)
+
+
+def questions_make(folder: Path) -> None:
+    """Questions of search_tool, where it keeps what it has downloaded in its user's home, which is the workspace."""
+    folder.mkdir(parents=True)
+    rows = [
+        {"question": f"What comes after {number}?", "golden_answers": [str(number + 1)], "data_source": "numbers"}
+        for number in range(64)
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "train.parquet")
 
 
 def _chat(rng: random.Random) -> list[dict[str, str]]:

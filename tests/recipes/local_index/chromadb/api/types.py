@@ -1,0 +1,3 @@
+"""What a query returns."""
+
+QueryResult = dict[str, list[list[str]]]
