@@ -3,6 +3,7 @@
 docs/reference/tinker.md lists every call, and what of it is refused.
 """
 
+import asyncio
 import inspect
 import json
 import logging
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from api.relay.errors import RelayError
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
-from api.tinker import account, bookkeeping, custom_losses, records, search
+from api.tinker import account, bookkeeping, compressed, custom_losses, records, search
 from api.tinker.callers import TinkerCaller, caller_get
 from api.tinker.relaying import RELAYED, Answer, relay
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
@@ -97,11 +98,15 @@ async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     path, method = scope["path"].removeprefix(PREFIX), scope["method"]
     caller = await caller_get(scope["headers"])
-    if any(name == b"content-encoding" and value != b"identity" for name, value in scope["headers"]):
-        return Answer.of({"detail": "Compressed bodies are not read here; /client/config tells clients so."}, 415)
+    encoding = dict(scope["headers"]).get(b"content-encoding", b"identity").lower()
+    if encoding != b"identity" and (encoding, path) != (compressed.ENCODING, compressed.PATH):
+        return Answer.of({"detail": f"Of compressed bodies {PREFIX}{compressed.PATH} reads zstd, and no other."}, 415)
     if path in RELAYED and method == "POST":
         with limits.hold(caller.key.id) as holding:
             body = await body_read(receive, holding)
+            if encoding == compressed.ENCODING:
+                holding.add(compressed.unpacked_size(body))
+                body = await asyncio.to_thread(compressed.unpacked, body)
             if path == "retrieve_future" and (loss := custom_losses.promised(body)) is not None:
                 return loss
             if path == "load_weights" and b'"session_id"' in body:

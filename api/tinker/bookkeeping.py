@@ -39,7 +39,7 @@ def client_config(caller: TinkerCaller, body: ClientVersion) -> Answer:
     """``POST /client/config``: what the client may use of the wire."""
     flags = {
         "pjwt_auth_enabled": True,
-        "proto_compress_fwdbwd": False,
+        "proto_compress_fwdbwd": True,
         "parallel_fwdbwd_chunks": True,
         "sample_use_retrieve_futures": False,
         "custom_loss_server_side": True,
