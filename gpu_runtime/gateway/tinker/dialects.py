@@ -28,12 +28,10 @@ from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.sample_orders import folder_is_whole
 from gpu_runtime.gateway.tinker.sampling import STALL_S
 from gpu_runtime.generation.calls import Calls
+from gpu_runtime.generation.forgotten_calls import ForgottenCalls
 from gpu_runtime.interfaces import Delta, SamplingOptions
-from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.refusals import BadRequest, NotFound
-from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.renderer import Renderer
-from gpu_runtime.rendering.tool_formats import ToolFormat
 from gpu_runtime.sampler_interfaces import SamplerEngine
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
@@ -87,7 +85,7 @@ class DialectRoutes:
         self, sampler_id: str, folder: Path | None, renderer: Renderer
     ) -> dict[str, Callable[[Request], Awaitable[Response]]]:
         """The dialects over one sampler, by path."""
-        recorder = ForgottenCalls(self)
+        recorder = ForgottenCalls(self._call_over)
         source = SamplerSource(self._engine, folder)
         calls = Calls(recorder, source, renderer, self._config, on_fault=self._on_fault)
         # All calls of a sampler are of one episode that never ends: seeds are mixed with its name.
@@ -106,6 +104,9 @@ class DialectRoutes:
             *AnthropicRoutes(handler, renderer).routes(),
         ]
         return {route.path: route.endpoint for route in routes}
+
+    def _call_over(self) -> None:
+        self.last_activity_at = time.time()
 
     async def _rendering(self) -> Renderer:
         async with self._loading:
@@ -146,43 +147,3 @@ class SamplerSource:
                 except StopAsyncIteration:
                     return
                 yield delta
-
-
-class ForgottenCalls:
-    """generation.calls.Recorder of calls that no trainer sees: none is kept, and none continues another."""
-
-    def __init__(self, routes: DialectRoutes) -> None:
-        self._routes = routes
-
-    async def wait_to_sample(self, episode: OpenEpisode) -> None:
-        """No step pauses these calls."""
-
-    def begun(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
-        """A runtime with a call under way is not idle."""
-        episode.calls.add(task)
-        task.add_done_callback(lambda done: self._over(episode, done))
-
-    async def make_eval(self, episode: OpenEpisode, reason: str) -> None:
-        """It is evaluated from the first."""
-
-    def name_group(self, episode: OpenEpisode, prompt_ids: Sequence[int]) -> None:
-        """It is in no group."""
-
-    async def conversation(self, episode: OpenEpisode, tool_format: ToolFormat | None) -> Conversation:
-        return Conversation()
-
-    async def calls(self, episode: OpenEpisode) -> list[CallRecord]:
-        return []
-
-    async def record(self, episode: OpenEpisode, call: CallRecord, *, parent_prefix_length: int) -> None:
-        """What was sampled is the client's alone."""
-
-    async def of_request(self, episode: OpenEpisode, request_id: str) -> CallRecord | None:
-        return None
-
-    async def check_room(self) -> None:
-        """Nothing is written."""
-
-    def _over(self, episode: OpenEpisode, task: asyncio.Task[None]) -> None:
-        episode.calls.discard(task)
-        self._routes.last_activity_at = time.time()
