@@ -25,7 +25,7 @@ from console.sessions.runtime.leases import relay_key
 from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
 from console.users.keys import person_caller_id
-from tinkerscript.wire.sessions import SessionState
+from tinkerscript.wire.sessions import SessionKind, SessionState
 
 READY_TIMEOUT_S = 20.0
 # A gateway holds a begin for up to 20 s (strict on-policy admission) before it returns 503.
@@ -79,6 +79,11 @@ def _session_for(request: ApiRequest, session_id: str) -> Session:
             f"The session has failed: {failure['cause']}",
             hint=failure.get("hint") or "Start a new session.",
             details=failure,
+        )
+    if session.kind == SessionKind.SERVING:
+        raise Conflict(
+            "This session serves a model: it has no episodes.",
+            hint="Call it with a key of POST /v1/sessions/{id}/serving-keys; begin episodes in a session that trains.",
         )
     if state.is_terminal or state is SessionState.STOPPING:
         raise Conflict(

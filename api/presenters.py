@@ -157,6 +157,7 @@ def _session_view(session: Session, position: int | None) -> SessionView:
         kind=SessionKind(session.kind),
         name=session.name or session.id,
         base_model=session.base_model,
+        served_checkpoint_id=session.served_checkpoint_id or None,
         state=SessionState(session.state),
         phase=session.phase,
         queue_position=position,

@@ -46,6 +46,7 @@ from api.views.runtime import (
     upload_open,
 )
 from api.views.server import server_get
+from api.views.serving import serving_create, serving_key_create
 from api.views.sessions import (
     base_model_list,
     evaluation_create,
@@ -86,6 +87,7 @@ from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import ServerView
+from tinkerscript.wire.serving import ServingEndpoint
 from tinkerscript.wire.sessions import (
     Accounting,
     BaseModelList,
@@ -111,6 +113,7 @@ lease = RequireLease()
 SESSION = "/sessions/{session_id}"
 CHECKPOINT = SESSION + "/checkpoints/{checkpoint_id}"
 EPISODE = SESSION + "/episodes/{episode_id}"
+SERVING_KEYS = SESSION + "/serving-keys"
 TASK = SESSION + "/tasks/{task_id}"
 INVITATION = "/invitations/{member_id}"
 
@@ -158,6 +161,10 @@ route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
 route("GET", SESSION + "/metrics", metric_columns, sessions_read, MetricColumns)
 route("GET", SESSION + "/alerts", session_alert_list, sessions_read, AlertList)
 route("POST", SESSION + "/evaluations", evaluation_create, episodes, Event, status=201, once=True, audit=False)
+
+# A model that is served and not trained. Its key is signed anew for each request and kept nowhere.
+route("POST", "/serving", serving_create, sessions_write, SessionView, status=201, once=True)
+route("POST", SERVING_KEYS, serving_key_create, episodes, ServingEndpoint, status=201, once=True, secret=True)
 
 route("POST", SESSION + "/checkpoints", checkpoint_create, sessions_write, CheckpointView, status=202, once=True)
 route("GET", SESSION + "/checkpoints", checkpoint_list, checkpoints_read, CheckpointList)

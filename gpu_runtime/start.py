@@ -51,6 +51,11 @@ async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watc
 
         await run_tinker(agent, assignment, config)
         return
+    if assignment.kind is SessionKind.SERVING:
+        from .serving.run_serving import run_serving
+
+        await run_serving(agent, assignment, config, watchdog)
+        return
     from .run import run
 
     await run(agent, assignment, config, watchdog)

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from api.relay.errors import RelayError
 from console.sessions.runtime.leases import episode_signing_keys
-from tinkerscript.wire.episode_key import BadEpisodeKey, EpisodeClaim, read, verify
+from tinkerscript.wire.episode_key import SERVING, BadEpisodeKey, EpisodeClaim, read, verify
 
 MAX_KEY_LENGTH = 1024
 
@@ -23,6 +23,9 @@ def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
         return verify(token, *signing_keys(read(token).session_id), now=time.time())
     except BadEpisodeKey as error:
         if error.expired:
+            if read(token).episode_id == SERVING:
+                what = "This key of a served model has expired: POST /v1/sessions/{id}/serving-keys makes another."
+                raise RelayError(401, "invalid_api_key", what) from None
             raise RelayError(410, "episode_closed", "This episode is over: begin another one.") from None
         raise _invalid_key(f"The API key is not an episode's: {error}.") from None
 

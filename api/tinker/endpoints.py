@@ -4,11 +4,13 @@
 /anthropic/api/v1/...   messages, messages/count_tokens, models
 /openai/v1/...          all of these with an API key; with the key of an episode it is the relay's
 
-The body's ``model`` is found in it and its session looked up; the rest is the relay's and the gateway's.
+The body's ``model`` is found in it and its session looked up; the rest is the relay's and the gateway's. A model that a
+session of kind serving serves is called there; any other on a runtime that samples for Tinker clients.
 """
 
 import asyncio
 import json
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -27,9 +29,9 @@ from console.catalogue.base_models import base_model_list
 from console.errors import DomainError
 from console.server.logs import logs_bind
 from console.sessions.runtime.leases import relay_key
+from console.sessions.serving import serving_of_model
 from console.tinker.endpoints import own_loop_check, sampler_of_model, sampler_paths_of
-from console.tinker.models import TinkerSampler
-from console.users.keys import KEY_PREFIX
+from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
 from tinkerscript.wire.errors import ErrorCode
 from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
@@ -86,14 +88,17 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
         raise RelayError(405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}.")
     with limits.hold(caller.key.id) as holding:
         body = await body_read(receive, holding)
-        sampler = await _samplers.get(f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}")
-        logs_bind(session_id=sampler.session_id)
+        served = await _served.get(f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}")
+        logs_bind(session_id=served.session_id)
         headers = headers_passed(scope["headers"])
         for credential in CREDENTIALS:  # a runtime never sees a key
             headers.popall(credential, None)
-        headers["X-Relay-Key"], headers[SAMPLER_HEADER] = relay_key(session_id=sampler.session_id), sampler.id
-        tell = partial(runtime_tell, sampler.session_id, sampler.id)
-        call = RelayedCall(sampler.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, tell)
+        headers["X-Relay-Key"] = relay_key(session_id=served.session_id)
+        tell = None
+        if served.sampler_id is not None:
+            headers[SAMPLER_HEADER] = served.sampler_id
+            tell = partial(runtime_tell, served.session_id, served.sampler_id)
+        call = RelayedCall(served.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, tell)
         await proxy_until_end(call, receive, send)
 
 
@@ -138,16 +143,28 @@ async def _send(send: Send, body: bytes) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def _find(key_id: str, prefix: str, name: str) -> TinkerSampler:
+@dataclass(frozen=True)
+class _Served:
+    """Where calls of a model go; ``sampler_id`` where that runtime serves more than one."""
+
+    session_id: str
+    sampler_id: str | None = None
+
+
+def _find(key_id: str, prefix: str, name: str) -> _Served:
     key = ApiKey.objects.select_related("project", "user").get(id=key_id)
     if prefix == PREFIX:
         own_loop_check(key=key, name=name)
-    return sampler_of_model(project=key.project, key=key, name=name)
+    if (session := serving_of_model(project=key.project, key=key, name=name)) is not None:
+        key_model_check(key=key, base_model=session.base_model)
+        return _Served(session.id)
+    sampler = sampler_of_model(project=key.project, key=key, name=name)
+    return _Served(sampler.session_id, sampler.id)
 
 
-async def _look_up(wanted: str) -> TinkerSampler:
+async def _look_up(wanted: str) -> _Served:
     return await database_sync_to_async(_find)(*wanted.split("|", 2))
 
 
 # A request a second looks it up; those between go where it went. An ended session is seen by the relay.
-_samplers: TtlCache[TinkerSampler] = TtlCache(_look_up)
+_served: TtlCache[_Served] = TtlCache(_look_up)

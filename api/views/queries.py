@@ -7,7 +7,7 @@ from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
-from tinkerscript.wire.sessions import SessionSort, SessionState, Tag
+from tinkerscript.wire.sessions import SessionKind, SessionSort, SessionState, Tag
 
 
 class LimitQuery(Query):
@@ -92,6 +92,7 @@ class SessionQuery(PageQuery):
     """One page of the sessions that match."""
 
     state: list[SessionState] = Field([], description="Only those in one of these states.")
+    kind: list[SessionKind] = Field([], description="Only those of one of these kinds.")
     base_model: str | None = None
     name: str | None = Field(None, description="Only those with this in their name or id.")
     tag: list[Tag] = Field([], max_length=20, description="Only those with all of these tags.")

@@ -40,6 +40,7 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         name=query.name,
         tags=query.tag,
         pinned=query.pinned,
+        kinds=query.kind,
         sort=query.sort,
     )
     return session_list_view(*found)

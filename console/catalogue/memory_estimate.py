@@ -35,8 +35,9 @@ class ModelShape:
     layers: int = 0
 
 
-def memory_predict(shape: ModelShape, config: SessionConfig, *, on_gpu: bool) -> MemoryEstimate:
-    """Bytes that the session's processes will use in all, on host and devices together."""
+def memory_predict(shape: ModelShape, config: SessionConfig, *, on_gpu: bool, trains: bool = True) -> MemoryEstimate:
+    """Bytes that the session's processes will use in all, on host and devices together; an engine's alone where it
+    does not train."""
     is_half = config.dtype == "bfloat16" or (config.dtype == "auto" and on_gpu)
     value = 2 if is_half else 4
     weights = shape.parameters * value
@@ -56,4 +57,6 @@ def memory_predict(shape: ModelShape, config: SessionConfig, *, on_gpu: bool) ->
         "activation_bytes": activations * config.trainer_ranks,
         "process_bytes": PROCESS_BYTES,
     }
+    if not trains:
+        parts = {name: size if name in ("engine_bytes", "process_bytes") else 0 for name, size in parts.items()}
     return MemoryEstimate(total_bytes=sum(parts.values()), **parts)

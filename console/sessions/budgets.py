@@ -20,7 +20,7 @@ from console.sessions.transitions import session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.sessions import Budget, SessionState
+from tinkerscript.wire.sessions import Budget, SessionKind, SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
 NEAR = 0.9  # of a limit
@@ -114,7 +114,8 @@ def _end(session: Session, limit: str, allowed: float, used: float) -> None:
     data = {"name": "budget_exhausted", "limit": limit, "allowed": allowed, "used": used}
     event_record(session_id=session.id, kind=EventKind.EVENT, data=data, key=f"budget {limit}")  # once
     last = session.checkpoints.filter(kind=CheckpointKind.MODEL).order_by("-created_at").first()
-    if session.state == SessionState.READY and not _is_kept(session, last):
+    learns = session.kind != SessionKind.SERVING
+    if learns and session.state == SessionState.READY and not _is_kept(session, last):
         if last is None or last.state not in PENDING:
             checkpoint_order(session=session, kind=CheckpointKind.MODEL)
             return

@@ -7,20 +7,25 @@ from django.conf import settings
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
 from console.catalogue.memory_estimate import GIB, memory_predict
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
-from console.sessions.limits.devices import devices_needed
+from console.sessions.limits.devices import devices_needed, devices_serving
 from console.sessions.limits.queue import queue_position_new
 from console.sessions.limits.usage import key_budget_check
 from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project, User
 from tinkerscript import machine_share
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import SessionCreate, SessionPlan
+from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionPlan
 from tinkerscript.wire.training.defaults import config_resolve
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 
 def dry_run(
-    *, project: Project, body: SessionCreate, key: ApiKey | None = None, person: User | None = None
+    *,
+    project: Project,
+    body: SessionCreate,
+    key: ApiKey | None = None,
+    person: User | None = None,
+    kind: SessionKind = SessionKind.EPISODES,
 ) -> SessionPlan:
     """What creating this session would start. Nothing is written.
 
@@ -33,17 +38,20 @@ def dry_run(
     model = base_model_resolve(body.base_model)
     lengths_check(model, body.config)
     model_check(model, body.config)
-    devices = devices_needed(config=body.config)
+    serves = kind is SessionKind.SERVING
+    devices = devices_serving() if serves else devices_needed(config=body.config)
     on_gpu = devices > 0
     shape = base_model_shape(model)
-    memory = None if shape is None else memory_predict(shape, body.config, on_gpu=on_gpu)
+    memory = None if shape is None else memory_predict(shape, body.config, on_gpu=on_gpu, trains=not serves)
     limit_bytes = memory_limit_bytes(on_gpu=on_gpu)
     # Activations are left out: they are an upper bound, reached only by batches that fill their rows.
     if memory and limit_bytes and (least := memory.total_bytes - memory.activation_bytes) > limit_bytes:
         raise DoesNotFit(
             f"This session needs at least {least / GIB:.1f} GiB of memory, a runtime here may use "
             f"{limit_bytes / GIB:.1f} GiB.",
-            hint="Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks.",
+            hint="Choose a smaller model."
+            if serves
+            else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks.",
             details={"memory": memory.model_dump(), "memory_limit_bytes": limit_bytes},
         )
     config = config_resolve(body.config, shape.parameters if shape else None)

@@ -36,6 +36,8 @@ class Session(models.Model):
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     name = models.CharField(max_length=120, blank=True)
     base_model = models.CharField(max_length=400)
+    # Of kind serving; no foreign key: what it served stays said. Empty: it serves its base model.
+    served_checkpoint_id = models.CharField(max_length=40, blank=True, default="")
     config = models.JSONField(default=dict)
     priority = models.SmallIntegerField(default=0)  # among the project's own
     devices = models.PositiveSmallIntegerField(null=True)  # GPUs of its runtime; None: of an older server, not decided

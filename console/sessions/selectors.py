@@ -8,11 +8,12 @@ from django.db.models import Count, Q, Value
 from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
-from console.errors import InvalidRequest, NotFound
+from console.errors import Conflict, InvalidRequest, NotFound
 from console.sessions.models import Session
+from console.sessions.states import ENDED
 from console.users.keys import key_session_check
 from console.users.models import ApiKey, Project
-from tinkerscript.wire.sessions import Failure, SessionSort, SessionState
+from tinkerscript.wire.sessions import Failure, SessionKind, SessionSort, SessionState
 
 ORDERS = {
     SessionSort.NEWEST: ("-created_at", "-id"),
@@ -27,6 +28,17 @@ def session_get(*, project: Project, session_id: str) -> Session:
     if session is None:
         raise NotFound("There is no such session in this project.")
     return session
+
+
+def serving_check(*, checkpoint_ids: Iterable[str]) -> None:
+    """Raises Conflict while a session serves one of these checkpoints: its next start would not find the files."""
+    serving = Session.objects.filter(served_checkpoint_id__in=checkpoint_ids).exclude(state__in=ENDED).first()
+    if serving is not None:
+        raise Conflict(
+            f"Session {serving.id} serves the checkpoint {serving.served_checkpoint_id}.",
+            hint="Stop that one first.",
+            details={"session_id": serving.id},
+        )
 
 
 def session_key_check(*, project: Project, session_id: str, key: ApiKey) -> None:
@@ -47,18 +59,21 @@ def session_list(
     name: str | None = None,
     tags: Collection[str] = (),
     pinned: bool | None = None,
+    kinds: Collection[SessionKind] = (),
     sort: SessionSort = SessionSort.NEWEST,
 ) -> tuple[list[Session], str | None]:
     """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this was the last).
 
-    Only those in one of ``states``, of ``base_model``, with ``name`` in their name or id (any case), with all ``tags``,
-    that are or are not ``pinned``, where given. A cursor is the id of the last session seen. Raises InvalidRequest for
-    any other.
+    Only those in one of ``states``, of one of ``kinds``, of ``base_model``, with ``name`` in their name or id (any
+    case), with all ``tags``, that are or are not ``pinned``, where given. A cursor is the id of the last session seen.
+    Raises InvalidRequest for any other.
     """
     columns = ORDERS[sort]
     sessions = Session.objects.filter(project=project).order_by(*columns)
     if states:
         sessions = sessions.filter(state__in=states)
+    if kinds:
+        sessions = sessions.filter(kind__in=kinds)
     if base_model:
         sessions = sessions.filter(base_model=base_model)
     if name:

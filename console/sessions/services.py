@@ -13,7 +13,7 @@ from console.sessions.dry_run import dry_run
 from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
 from console.sessions.models import Removal, Session
-from console.sessions.selectors import session_get, tags_text
+from console.sessions.selectors import serving_check, session_get, tags_text
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
 from console.users.models import ApiKey, Project, User
@@ -29,12 +29,13 @@ def session_create(
     key: ApiKey | None = None,
     person: User | None = None,
     kind: SessionKind = SessionKind.EPISODES,
+    served_checkpoint_id: str = "",
 ) -> Session:
     """A queued session, started by ``person`` with ``key`` (None: in the console).
 
     Raises what ``dry_run`` raises, and QuotaExceeded.
     """
-    plan = dry_run(project=project, body=body, key=key, person=person)
+    plan = dry_run(project=project, body=body, key=key, person=person, kind=kind)
     with transaction.atomic():
         person_queue_check(person=person)
         session_quota_check(project=project, devices=plan.config.devices or 0)
@@ -45,6 +46,7 @@ def session_create(
             person=person,
             name=body.name,
             base_model=body.base_model,
+            served_checkpoint_id=served_checkpoint_id,
             config=plan.config.model_dump(mode="json"),
             priority=body.priority,
             devices=plan.config.devices or 0,
@@ -152,7 +154,8 @@ def session_resume(*, project: Project, session_id: str, trainer_ranks: int | No
 def _ranks_change(session: Session, ranks: int) -> None:
     """Let ``ranks`` processes load the state that the suspension saved (gpu_runtime/training/states/reshard.py)."""
     if session.kind != SessionKind.EPISODES:
-        raise Conflict("A session of Tinker clients has one trainer process.", hint="Leave trainer_ranks out.")
+        has = "no trainer" if session.kind == SessionKind.SERVING else "one trainer process"
+        raise Conflict(f"A session of kind {session.kind} has {has}.", hint="Leave trainer_ranks out.")
     before = SessionConfig.model_validate(session.config)
     changes = {"trainer_ranks": ranks, "devices": devices_kept(config=before, trainer_ranks=ranks)}
     config = SessionConfig.model_validate(session.config | changes)
@@ -208,7 +211,7 @@ def session_wake(*, session: Session) -> Session:
 
 
 def session_delete(*, project: Project, session_id: str) -> None:
-    """Remove the session, its record and its checkpoints. Raises NotFound, Conflict while it runs."""
+    """Remove the session, its record and its checkpoints. Raises NotFound, Conflict while it or one of them is used."""
     session = session_get(project=project, session_id=session_id)
     if not SessionState(session.state).is_terminal or session.launch_handle:
         raise Conflict(
@@ -216,6 +219,7 @@ def session_delete(*, project: Project, session_id: str) -> None:
             hint="Stop it, and delete it once it has stopped.",
             details={"state": session.state},
         )
+    serving_check(checkpoint_ids=session.checkpoints.values("id"))
     with transaction.atomic():
         Removal.objects.create(prefix=f"sessions/{session.id}/")
         events_delete(session_id=session.id)

@@ -5,13 +5,15 @@ from tinkerscript.wire.runtime import Assignment
 
 
 class ModelNames:
-    """The base model's name, the session's id, and those of ``model_names``. A name that is not the model's own says
-    the call's agent, unless the call names one."""
+    """The base model's name, the session's id, that of the checkpoint that it serves, and those of ``model_names``. A
+    name that is not the model's own says the call's agent, unless the call names one."""
 
     def __init__(self, assignment: Assignment) -> None:
         names = assignment.config.model_names
         self._agents = names if isinstance(names, dict) else {}
         self._own = [assignment.base_model, assignment.session_id]
+        if assignment.serves is not None:
+            self._own.insert(0, assignment.serves.checkpoint_id)
         self.listed = list(dict.fromkeys([*self._own, *self._agents]))
         self._takes_any = names == "any"
 

@@ -45,7 +45,7 @@ OF_THE_GATEWAY = {"episode_id", "batch"}
 NUMBERS = {"step"}  # of the session in the path
 
 # Ids that are not in a path: by parameter or field, with what happens to another tenant's.
-NAMES_ROWS = {"cursor", "supersedes"}
+NAMES_ROWS = {"cursor", "supersedes", "model"}
 NAMES_NOTHING = {
     "after", "before", "limit", "kind", "wait_s", "newest", "names", "x", "points",
     "base_model", "config", "priority", "budget", "state", "lines", "pinned",
@@ -54,6 +54,7 @@ NAMES_NOTHING = {
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "rows", "attempts", "tries", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
     "upto", "tag", "tags", "notes", "thumb", "comment", "commented", "annotations_after", "standing",
+    "max_context_length", "max_tokens", "temperature", "model_names", "idle_suspend_s",
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",
 }  # fmt: skip
 

@@ -24,7 +24,8 @@ from gpu_runtime.control_plane import agent, watchdog  # noqa: E402
 from gpu_runtime.errors import StepRefused  # noqa: E402
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase  # noqa: E402
 from gpu_runtime.object_store.uploads import ObjectStore  # noqa: E402
-from support.fakes import FakeEngine, FakeTrainer  # noqa: E402
+from gpu_runtime.serving import run_serving  # noqa: E402
+from support.fakes import WEIGHTS, FakeEngine, FakeTrainer  # noqa: E402
 from support.light_tokenizer import LightTokenizer  # noqa: E402
 from support.tinker_fakes import FakeModelTrainer, FakeSamplerEngine  # noqa: E402
 from tinkerscript.wire.runtime import Assignment  # noqa: E402
@@ -61,6 +62,15 @@ async def tinker_fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeS
     yield FakeSamplerEngine(context_length=length, words=words), FakeModelTrainer(reach=reach)
 
 
+@asynccontextmanager
+async def served_fake_open(assignment: Assignment, folder: str) -> AsyncIterator[FakeEngine]:
+    """An engine alone, whose answers depend on the weights of the folder, where a fake trainer left some."""
+    engine = FakeEngine(LightTokenizer(Path(folder)), context_length=assignment.config.max_context_length)
+    if (weights := Path(folder) / WEIGHTS).exists():
+        engine.weights_text = weights.read_text()
+    yield engine
+
+
 async def reach(point: str) -> None:
     name = point.replace(" ", "-")
     if (patience := HERE / "patience").exists():
@@ -85,6 +95,7 @@ async def reach(point: str) -> None:
 if __name__ == "__main__":
     (HERE / "pid").write_text(str(os.getpid()))
     run_tinker.open_sampler_and_trainer, run_tinker.ObjectStore = tinker_fakes_open, WatchedStore
-    run_tinker.tokenizer_load = LightTokenizer
+    run_tinker.tokenizer_load = run_serving.tokenizer_load = LightTokenizer
+    run_serving.open_engine = served_fake_open
     run.open_engine_and_trainer, run.tokenizer_load, run.ObjectStore = fakes_open, LightTokenizer, WatchedStore
     sys.exit(main())

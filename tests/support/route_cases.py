@@ -31,6 +31,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", S + "/logs"): None,
     ("GET", S + "/alerts"): None,
     ("GET", S + "/events"): None,
+    ("POST", S + "/serving-keys"): {},
     ("POST", S + "/checkpoints"): {},
     ("GET", S + "/checkpoints"): None,
     ("GET", C): None,
@@ -80,6 +81,7 @@ WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("GET", "/base-models"): None,
     ("GET", "/sessions"): None,
     ("POST", "/sessions"): {"base_model": "SmolLM2-135M-Instruct"},
+    ("POST", "/serving"): {"model": "SmolLM2-135M-Instruct"},
     ("POST", "/sessions/dry-run"): {"base_model": "SmolLM2-135M-Instruct"},
 }
 # For runtimes, under a lease.

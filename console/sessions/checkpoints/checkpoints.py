@@ -31,6 +31,11 @@ def checkpoint_request(*, project: Project, session_id: str, kind: CheckpointKin
             f"The session is {session.state}: there is no runtime left to write a checkpoint.",
             hint="Download one of its committed checkpoints, or start a new session.",
         )
+    if session.kind == SessionKind.SERVING:
+        raise Conflict(
+            "This session serves a model and trains nothing: there is nothing to save.",
+            hint="Order a checkpoint of the session that trains.",
+        )
     if session.kind == SessionKind.TINKER:
         raise Conflict(
             "A Tinker client trains the models of this session, and saves them.",

@@ -12,6 +12,7 @@ from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_get, checkpoint_key, checkpoint_resume_get
 from console.sessions.models import Checkpoint, Removal
+from console.sessions.selectors import serving_check
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
@@ -22,7 +23,7 @@ WRITING = timedelta(hours=2)  # one object that takes longer is not waited for
 
 
 def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) -> None:
-    """Remove a checkpoint. Raises NotFound, Conflict while it is being written or the session would resume from it."""
+    """Remove a checkpoint. Raises NotFound, Conflict while it is being written, served or resumed from."""
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     if checkpoint.state in {CheckpointState.REQUESTED, CheckpointState.UPLOADING}:
         raise Conflict(
@@ -31,6 +32,7 @@ def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) 
     ended = SessionState(checkpoint.session.state).is_terminal
     if not ended and checkpoint == checkpoint_resume_get(session_id=session_id):
         raise Conflict("The session would resume from this checkpoint.", hint="Take a newer one, or stop the session.")
+    serving_check(checkpoint_ids=[checkpoint.id])
     checkpoint_remove(checkpoint, reason="deleted by the user")
 
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from console.sessions.checkpoints.checkpoints import checkpoint_get, checkpoint_resume_get
 from console.sessions.checkpoints.removal import checkpoint_remove
-from console.sessions.models import Checkpoint
+from console.sessions.models import Checkpoint, Session
 from console.sessions.states import ENDED
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointState
@@ -22,11 +22,12 @@ def checkpoint_pin(*, project: Project, session_id: str, checkpoint_id: str, pin
 
 
 def checkpoints_expire() -> None:
-    """Remove committed checkpoints older than the setting allows, but not what a session would resume from."""
+    """Remove committed checkpoints older than the setting allows, but not what a session serves or resumes from."""
     if not settings.CHECKPOINT_DAYS:
         return
     before = timezone.now() - timedelta(days=settings.CHECKPOINT_DAYS)
     old = Checkpoint.objects.filter(state=CheckpointState.COMMITTED, pinned=False, committed_at__lt=before)
-    for checkpoint in old.select_related("session"):
+    served = Session.objects.exclude(served_checkpoint_id="").exclude(state__in=ENDED)
+    for checkpoint in old.exclude(id__in=served.values("served_checkpoint_id")).select_related("session"):
         if checkpoint.session.state in ENDED or checkpoint != checkpoint_resume_get(session_id=checkpoint.session_id):
             checkpoint_remove(checkpoint, reason=f"older than {settings.CHECKPOINT_DAYS} days")

@@ -89,6 +89,11 @@ def devices_needed(*, config: SessionConfig) -> int:
     return wanted
 
 
+def devices_serving() -> int:
+    """The devices of a session that only serves: its engine takes one; 0 on a server whose runtimes have none."""
+    return min(1, _devices_usual())
+
+
 def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
     """The number of devices with which a session of ``config`` goes on under ``trainer_ranks``.
 

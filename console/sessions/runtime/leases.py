@@ -20,12 +20,11 @@ from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, StaleLease
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
-from console.object_store import client as object_store
 from console.sessions.alerts.services import alerts_close, steps_watch
-from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_open, span_seen
 from console.sessions.models import Checkpoint, Session
+from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import checkpoints_fail, session_move
 from tinkerscript.wire import episode_key
@@ -40,11 +39,9 @@ from tinkerscript.wire.runtime import (
     FailureReport,
     Orders,
     Report,
-    ResumePoint,
     RuntimeStage,
     RuntimeState,
     StopReason,
-    StoredFile,
 )
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
@@ -119,7 +116,7 @@ def runtime_register(*, session: Session) -> Assignment:
                 **_renewed(),
             )
     signing_key, *previous_keys = episode_signing_keys(session_id=row.id)
-    journal = [_stored(file["key"], file) for file in journal_files(row.journal)]
+    journal = [stored_file(file["key"], file) for file in journal_files(row.journal)]
     return Assignment(
         session_id=row.id,
         kind=SessionKind(row.kind),
@@ -131,8 +128,9 @@ def runtime_register(*, session: Session) -> Assignment:
         previous_episode_signing_keys=[key.hex() for key in previous_keys],
         relay_key=relay_key(session_id=row.id),
         lease_seconds=settings.LEASE_S,
-        resume_from=_resume_point(row) if row.kind == SessionKind.EPISODES else None,
-        journal=_journal_of_one_file(journal),
+        resume_from=resume_point(row) if row.kind == SessionKind.EPISODES else None,
+        serves=served_point(row),
+        journal=journal_of_one_file(journal),
         journal_files=journal,
     )
 
@@ -251,32 +249,6 @@ def _orders(row: Session, *, restarts: int) -> Orders:
             CheckpointOrder(checkpoint_id=checkpoint.id, kind=CheckpointKind(checkpoint.kind))
             for checkpoint in pending.order_by("created_at", "id")
         ],
-    )
-
-
-def _journal_of_one_file(files: list[StoredFile]) -> StoredFile | None:
-    """For runtimes of 0.1: they would take a whole copy for all of it, and lose the changes without a word."""
-    if len(files) > 1:
-        unread = {"path": "a copy of the journal with changes, which this release cannot read", "sha256": "0" * 64}
-        return files[0].model_copy(update=unread)
-    return files[0] if files else None
-
-
-def _resume_point(row: Session) -> ResumePoint | None:
-    checkpoint = checkpoint_resume_get(session_id=row.id)
-    if checkpoint is None:
-        return None
-    assert checkpoint.step is not None, "every committed checkpoint has a step"
-    files = [_stored(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]
-    return ResumePoint(checkpoint_id=checkpoint.id, step=checkpoint.step, files=files)
-
-
-def _stored(key: str, file: dict[str, Any]) -> StoredFile:
-    return StoredFile(
-        path=file["path"],
-        size_bytes=file["size_bytes"],
-        sha256=file["sha256"],
-        url=object_store.read_url(key, expires_s=settings.TRANSFER_URL_S),
     )
 
 

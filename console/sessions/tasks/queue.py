@@ -149,7 +149,8 @@ def _session(project: Project, session_id: str) -> Session:
             details={"state": session.state},
         )
     if session.kind != SessionKind.EPISODES:
-        raise Conflict("This session is driven by a Tinker client: it has no episodes.")
+        why = "serves a model" if session.kind == SessionKind.SERVING else "is driven by a Tinker client"
+        raise Conflict(f"This session {why}: it has no episodes.")
     return session
 
 

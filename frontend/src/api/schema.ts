@@ -316,6 +316,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/serving": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start an engine for a base model or a ``model`` checkpoint, without a trainer.
+         * @description Start an engine for a base model or a ``model`` checkpoint, without a trainer.
+         */
+        post: operations["serving_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions": {
         parameters: {
             query?: never;
@@ -825,6 +845,26 @@ export interface paths {
          * @description Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
          */
         post: operations["session_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/serving-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * A key for calls of the model that this session serves, and where to send them.
+         * @description A key for calls of the model that this session serves, and where to send them.
+         */
+        post: operations["serving_key_create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2509,6 +2549,109 @@ export interface components {
             version: string;
         };
         /**
+         * ServingCreate
+         * @description ``POST /v1/serving``. The rest of a session's options is about training, and has no place here.
+         */
+        ServingCreate: {
+            /**
+             * @description device_s and wall_s; at a limit it stops.
+             * @default {
+             *       "device_s": null,
+             *       "steps": null,
+             *       "wall_s": null
+             *     }
+             */
+            budget?: components["schemas"]["Budget"];
+            /**
+             * Idle Suspend S
+             * @description It suspends after so long without a call.
+             * @default 600
+             */
+            idle_suspend_s?: number;
+            /**
+             * Max Context Length
+             * @description Prompt plus answer of one call, in tokens. None: 2048, or what the model reads if less.
+             */
+            max_context_length?: number | null;
+            /**
+             * Max Tokens
+             * @description Answer length when a call does not say. None: 256, or max_context_length if less.
+             */
+            max_tokens?: number | null;
+            /**
+             * Model
+             * @description A base model (GET /v1/base-models), or the id of a committed checkpoint of kind model.
+             */
+            model: string;
+            /**
+             * Model Names
+             * @description Other names of the model in calls: none, any, or a map of names to the calls' agents.
+             * @default own
+             */
+            model_names?: ("own" | "any") | {
+                [key: string]: string;
+            };
+            /**
+             * Name
+             * @description What the console calls it; the id when empty.
+             * @default
+             */
+            name?: string;
+            /**
+             * Priority
+             * @description Among the project's own queued sessions, higher goes first.
+             * @default 0
+             */
+            priority?: number;
+            /**
+             * Temperature
+             * @description Sampling temperature when a call does not say.
+             * @default 1
+             */
+            temperature?: number;
+        };
+        /**
+         * ServingEndpoint
+         * @description The only response that carries the key. It is of this session alone, and ends with who asked for it.
+         */
+        ServingEndpoint: {
+            /**
+             * Anthropic Base Url
+             * @description For Anthropic's clients.
+             */
+            anthropic_base_url: string;
+            /** Api Key */
+            api_key: string;
+            /**
+             * Base Url
+             * @description For OpenAI's clients.
+             */
+            base_url: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /**
+             * Model
+             * @description What to send as `model`.
+             */
+            model: string;
+            /** Session Id */
+            session_id: string;
+        };
+        /**
+         * ServingKeyCreate
+         * @description ``POST /v1/sessions/{id}/serving-keys``.
+         */
+        ServingKeyCreate: {
+            /**
+             * Expires In Days
+             * @default 30
+             */
+            expires_in_days?: number;
+        };
+        /**
          * SessionConfig
          * @description The options of a training session. Bounds are checked when the session is created.
          *
@@ -2984,10 +3127,10 @@ export interface components {
         };
         /**
          * SessionKind
-         * @description Who drives a session: its episodes, or the primitives of a Tinker client.
+         * @description Who drives a session: its episodes, a Tinker client's primitives, or calls of a model that is not trained.
          * @enum {string}
          */
-        SessionKind: "episodes" | "tinker";
+        SessionKind: "episodes" | "tinker" | "serving";
         /**
          * SessionList
          * @description One page, newest first.
@@ -3176,6 +3319,11 @@ export interface components {
              * @description Mean reward of the latest trained batch.
              */
             reward_mean: number | null;
+            /**
+             * Served Checkpoint Id
+             * @description Of kind serving: the checkpoint that it serves; none: the base model.
+             */
+            served_checkpoint_id: string | null;
             state: components["schemas"]["SessionState"];
             /**
              * Tags
@@ -4434,6 +4582,42 @@ export interface operations {
             };
         };
     };
+    serving_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServingCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     session_list: {
         parameters: {
             query?: {
@@ -4441,6 +4625,8 @@ export interface operations {
                 limit?: number;
                 /** @description Only those in one of these states. */
                 state?: components["schemas"]["SessionState"][];
+                /** @description Only those of one of these kinds. */
+                kind?: components["schemas"]["SessionKind"][];
                 base_model?: string | null;
                 /** @description Only those with this in their name or id. */
                 name?: string | null;
@@ -5561,6 +5747,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    serving_key_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ServingKeyCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServingEndpoint"];
                 };
             };
             /** @description Refused or failed */

@@ -50,11 +50,17 @@ class ModelRoutes:
         return model_response(await self._episodes.calls(episode.id, **page))
 
     def _model(self, name: str) -> dict[str, Any]:
-        return {
-            "id": name,
-            "object": "model",
-            "created": self._since,
-            "owned_by": "tinkerscript",
-            "max_model_len": self._calls.context_length,
-            "policy_version": self._episodes.batches.policy_version,
-        }
+        version = self._episodes.batches.policy_version
+        return model_view(name, since=self._since, length=self._calls.context_length, version=version)
+
+
+def model_view(name: str, *, since: int, length: int, version: int) -> dict[str, Any]:
+    """A model in OpenAI's dialect: ``since`` Unix time, ``length`` prompt and answer in tokens, its policy version."""
+    return {
+        "id": name,
+        "object": "model",
+        "created": since,
+        "owned_by": "tinkerscript",
+        "max_model_len": length,
+        "policy_version": version,
+    }

@@ -14,6 +14,7 @@ import hmac
 from dataclasses import dataclass
 
 PREFIX = "tml-ep-"
+SERVING = "serving"  # in the place of an episode: every call of a session that serves a model
 
 
 class BadEpisodeKey(ValueError):

@@ -30,7 +30,7 @@ class StoredFile(Response):
 
 
 class ResumePoint(Response):
-    """The latest committed ``state`` checkpoint."""
+    """A committed checkpoint: the latest ``state``, or the ``model`` that is served."""
 
     checkpoint_id: str
     step: int
@@ -56,6 +56,9 @@ class Assignment(Response):
     relay_key: str = Field(description="What the control plane sends in X-Relay-Key on internal calls.")
     lease_seconds: float
     resume_from: ResumePoint | None = None
+    serves: ResumePoint | None = Field(
+        None, description="The `model` checkpoint that a session of kind serving serves; none: its base model."
+    )
     journal: StoredFile | None = Field(
         None,
         description="The last copy of the journal where it is one file. Where it has changes, a file that is none: a "
@@ -71,6 +74,7 @@ class Assignment(Response):
 # What the phase of a ready runtime that has nothing to do begins with; how far the next batch is may follow. Only then
 # may a session be suspended for being idle.
 PHASE_WAITING = "waiting for episodes"
+PHASE_SERVING = "waiting for calls"  # the same of a session of kind serving
 # What every phase begins with once this runtime's machine is about to be taken away: its end is no failure of its own.
 PHASE_PREEMPTED = "this machine is taken away"
 

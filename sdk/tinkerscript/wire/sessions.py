@@ -30,10 +30,11 @@ class SessionState(StrEnum):
 
 
 class SessionKind(StrEnum):
-    """Who drives a session: its episodes, or the primitives of a Tinker client."""
+    """Who drives a session: its episodes, a Tinker client's primitives, or calls of a model that is not trained."""
 
     EPISODES = "episodes"
     TINKER = "tinker"
+    SERVING = "serving"
 
 
 class Budget(Request):
@@ -145,6 +146,9 @@ class SessionView(Response):
     kind: SessionKind = SessionKind.EPISODES
     name: str
     base_model: str
+    served_checkpoint_id: str | None = Field(
+        None, description="Of kind serving: the checkpoint that it serves; none: the base model."
+    )
     state: SessionState
     phase: str = Field("", description="What it is doing inside its state, in words.")
     queue_position: int | None = Field(None, description="1 is next; only while queued.")

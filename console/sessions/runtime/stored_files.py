@@ -1,0 +1,51 @@
+"""Files of the object store as a runtime is given them: what it resumes from, what it serves, its journal."""
+
+from typing import Any
+
+from django.conf import settings
+
+from console.errors import InvalidRequest
+from console.object_store import client as object_store
+from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
+from console.sessions.models import Checkpoint, Session
+from tinkerscript.wire.runtime import ResumePoint, StoredFile
+
+
+def journal_of_one_file(files: list[StoredFile]) -> StoredFile | None:
+    """For runtimes of 0.1: they would take a whole copy for all of it, and lose the changes without a word."""
+    if len(files) > 1:
+        unread = {"path": "a copy of the journal with changes, which this release cannot read", "sha256": "0" * 64}
+        return files[0].model_copy(update=unread)
+    return files[0] if files else None
+
+
+def resume_point(row: Session) -> ResumePoint | None:
+    """Where a runtime of the session goes on; None: from the start."""
+    checkpoint = checkpoint_resume_get(session_id=row.id)
+    return None if checkpoint is None else _point(checkpoint)
+
+
+def served_point(row: Session) -> ResumePoint | None:
+    """What a session of kind serving serves. Raises InvalidRequest for a checkpoint that is gone."""
+    if not row.served_checkpoint_id:
+        return None
+    checkpoint = Checkpoint.objects.filter(id=row.served_checkpoint_id, session__project_id=row.project_id).first()
+    if checkpoint is None:
+        raise InvalidRequest(f"The checkpoint {row.served_checkpoint_id}, which this session serves, was deleted.")
+    return _point(checkpoint)
+
+
+def _point(checkpoint: Checkpoint) -> ResumePoint:
+    assert checkpoint.step is not None, "every committed checkpoint has a step"
+    files = [stored_file(checkpoint_key(checkpoint, file["path"]), file) for file in checkpoint.files]
+    return ResumePoint(checkpoint_id=checkpoint.id, step=checkpoint.step, files=files)
+
+
+def stored_file(key: str, file: dict[str, Any]) -> StoredFile:
+    """The file under ``key``, with a URL that reads it."""
+    return StoredFile(
+        path=file["path"],
+        size_bytes=file["size_bytes"],
+        sha256=file["sha256"],
+        url=object_store.read_url(key, expires_s=settings.TRANSFER_URL_S),
+    )

@@ -1,0 +1,98 @@
+"""A model that is served and not trained: OpenAI's and Anthropic's dialects over one engine.
+
+A call carries a key of the session, or the relay's where the control plane has checked an API key.
+"""
+
+import math
+import time
+from collections.abc import Callable
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from gpu_runtime.episodes.keys import EpisodeKeys
+from gpu_runtime.episodes.open_episode import OpenEpisode
+from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
+from gpu_runtime.gateway.app import app_of
+from gpu_runtime.gateway.completion_handler import CompletionHandler
+from gpu_runtime.gateway.http import check_relay_key, episode_key
+from gpu_runtime.gateway.model_names import ModelNames
+from gpu_runtime.gateway.openai.model_routes import model_view
+from gpu_runtime.gateway.openai.routes import OpenAIRoutes
+from gpu_runtime.gateway.openai.token_routes import TokenRoutes
+from gpu_runtime.generation.calls import Calls
+from gpu_runtime.generation.forgotten_calls import ForgottenCalls
+from gpu_runtime.interfaces import TokenSource
+from gpu_runtime.rendering.renderer import Renderer
+from tinkerscript.wire.runtime import Assignment
+
+
+class ServedModel:
+    """``version`` is the step of the checkpoint, 0 for a base model. ``on_fault`` hears of an engine that is lost."""
+
+    def __init__(
+        self,
+        engine: TokenSource,
+        renderer: Renderer,
+        assignment: Assignment,
+        *,
+        version: int,
+        on_fault: Callable[[RuntimeFault], None],
+    ) -> None:
+        self._relay_key, self._keys = assignment.relay_key, EpisodeKeys(assignment, time.time)
+        self._renderer, self._names, self._version = renderer, ModelNames(assignment), version
+        self._recorder = ForgottenCalls(self._call_over)
+        self._calls = Calls(self._recorder, engine, renderer, assignment.config, on_fault=on_fault)
+        # All calls are of one episode that never ends: seeds are mixed with its name.
+        self._episode = OpenEpisode(
+            id=assignment.session_id, eval=True, group_key="", begun_at=0.0, deadline_at=math.inf, last_seen=0.0
+        )
+        self._since = int(time.time())
+        self._last_call_at = time.time()
+
+    @property
+    def last_activity_at(self) -> float:
+        """Unix time of the end of the last call; now, while one is under way."""
+        return time.time() if self._episode.calls else self._last_call_at
+
+    def app(self) -> Starlette:
+        """The dialects, and what clients ask of the model."""
+        handler = CompletionHandler(self._authenticate, self._calls, self._names, policy_version=lambda: self._version)
+        return app_of(
+            [
+                *OpenAIRoutes(handler, self._recorder, self._renderer).routes(),
+                *TokenRoutes(handler, self._calls, self._renderer).routes(),
+                *AnthropicRoutes(handler, self._renderer).routes(),
+                Route("/v1/models", self._models, methods=["GET"]),
+                Route("/v1/models/{model:path}", self._model, methods=["GET"]),
+            ]
+        )
+
+    def _authenticate(self, request: Request) -> OpenEpisode:
+        """Raises BadKey, EpisodeClosed."""
+        if "x-relay-key" in request.headers:
+            check_relay_key(request, self._relay_key)
+        else:
+            self._keys.episode_of(episode_key(request))
+        self._episode.begun_at = time.time()  # no call continues another: a template may write today's date
+        return self._episode
+
+    async def _models(self, request: Request) -> Response:
+        """``GET /v1/models``."""
+        self._authenticate(request)
+        return JSONResponse({"object": "list", "data": [self._view(name) for name in self._names.listed]})
+
+    async def _model(self, request: Request) -> Response:
+        """``GET /v1/models/{model}``."""
+        self._authenticate(request)
+        self._names.check(request.path_params["model"])
+        return JSONResponse(self._view(request.path_params["model"]))
+
+    def _view(self, name: str) -> dict[str, object]:
+        return model_view(name, since=self._since, length=self._calls.context_length, version=self._version)
+
+    def _call_over(self) -> None:
+        self._last_call_at = time.time()
