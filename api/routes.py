@@ -87,7 +87,7 @@ from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import ServerView
-from tinkerscript.wire.serving import ServingEndpoint
+from tinkerscript.wire.serving.endpoints import ServingEndpoint
 from tinkerscript.wire.sessions import (
     Accounting,
     BaseModelList,

@@ -88,17 +88,17 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
         raise RelayError(405, "method_not_allowed", f"{scope['path']} takes POST, not {scope['method']}.")
     with limits.hold(caller.key.id) as holding:
         body = await body_read(receive, holding)
-        served = await _served.get(f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}")
-        logs_bind(session_id=served.session_id)
+        place = await _served.get(f"{caller.key.id}|{prefix}|{await asyncio.to_thread(_model_of, body)}")
+        logs_bind(session_id=place.session_id)
         headers = headers_passed(scope["headers"])
         for credential in CREDENTIALS:  # a runtime never sees a key
             headers.popall(credential, None)
-        headers["X-Relay-Key"] = relay_key(session_id=served.session_id)
+        headers["X-Relay-Key"] = relay_key(session_id=place.session_id)
         tell = None
-        if served.sampler_id is not None:
-            headers[SAMPLER_HEADER] = served.sampler_id
-            tell = partial(runtime_tell, served.session_id, served.sampler_id)
-        call = RelayedCall(served.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, tell)
+        if place.sampler_id is not None:
+            headers[SAMPLER_HEADER] = place.sampler_id
+            tell = partial(runtime_tell, place.session_id, place.sampler_id)
+        call = RelayedCall(place.session_id, caller.key.id, "POST", f"/v1/{name}", headers, body, tell)
         await proxy_until_end(call, receive, send)
 
 

@@ -4,7 +4,7 @@ from api.presenters import session_view
 from api.rest.requests import ApiRequest
 from console.sessions import serving
 from console.users.keys import person_caller_id
-from tinkerscript.wire.serving import ServingCreate, ServingEndpoint, ServingKeyCreate
+from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
 from tinkerscript.wire.sessions import SessionView
 
 

@@ -219,7 +219,7 @@ def session_delete(*, project: Project, session_id: str) -> None:
             hint="Stop it, and delete it once it has stopped.",
             details={"state": session.state},
         )
-    serving_check(checkpoint_ids=session.checkpoints.values("id"))
+    serving_check(checkpoint_ids=session.checkpoints.values_list("id", flat=True))
     with transaction.atomic():
         Removal.objects.create(prefix=f"sessions/{session.id}/")
         events_delete(session_id=session.id)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     )
     from .judge import LlmJudge
     from .reports import Report
+    from .serving import ServedModel, serve
     from .sessions.session import Session
     from .wire.config import SessionConfig
     from .wire.episodes import WorkflowOutput
@@ -84,6 +85,7 @@ __all__ = [
     "PermissionDenied",
     "RateLimited",
     "Report",
+    "ServedModel",
     "ServerUnreachable",
     "Session",
     "SessionConfig",
@@ -101,6 +103,7 @@ __all__ = [
     "WaitTimeout",
     "WorkflowOutput",
     "__version__",
+    "serve",
 ]
 
 _ERRORS = "errors"  # the module of every name that is not here
@@ -111,11 +114,13 @@ _MODULES = {
     "Episode": "episodes.episode",
     "LlmJudge": "judge",
     "Report": "reports",
+    "ServedModel": "serving",
     "Session": "sessions.session",
     "SessionConfig": "wire.config",
     "TinkerScript": "client",
     "TunedModel": "downloads.checkpoints",
     "WorkflowOutput": "wire.episodes",
+    "serve": "serving",
 }
 
 

@@ -1,7 +1,7 @@
 """The command line.
 
     tinkerscript sessions | session ID | events ID | logs ID | metrics ID | plot ID | stop ID
-    tinkerscript tasks ID | worker MODULE:FUNCTION --session ID
+    tinkerscript tasks ID | worker MODULE:FUNCTION --session ID | serve MODEL
     tinkerscript download ID [PATH] | episodes ID [PATH] | chat ID | models | keys | --version
 
 Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. On a terminal lists are
@@ -30,6 +30,7 @@ from .connection.task_api import TaskApi
 from .connection.transport import Transport
 from .curve import REWARD, curve
 from .errors import InvalidRequest, TinkerScriptError
+from .serving import serve as model_serve
 from .sessions.session import Session, session_list
 from .sessions.starting import connect
 from .wire.account import KeyList
@@ -244,6 +245,22 @@ def worker(
         print(f"{pulling.done} attempts done, {pulling.failed} tries failed")
     finally:
         attached.close(stop=False)
+
+
+@app.command()
+def serve(
+    model: Annotated[str, typer.Argument(help="A base model, or the id of a checkpoint of kind model.")],
+    name: Annotated[str, typer.Option(help="What the console calls it.")] = "",
+    idle_suspend_s: Annotated[float, typer.Option(help="It suspends after so long without a call.")] = 600.0,
+    wait: Annotated[bool, typer.Option(help="Return when it answers calls.")] = True,
+) -> None:
+    """Serve a model without training it; prints its session, the base_url, the key, and the model to name in calls."""
+    timeout_s = 900.0 if wait else None
+    served = model_serve(model, name=name, idle_suspend_s=idle_suspend_s, wait_timeout_s=timeout_s)
+    served.close()
+    told = ("session", served.id), ("base_url", served.base_url), ("api_key", served.api_key), ("model", served.model)
+    for what, value in told:
+        print(f"{what}\t{value}")
 
 
 @app.command()

@@ -18,7 +18,7 @@ from support import factories
 from tinkerscript.wire import episode_key
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.queue.tasks import TasksPut
-from tinkerscript.wire.serving import ServingCreate
+from tinkerscript.wire.serving.endpoints import ServingCreate
 from tinkerscript.wire.sessions import Budget, SessionKind, SessionState
 
 

@@ -4,10 +4,10 @@ from datetime import datetime
 
 from pydantic import Field, field_validator
 
-from .base import Request, Response
-from .config import SessionConfig
-from .sessions import Budget
-from .training.model_names import ModelNames
+from ..base import Request, Response
+from ..config import SessionConfig
+from ..sessions import Budget
+from ..training.model_names import ModelNames
 
 DEFAULTS = SessionConfig()
 

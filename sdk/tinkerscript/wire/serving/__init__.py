@@ -1,0 +1,1 @@
+"""Messages of sessions that serve a model."""
