@@ -1,6 +1,8 @@
 """Following the record of a session: one reader per session and process, however many watch.
 
-    writer --(commit)--> rows --(wake-up by the channel layer, or every half second)--> Feed --> Follower, Follower...
+    writer --(commit)--> rows --(a wake-up, else every half second)--> Feed --> Follower, Follower...
+
+The channel layer carries wake-ups, and ``local_wakes`` where it is in the memory of each process.
 
 Rows are the record and followers have cursors, so nothing can be lost and a client's queue costs nothing: it is the
 stretch between its cursor and the feed's head. Who is slow finds a longer stretch the next time it asks, in one page
@@ -12,18 +14,19 @@ import logging
 import time
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from operator import attrgetter
 
 from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 
+from console.live.local_wakes import wakes_heard
 from console.live.selectors import event_cursor_latest, event_list
 from console.live.services import channel_layer, group_name
 from tinkerscript.wire.events import Event, EventKind, EventPage
 
-POLL_INTERVAL_S = 0.5  # for writers in another process when the layer is in memory, and for wake-ups that were lost
+POLL_INTERVAL_S = 0.5  # for wake-ups that were lost
 LAYER_RETRY_S = 5.0
 RECENT_EVENTS_MAX = 1000  # entries that a feed keeps in memory for its followers
 PAGE = 500  # rows per read
@@ -78,18 +81,26 @@ class Feed:
         woken = asyncio.Event()
         listener = asyncio.create_task(_listen(self.session_id, woken))
         try:
-            while True:
+            with ExitStack() as stack:
                 try:
-                    await self.read()
-                except Exception:
-                    logger.exception("The record could not be read", extra={"session_id": self.session_id})
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_INTERVAL_S):
-                        await woken.wait()
-                woken.clear()
+                    stack.enter_context(wakes_heard(self.session_id, woken.set))
+                except OSError:
+                    logger.exception("Other processes cannot wake this one", extra={"session_id": self.session_id})
+                await self._read_on(woken)
         finally:
             listener.cancel()
             await asyncio.wait([listener])
+
+    async def _read_on(self, woken: asyncio.Event) -> None:
+        while True:
+            try:
+                await self.read()
+            except Exception:
+                logger.exception("The record could not be read", extra={"session_id": self.session_id})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_INTERVAL_S):
+                    await woken.wait()
+            woken.clear()
 
     async def read(self) -> None:
         """Take every new row and wake the followers."""

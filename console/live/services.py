@@ -8,6 +8,7 @@ from asgiref.sync import async_to_sync
 from channels.layers import BaseChannelLayer, get_channel_layer
 from django.db import connection, transaction
 
+from console.live.local_wakes import readers_wake
 from console.live.models import EventRecord
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import ReportEntry
@@ -71,7 +72,12 @@ def _in_order(session_id: str) -> None:
 
 def _wake_on_commit(session_id: str) -> None:
     # robust: the row is committed by then; watchers who miss the wake-up find it by looking every half second.
-    transaction.on_commit(lambda: async_to_sync(_wake)(session_id), robust=True)
+    transaction.on_commit(lambda: _wake_readers(session_id), robust=True)
+
+
+def _wake_readers(session_id: str) -> None:
+    readers_wake(session_id)
+    async_to_sync(_wake)(session_id)
 
 
 async def _wake(session_id: str) -> None:

@@ -1,6 +1,8 @@
 """Following a session: nothing lost, nothing twice, in order, within the second."""
 
 import asyncio
+import os
+import sys
 
 import pytest
 from asgiref.sync import sync_to_async
@@ -55,6 +57,23 @@ async def test_the_backlog_comes_first_then_what_is_new() -> None:
         await record(3)
         assert await collect(follower, 1) == [3]
         assert await follower.next(limit=10, timeout_s=0.01) == []
+
+
+async def test_another_process_wakes_a_follower_and_leaves_no_socket_behind(monkeypatch, looks, settings) -> None:
+    monkeypatch.setattr(hub, "POLL_INTERVAL_S", 60)
+    folder = settings.DATA / "run" / "live" / S
+    async with follow(session_id=S, after=await record(0)) as follower:
+        await eventually(lambda: looks and list(folder.iterdir()))
+        await record_silently(1)
+        (folder / "1-of-a-process-that-was-killed").touch()
+        program = f"from console.live.local_wakes import readers_wake; readers_wake({S!r})"
+        environment = os.environ | {
+            "TINKERSCRIPT_DATA": str(settings.DATA), "DJANGO_SETTINGS_MODULE": "console.settings"
+        }  # fmt: skip
+        writer = await asyncio.create_subprocess_exec(sys.executable, "-c", program, env=environment)
+        assert await writer.wait() == 0
+        assert await collect(follower, 1) == [1]
+    assert not folder.exists()
 
 
 async def test_a_commit_reaches_a_follower_without_waiting_for_the_next_look(monkeypatch, looks) -> None:
