@@ -15,6 +15,8 @@ import { Wordmark } from "./ui/wordmark";
 
 const NAV_ITEMS = [
   { to: "/sessions", label: "Sessions", forOwners: false },
+  { to: "/serving", label: "Serving", forOwners: false },
+  { to: "/playground", label: "Playground", forOwners: false },
   { to: "/keys", label: "API keys", forOwners: false },
   { to: "/members", label: "Members", forOwners: false },
   { to: "/usage", label: "Usage", forOwners: false },
@@ -43,12 +45,12 @@ export function Shell() {
             <Wordmark compact />
           </Link>
           <ProjectSwitcher account={account} />
-          <nav aria-label="Main" className="order-last -mx-3 flex w-full flex-wrap gap-x-1 xl:order-none xl:mx-0 xl:w-auto">
+          <nav aria-label="Main" className="order-last -mx-2 flex w-full flex-wrap gap-x-1 xl:order-none xl:mx-0 xl:w-auto">
             {pages.map((item) => (
               <NavLink
                 key={item.to}
                 to={item.to}
-                className="flex h-10 items-center border-b-2 border-transparent px-3 font-medium whitespace-nowrap text-muted hover:text-ink xl:h-12 aria-[current=page]:border-accent aria-[current=page]:text-ink"
+                className="flex h-10 items-center border-b-2 border-transparent px-2 font-medium whitespace-nowrap text-muted hover:text-ink xl:h-12 aria-[current=page]:border-accent aria-[current=page]:text-ink"
               >
                 {item.label}
               </NavLink>

@@ -46,6 +46,7 @@ export type Project = FromServer<Schemas["ProjectView"]>;
 export type Quotas = FromServer<Schemas["Quotas"]>;
 export type Role = Schemas["Role"];
 export type Scope = Schemas["Scope"];
+export type ServingEndpoint = FromServer<Schemas["ServingEndpoint"]>;
 export type Session = FromServer<Schemas["SessionView"]>;
 export type SessionCreate = Schemas["SessionCreate"];
 export type SessionLogs = FromServer<Schemas["SessionLogs"]>;

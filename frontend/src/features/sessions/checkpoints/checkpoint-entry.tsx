@@ -4,6 +4,7 @@ import { Collapsible } from "radix-ui";
 import { downloadQuery, isPending } from "../../../api/checkpoints";
 import type { Checkpoint } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
+import { Button } from "../../../ui/button";
 import { Confirm } from "../../../ui/dialog";
 import { ago, bytes, dateTime, number, timeOfDay } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
@@ -15,7 +16,7 @@ const TONES: Record<Checkpoint["state"], Tone> = { requested: "busy", uploading:
 interface CheckpointEntryProps {
   checkpoint: Checkpoint;
   /** Undefined for a user who may only look. */
-  actions: { onPin: (pinned: boolean) => void; onDelete: () => void } | null;
+  actions: { onPin: (pinned: boolean) => void; onDelete: () => void; onServe: () => void } | null;
 }
 
 export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
@@ -64,6 +65,14 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
       {checkpoint.failure && <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>}
       {isCommitted && (
         <Collapsible.Content>
+          {actions && checkpoint.kind === "model" && (
+            <div className="flex items-center gap-3 border-t border-line bg-sunken px-4 pt-2 pl-9 text-xs">
+              <Button className="h-6 px-2 text-xs" onClick={actions.onServe}>
+                Serve this model
+              </Button>
+              <span className="text-muted">An engine answers calls of it, without a trainer.</span>
+            </div>
+          )}
           <Files checkpoint={checkpoint} />
         </Collapsible.Content>
       )}

@@ -9,6 +9,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
 import { CheckpointEntry } from "./checkpoint-entry";
 import { shownCheckpoints } from "./shown-checkpoints";
+import { useServe } from "../serving/use-serve";
 import { useMayWrite } from "../use-may-write";
 
 export function CheckpointsPanel({ session }: { session: Session }) {
@@ -19,13 +20,14 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   const onSettled = () => client.invalidateQueries({ queryKey: query.queryKey });
   const pin = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; pinned: boolean }) => pinCheckpoint(wanted.checkpoint, wanted.pinned), onSettled });
   const remove = useMutation({ mutationFn: deleteCheckpoint, onSettled });
+  const serve = useServe();
   const [all, setAll] = useState(false);
   const shown = shownCheckpoints(data?.items ?? [], all);
   const kept = data?.items.reduce((sum, checkpoint) => sum + (checkpoint.size_bytes ?? 0), 0) ?? 0;
   return (
     <Panel title="Checkpoints" actions={kept > 0 && <span className="text-xs text-muted tabular-nums">{bytes(kept)} in all</span>}>
       <div className="p-3 empty:hidden">
-        <ErrorNotice error={error ?? remove.error ?? pin.error} />
+        <ErrorNotice error={error ?? remove.error ?? pin.error ?? serve.error} />
       </div>
       {data?.items.length === 0 && (
         <Empty title="No checkpoint yet">
@@ -47,6 +49,9 @@ export function CheckpointsPanel({ session }: { session: Session }) {
                       onDelete: () => {
                         pin.reset();
                         remove.mutate(checkpoint);
+                      },
+                      onServe: () => {
+                        serve.mutate({ model: checkpoint.id, name: `${session.name}, step ${number(checkpoint.step)}`.slice(0, 120) });
                       },
                     }
                   : null

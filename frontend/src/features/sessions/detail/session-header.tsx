@@ -17,6 +17,7 @@ import { useMayWrite } from "../use-may-write";
 export function SessionHeader({ session, link }: { session: Session; link: Link }) {
   const actions = useSessionActions(session);
   const mayWrite = useMayWrite();
+  const trains = session.kind !== "serving";
   const pin = useUpdate(session.id);
   const client = useQueryClient();
   const save = useMutation({
@@ -35,10 +36,10 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
         {session.phase && !hasEnded(session) && <span className="text-muted">{session.phase}</span>}
         <div data-page-actions className="ml-auto flex flex-wrap items-center gap-2">
           <LinkState link={link} ended={hasEnded(session)} />
-          <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>
-          {session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
-          <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>
-          {mayWrite && !hasEnded(session) && (
+          {trains && <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>}
+          {trains && session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
+          {trains && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
+          {trains && mayWrite && !hasEnded(session) && (
             <Button
               onClick={() => {
                 save.mutate();

@@ -27,6 +27,7 @@ import { EpisodesDownload } from "./episodes-download";
 import { QueuePanel } from "./queue-panel";
 import { RecordPanel } from "./record-panel";
 import { SessionFacts } from "./session-facts";
+import { ServedSession } from "./served-session";
 import { SessionHeader } from "./session-header";
 
 export function SessionPage() {
@@ -70,11 +71,24 @@ function LiveSession({ session }: { session: Session }) {
   );
   const { record, link } = useSessionRecord(id, refresh);
   const last = record.steps[record.steps.length - 1];
-  return (
-    <div className="space-y-4">
+  const head = (
+    <>
       <SessionHeader session={session} link={link} />
       <Attention session={session} budgetEnd={record.budgetEnd} />
       <AlertsNotice session={session} />
+    </>
+  );
+  if (session.kind === "serving") {
+    return (
+      <div className="space-y-4">
+        {head}
+        <ServedSession session={session} record={record} />
+      </div>
+    );
+  }
+  return (
+    <div className="space-y-4">
+      {head}
       <SessionFacts session={session} last={last} />
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
@@ -125,7 +139,10 @@ function Attention({ session, budgetEnd }: { session: Session; budgetEnd: Budget
       </Notice>
     );
   }
-  if (session.state === "suspended") return <Notice title="Suspended">The next episode wakes it where it left off, or “Resume”.</Notice>;
+  if (session.state === "suspended") {
+    const woken = session.kind === "serving" ? "The next call starts it again" : "The next episode wakes it where it left off";
+    return <Notice title="Suspended">{woken}, or “Resume”.</Notice>;
+  }
   return null;
 }
 

@@ -84,6 +84,7 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
         <CopyText label="the episode's id" text={episode.episode_id} />
         <FateBadge episode={episode} />
         {episode.reason && <span className="text-muted">{visible(episode.reason)}</span>}
+        <ButtonLink to={`/playground?episode=${id}/${episode.episode_id}`}>Ask again in the playground</ButtonLink>
       </div>
       <Facts
         facts={[

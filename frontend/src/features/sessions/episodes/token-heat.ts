@@ -1,5 +1,6 @@
 // Which colour a token has under the chosen measure: a few steps of one, so that thousands of spans share their styles.
 import type { TokenRun } from "../../../api/types";
+import { heatLevel, STEPS, surpriseHeat } from "../../../ui/surprise";
 
 export type Measure = "logprob" | "advantage" | "version" | "none";
 
@@ -9,9 +10,6 @@ export const MEASURES: { value: Measure; name: string }[] = [
   { value: "version", name: "Policy version" },
   { value: "none", name: "Nothing" },
 ];
-
-const STEPS = 5;
-const SURPRISING = 5; // nats: a token of a probability below 0.7 % has the strongest colour
 
 export function measureOf(address: URLSearchParams): Measure {
   return MEASURES.find(({ value }) => value === address.get("colour"))?.value ?? "logprob";
@@ -35,16 +33,11 @@ export function scaleOf(runs: TokenRun[]): Scale {
 /** The value of `data-heat` (styles.css): "s1" to "s5" for surprise, "g…" and "b…" for good and bad, "v0" to "v4", or none. */
 export function heatOf(run: TokenRun, at: number, measure: Measure, scale: Scale): string | undefined {
   if (run.call === null) return undefined;
-  if (measure === "logprob") return level("s", -(run.logprobs[at] ?? 0) / SURPRISING);
+  if (measure === "logprob") return surpriseHeat(run.logprobs[at]);
   if (measure === "advantage") {
     if (run.advantage === null || scale.advantage === 0) return undefined;
-    return level(run.advantage > 0 ? "g" : "b", Math.abs(run.advantage) / scale.advantage);
+    return heatLevel(run.advantage > 0 ? "g" : "b", Math.abs(run.advantage) / scale.advantage);
   }
   if (measure === "version") return `v${String(Math.max(0, scale.versions.indexOf(run.policy_versions[at] ?? -1)) % STEPS)}`;
   return undefined;
-}
-
-function level(kind: string, share: number): string | undefined {
-  const step = Math.min(STEPS, Math.ceil(share * STEPS - 0.5));
-  return Number.isFinite(step) && step > 0 ? `${kind}${String(step)}` : undefined;
 }

@@ -124,6 +124,7 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
         </Link>
         {session.name !== session.id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}
         <span className="flex flex-wrap gap-1">
+          {session.kind !== "episodes" && <span className="rounded bg-sunken px-1.5 text-xs font-normal text-muted">{session.kind}</span>}
           {session.pinned && <span className="rounded bg-accent-soft px-1.5 text-xs font-normal text-accent">pinned</span>}
           <TagLinks tags={session.tags} />
         </span>

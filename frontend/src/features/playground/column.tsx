@@ -1,0 +1,129 @@
+// One column: which model, its answer in the colours of its log-probabilities, and the call as code.
+import { useEffect, useRef, useState } from "react";
+import { servedModel } from "../../api/serving";
+import type { Session } from "../../api/types";
+import { Button } from "../../ui/button";
+import { curlSnippet, pythonSnippet, type ChatBody } from "../../ui/call-snippets";
+import { CopyBlock } from "../../ui/copy";
+import { SelectField } from "../../ui/field";
+import { number } from "../../ui/format";
+import { ErrorNotice } from "../../ui/notice";
+import { visible } from "../../ui/plain-text";
+import { surpriseHeat } from "../../ui/surprise";
+import type { Token } from "./chat-stream";
+import { nameOf } from "./targets";
+import { useAnswer, type Answer } from "./use-answer";
+
+export type Question = Omit<ChatBody, "model">;
+
+interface ColumnProps {
+  label: string;
+  session: Session | undefined;
+  known: Session[];
+  /** A new object asks again; null ends what runs. */
+  asked: Question | null;
+  draft: Question;
+  onChoose: (id: string) => void;
+  onRemove: (() => void) | null;
+}
+
+export function Column({ label, session, known, asked, draft, onChoose, onRemove }: ColumnProps) {
+  const { answer, ask, stop } = useAnswer();
+  const last = useRef<Question | null>(null);
+  useEffect(() => {
+    if (asked === last.current) return;
+    last.current = asked;
+    if (asked && session) void ask(session, asked);
+    else stop();
+  });
+  return (
+    <section aria-label={label} className="flex min-w-0 flex-col gap-3 rounded-lg border border-line bg-surface p-4">
+      <div className="flex items-end gap-2">
+        <div className="min-w-0 flex-1">
+          <SelectField
+            label={label}
+            value={session?.id ?? ""}
+            onChange={(event) => {
+              onChoose(event.target.value);
+            }}
+          >
+            {!session && <option value="">Choose a model</option>}
+            {known.map((one) => (
+              <option key={one.id} value={one.id}>
+                {visible(nameOf(one))} ({one.state})
+              </option>
+            ))}
+          </SelectField>
+        </div>
+        {onRemove && (
+          <Button look="quiet" aria-label={`Remove ${label}`} onClick={onRemove}>
+            Remove
+          </Button>
+        )}
+      </div>
+      <ErrorNotice error={answer.error} />
+      <AnswerText answer={answer} />
+      <Facts answer={answer} />
+      {session && <AsCode session={session} draft={draft} />}
+    </section>
+  );
+}
+
+function AnswerText({ answer }: { answer: Answer }) {
+  return (
+    <div data-testid="answer" aria-busy={answer.running} className="min-h-24 flex-1 font-mono text-xs leading-5 whitespace-pre-wrap wrap-anywhere">
+      {answer.tokens.map((token, at) => (
+        <span key={at} data-heat={surpriseHeat(token.logprob)} title={titleOf(token)}>
+          {visible(token.text)}
+        </span>
+      ))}
+      {answer.running && <span className="text-muted"> …</span>}
+    </div>
+  );
+}
+
+function titleOf({ logprob }: Token): string | undefined {
+  return logprob === undefined ? undefined : `log-probability ${number(logprob)}, probability ${number(Math.exp(logprob) * 100)} %`;
+}
+
+function Facts({ answer }: { answer: Answer }) {
+  const scored = answer.tokens.flatMap(({ logprob }) => (logprob === undefined ? [] : [logprob]));
+  if (scored.length === 0) return null;
+  const mean = scored.reduce((sum, one) => sum + one, 0) / scored.length;
+  return (
+    <p role="status" className="text-xs text-muted tabular-nums">
+      {number(scored.length)} tokens · mean log-probability {number(mean)}
+      {answer.seconds !== null && ` · ${number(answer.seconds)} s`}
+      {answer.finish && ` · ended by ${answer.finish}`}
+    </p>
+  );
+}
+
+function AsCode({ session, draft }: { session: Session; draft: Question }) {
+  const [shown, setShown] = useState(false);
+  const baseUrl = `${location.origin}/openai/v1`;
+  const body: ChatBody = { model: session.kind === "serving" ? servedModel(session) : session.base_model, ...draft };
+  return (
+    <div className="space-y-2">
+      <Button
+        look="quiet"
+        className="h-6 px-2 text-xs"
+        aria-expanded={shown}
+        onClick={() => {
+          setShown(!shown);
+        }}
+      >
+        {shown ? "Hide code" : "Open as curl or Python"}
+      </Button>
+      {shown && (
+        <>
+          <p className="text-xs text-muted">
+            {session.kind === "serving" ? "The key is one of the session’s page (“New key”)." : "The key is that of an episode: begin_episode(eval=True)."}
+          </p>
+          <CopyBlock label="curl" text={curlSnippet(baseUrl, body)} />
+          <CopyBlock label="Python" text={pythonSnippet(baseUrl, body)} />
+        </>
+      )}
+    </div>
+  );
+}

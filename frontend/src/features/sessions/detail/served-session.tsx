@@ -1,0 +1,50 @@
+// A session that serves a model: what it serves, where its calls go, its record. It has no steps and no episodes.
+import { Link } from "react-router";
+import type { Session } from "../../../api/types";
+import type { SessionRecord } from "../../../live/record";
+import { Fact } from "../../../ui/fact";
+import { ago, dateTime, number, span } from "../../../ui/format";
+import { EndpointPanel } from "../serving/endpoint-panel";
+import { hasEnded } from "../../../api/sessions";
+import { NotesPanel } from "./annotate-session";
+import { BudgetPanel } from "./budget-panel";
+import { RecordPanel } from "./record-panel";
+
+export function ServedSession({ session, record }: { session: Session; record: SessionRecord }) {
+  return (
+    <>
+      <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line lg:grid-cols-4">
+        <Fact term="Serves" note={session.served_checkpoint_id ? `step ${number(session.policy_version)}` : "base model"}>
+          <span className="block truncate font-mono text-sm">{session.served_checkpoint_id ?? session.base_model}</span>
+        </Fact>
+        <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
+          <span className="block truncate text-sm">{session.base_model}</span>
+        </Fact>
+        <Fact term="Idle" note="then it suspends; a call starts it again">
+          <span className="text-sm">{span(session.config.idle_suspend_s)}</span>
+        </Fact>
+        <Fact term="Created" note={session.restarts > 0 ? `restarted ${String(session.restarts)} times` : "no restart"}>
+          <span className="text-sm" title={dateTime(session.created_at)}>
+            {ago(session.created_at)}
+          </span>
+        </Fact>
+      </dl>
+      <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
+        <div className="min-w-0 space-y-4">
+          {hasEnded(session) ? (
+            <p className="text-muted">
+              It serves nothing any more. <Link to="/serving" className="rounded text-accent hover:underline">Serve a model</Link>
+            </p>
+          ) : (
+            <EndpointPanel session={session} />
+          )}
+          <RecordPanel sessionId={session.id} record={record} />
+        </div>
+        <div className="min-w-0 space-y-4">
+          <BudgetPanel session={session} />
+          <NotesPanel session={session} />
+        </div>
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,73 @@
+"""A model is served and asked in a real browser, by a real gateway with a fake engine."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from e2e.console_pages import Server, browser, page, pages_need, sign_up
+from e2e.loop_server import BASE_MODEL, LoopServer
+from playwright.sync_api import Page, expect
+
+__all__ = ["browser", "page"]
+
+pytestmark = pytest.mark.browser
+
+RUNTIME_MS = 60_000
+SCREENSHOTS = os.environ.get("CONSOLE_SCREENSHOTS")  # a folder: what the pages looked like
+
+
+@pytest.fixture(scope="module")
+def server(loop_server: LoopServer) -> Iterator[Server]:
+    """The server of the loop's tests, whose runtimes have a real gateway. Skips where no page can be shown."""
+    pages_need()
+    yield Server(loop_server.url, loop_server.data)
+
+
+def photograph(page: Page, name: str) -> None:
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", full_page=True)
+
+
+def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_tokens(
+    page: Page, server: Server
+) -> None:
+    sign_up(page, "pia@example.org")
+    page.get_by_role("link", name="Serving").click()
+    expect(page.get_by_text("No model is served")).to_be_visible()
+    page.get_by_label("Base model", exact=True).select_option(BASE_MODEL)
+    page.get_by_role("button", name="Serve", exact=True).click()
+    page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
+    session_id = page.url.rsplit("/", 1)[1]
+    expect(page.get_by_text("waiting for calls").first).to_be_visible(timeout=RUNTIME_MS)
+    page.get_by_role("button", name="New key").click()
+    shown = page.get_by_text(re.compile("TINKERSCRIPT_CALL_KEY=tml-ep-")).inner_text()
+    key = shown.partition("=")[2]
+    listed = httpx.get(f"{server.url}/openai/v1/models", headers={"Authorization": f"Bearer {key}"}, timeout=30)
+    assert [model["id"] for model in listed.json()["data"]] == [BASE_MODEL, session_id]
+    photograph(page, "served-session")
+
+    page.get_by_role("link", name="Open in playground").click()
+    page.get_by_label("Prompt", exact=True).fill("Tell me about rain.")
+    page.get_by_label("Temperature", exact=True).fill("0")
+    page.get_by_role("button", name="Ask").click()
+    answers = page.get_by_test_id("answer")
+    expect(page.get_by_text("ended by stop")).to_be_visible()
+    first = answers.first.inner_text()
+    assert first and answers.first.locator("[data-heat]").count() > 0
+    page.get_by_role("button", name="Add a column").click()
+    expect(answers).to_have_count(2)
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_text("ended by stop")).to_have_count(2)
+    assert answers.all_inner_texts() == [first, first], "the same model, greedily"
+    page.get_by_role("button", name="Open as curl or Python").first.click()
+    expect(page.get_by_text('"content": "Tell me about rain."').first).to_be_visible()
+    photograph(page, "playground")
+    assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
+
+    page.goto(f"/sessions/{session_id}")
+    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop session").click()
+    expect(page.get_by_text("It serves nothing any more.")).to_be_visible(timeout=RUNTIME_MS)
