@@ -17,10 +17,12 @@ os.environ["TINKERSCRIPT_DATA"] = str(_data)
 os.environ.update({name: url for name, url in (("DATABASE_URL", _database), ("REDIS_URL", _redis)) if url})
 
 from console.settings import *  # noqa: E402, F403
-from console.settings import DATABASES  # noqa: E402
+from console.settings import DATABASES, MIDDLEWARE  # noqa: E402
 
 if not _database:
     # A file, because threads that race need connections of their own; no fsync, because it goes when the tests end.
     DATABASES["default"]["TEST"] = {"NAME": str(_data / "test.sqlite3")}
     DATABASES["default"]["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL;PRAGMA synchronous=OFF;"
+_whitenoise = "whitenoise.middleware.WhiteNoiseMiddleware"
+MIDDLEWARE = ["support.static_files.StaticFilesOnce" if name == _whitenoise else name for name in MIDDLEWARE]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

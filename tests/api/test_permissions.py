@@ -68,7 +68,7 @@ def differences(routes: Iterable[Route], expected: Callable[[Route], Collection[
 
 @pytest.mark.parametrize("role", Role)
 def test_each_role_gets_what_it_may(role, ids, project) -> None:
-    user = factories.member_make(project, "nora", role)
+    client = person(factories.member_make(project, "nora", role))
 
     def expected(route: Route) -> Collection[int]:
         if route in FOR_INVITED:
@@ -78,7 +78,7 @@ def test_each_role_gets_what_it_may(role, ids, project) -> None:
         return ANSWERED if route[0] == "GET" or role is not Role.VIEWER or route in FOR_EVERYBODY else (403,)
 
     def given(method: str, path: str) -> HttpResponse:
-        return ask(person(user), method, path, ids, CASES[method, path], X_Project_Id=project.id)
+        return ask(client, method, path, ids, CASES[method, path], X_Project_Id=project.id)
 
     assert differences(CASES, expected, given) == []
 
@@ -103,10 +103,9 @@ def test_a_key_gets_what_its_maker_may(role, ids, project, client_for) -> None:
 @pytest.mark.parametrize("by_key", [False, True])
 def test_an_outsider_gets_not_found(by_key, ids, bob, client_for) -> None:
     own = Project.objects.get(memberships__user=bob)
-    secret = factories.key_make(own, bob, list(Scope))
+    client = client_for(factories.key_make(own, bob, list(Scope))) if by_key else person(bob)
 
     def given(method: str, path: str) -> HttpResponse:
-        client = client_for(secret) if by_key else person(bob)
         answer = ask(client, method, path, ids, BODIES[method, path])
         missing = ask(client, method, path, {name: "nothing" for name in ids}, BODIES[method, path])
         assert (missing.status_code, missing.json()["error"]) == (answer.status_code, answer.json()["error"])
