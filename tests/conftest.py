@@ -13,6 +13,7 @@ from asgiref.sync import SyncToAsync
 from django.conf import settings
 from django.core.cache import cache
 from django.db import connections
+from django.db.models.signals import post_migrate
 from django.http import HttpRequest
 from django.test import Client, override_settings
 from pytest_django import DjangoDbBlocker, Settings
@@ -60,9 +61,14 @@ def django_db_setup(
     request: pytest.FixtureRequest,
 ) -> Iterator[None]:
     """The test database, of which asgiref's thread has a connection until the last test has ended."""
+    from django.contrib.contenttypes.management import create_contenttypes
+
     if django_db_keepdb:
         with django_db_blocker.unblock():
             migrated_database.kept_write(request.config.cache.mkdir("database"))
+    # A flush, with which each test with transactions of its own ends, has these written again: nothing here reads them.
+    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.disconnect(create_contenttypes)
     yield
     SyncToAsync.single_thread_executor.submit(connections.close_all).result(25)  # PostgreSQL drops none that is in use
     if django_db_keepdb:  # else pytest-django drops the database, and closes what it has open
