@@ -83,30 +83,41 @@ def test_the_benchmark_has_all_its_rows(loop_server: LoopServer) -> None:
 def test_the_command_line_lists_changes_downloads_and_deletes(
     loop_server: LoopServer, said: dict[str, Any], tmp_path: Path
 ) -> None:
-    def cli(*arguments: str) -> Any:
-        answer = run(loop_server, "-m", "tinker.cli", "-f", "json", *arguments)
-        return json.loads(answer) if answer.strip().startswith(("{", "[")) else answer
-
     model_id, (state, sampler) = said["info"][0], said["paths"]
-    assert BASE_MODEL in str(cli("model", "list"))
-    assert model_id in str(cli("run", "list")) and model_id in str(cli("run", "info", model_id))
-    assert state in str(cli("checkpoint", "list", "--run-id", model_id)) and sampler in str(cli("checkpoint", "list"))
-    cli("checkpoint", "publish", state)
-    assert "'public': True" in str(cli("checkpoint", "info", state))
-    cli("checkpoint", "unpublish", state)
-    cli("checkpoint", "set-ttl", state, "--ttl", "7200")
-    cli("checkpoint", "set-ttl", state, "--remove")
-    cli("checkpoint", "download", state, "--output", str(tmp_path))
-    assert [path.name for path in tmp_path.rglob("*.json")] == ["adapter.json"], "what the fake trainer exports"
-    trace = tmp_path / "trace.json"
-    cli("session", "export-trace", model_id.partition(":")[0], "--output", str(trace))
+    trace, today = tmp_path / "trace.json", datetime.now(UTC).date()
+    assert BASE_MODEL in run(loop_server, "-m", "tinker.cli", "model", "list"), "a command in a process of its own"
+    commands = {
+        "runs": ["run", "list"],
+        "run": ["run", "info", model_id],
+        "states": ["checkpoint", "list", "--run-id", model_id],
+        "all": ["checkpoint", "list"],
+        "publish": ["checkpoint", "publish", state],
+        "published": ["checkpoint", "info", state],
+        "unpublish": ["checkpoint", "unpublish", state],
+        "unpublished": ["checkpoint", "info", state],
+        "ttl": ["checkpoint", "set-ttl", state, "--ttl", "7200"],
+        "for ever": ["checkpoint", "set-ttl", state, "--remove"],
+        "download": ["checkpoint", "download", state, "--output", str(tmp_path)],
+        "trace": ["session", "export-trace", model_id.partition(":")[0], "--output", str(trace)],
+        "usage": ["billing", "usage", str(today), str(today + timedelta(days=1))],
+        "storage": ["billing", "checkpoint-storage"],
+        "whoami": ["auth", "whoami"],
+        "status": ["auth", "status"],
+        "version": ["version"],
+        "delete": ["checkpoint", "delete", sampler, "-y"],
+        "left": ["checkpoint", "list"],
+    }
+    program = str(Path(__file__).with_name("tinker_commands.py"))
+    outputs = json.loads(run(loop_server, program, json.dumps([*commands.values()])).splitlines()[-1])
+    answers = dict(zip(commands, outputs, strict=True))
+    assert model_id in answers["runs"] and model_id in answers["run"]
+    assert state in answers["states"] and sampler in answers["all"]
+    assert json.loads(answers["published"])["public"] and not json.loads(answers["unpublished"])["public"]
+    assert [path.name for path in tmp_path.rglob("*.json") if path != trace] == ["adapter.json"], "of the fake trainer"
     assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "i"}
-    today = datetime.now(UTC).date()
-    assert BASE_MODEL in str(cli("billing", "usage", str(today), str(today + timedelta(days=1))))
-    assert "alice" in str(cli("billing", "checkpoint-storage"))
-    assert "tml:user:" in str(cli("auth", "whoami")) and cli("auth", "status") and "0.38.0" in str(cli("version"))
-    cli("checkpoint", "delete", sampler, "-y")
-    assert sampler not in str(cli("checkpoint", "list"))
+    assert BASE_MODEL in answers["usage"] and "alice" in answers["storage"]
+    assert "tml:user:" in answers["whoami"] and answers["status"] and "0.38.0" in answers["version"]
+    assert sampler not in answers["left"]
 
 
 def weights_of(server: LoopServer, model_id: str) -> str:
