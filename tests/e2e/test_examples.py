@@ -27,20 +27,53 @@ def run(folder: Path, *command: str, **variables: str) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["hello", "guess_number", "twenty_questions", "countdown", "multi_agent", "judge", "gsm8k", "tool_use"],
-)
-def test_an_example_trains_one_step_and_leaves_a_model(loop_server: LoopServer, tmp_path: Path, name: str) -> None:
-    script = str(EXAMPLES / name / "train.py")
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], ModuleType]]:
+    """Imports a file of an example as the script beside it would; no other test sees it."""
+    before = set(sys.modules)
+
+    def load(folder: str, name: str) -> ModuleType:
+        monkeypatch.syspath_prepend(EXAMPLES / folder)
+        return importlib.import_module(name)
+
+    yield load
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(EXAMPLES)):
+            del sys.modules[name]
+
+
+def test_an_example_runs_as_a_program(loop_server: LoopServer, tmp_path: Path) -> None:
+    script = str(EXAMPLES / "hello" / "train.py")
     ran = run(
         tmp_path, script, "--smoke", TINKERSCRIPT_BASE_URL=loop_server.url, TINKERSCRIPT_API_KEY=loop_server.api_key
     )
     assert ran.returncode == 0, ran.stderr
-    assert " by step" in ran.stdout and "before" in ran.stdout
-    (model,) = tmp_path.glob("*-model")
+    trained_one_step(tmp_path, ran.stdout, ran.stderr)
+
+
+def trained_one_step(folder: Path, out: str, err: str) -> None:
+    """What a smoke leaves in its folder and prints."""
+    assert " by step" in out and "before" in out
+    (model,) = folder.glob("*-model")
     assert any(model.iterdir())
-    assert "attempts failed" not in ran.stderr
+    assert "attempts failed" not in err
+
+
+@pytest.mark.parametrize(
+    "name", ["guess_number", "twenty_questions", "countdown", "multi_agent", "judge", "gsm8k", "tool_use"]
+)
+def test_an_example_trains_one_step_and_leaves_a_model(
+    loop_server: LoopServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, caplog: Any, example: Any,
+    name: str,
+) -> None:  # fmt: skip
+    """In this process: to start another and import what they share takes longer than a smoke."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TINKERSCRIPT_BASE_URL", loop_server.url)
+    monkeypatch.setenv("TINKERSCRIPT_API_KEY", loop_server.api_key)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--smoke"])
+    example(name, "train").main()
+    said = capsys.readouterr()
+    trained_one_step(tmp_path, said.out, said.err + caplog.text)
 
 
 def test_hello_is_played_by_runners_that_pull_from_its_queue(loop_server: LoopServer, tmp_path: Path) -> None:
@@ -63,21 +96,6 @@ def test_hello_is_played_by_runners_that_pull_from_its_queue(loop_server: LoopSe
     assert "held out: " in out and "nan" not in out
     done = [int(said.split()[-6]) for said, _ in ended]
     assert sum(done) == 2 + 4 * 4 + 2, ended
-
-
-@pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], ModuleType]]:
-    """Imports a file of an example as the script beside it would; no other test sees it."""
-    before = set(sys.modules)
-
-    def load(folder: str, name: str) -> ModuleType:
-        monkeypatch.syspath_prepend(EXAMPLES / folder)
-        return importlib.import_module(name)
-
-    yield load
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(EXAMPLES)):
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize(
