@@ -183,7 +183,7 @@ def test_no_page_is_wider_than_the_window(page: Page, width: int) -> None:
     sign_up(page, f"barbara.of.a.long.name.{width}@example.org")
     page.set_viewport_size({"width": width, "height": 800})
     places = page.get_by_role("navigation", name="Main").get_by_role("link")
-    expect(places).to_have_count(6)
+    expect(places).to_have_count(8)
     for place in places.all():
         place.click()
         expect(place).to_have_attribute("aria-current", "page")
