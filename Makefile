@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SETUP := requirements/install.sh
 RUN := .venv/bin/python
 
-.PHONY: help quickstart up test nightly gpu check light test-postgres frontend clean
+.PHONY: help quickstart up test nightly gpu check sbom light test-postgres frontend clean
 .DEFAULT_GOAL := help
 
 help:
@@ -51,6 +51,10 @@ test-postgres:
 ## make frontend     build the console's pages
 frontend:
 	@$(SETUP) frontend
+
+## make sbom          what a release is made of, from the locks: dist/sbom.json (CycloneDX)
+sbom:
+	@mkdir -p dist && $(PYTHON) requirements/sbom.py >dist/sbom.json
 
 ## make check        set-up, then what needs no server: style, types, contracts, the front end's tests
 check:

@@ -1,6 +1,9 @@
 """The lock names a version for everything that set-up installs, so that two machines get the same."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,15 @@ def test_both_builds_of_the_engine_bring_the_same_versions():
 def test_the_lock_of_the_cuda_image_covers_the_trainer():
     wanted = {canonicalize_name(pin.name) for name in ("torch.txt", "trainer.txt") for pin in requirements(name)}
     assert wanted <= pins("vllm-cuda.lock").keys()
+
+
+def test_the_bill_of_materials_names_what_the_locks_name():
+    command = [sys.executable, REQUIREMENTS / "sbom.py"]
+    document = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    assert (document["bomFormat"], document["specVersion"]) == ("CycloneDX", "1.6")
+    named = {component["purl"]: component for component in document["components"]}
+    for lock in (LOCK, "vllm-cuda.lock"):
+        for name, version in pins(lock).items():
+            assert f"pkg:pypi/{name}@{version.removeprefix('==')}" in named
+    (react,) = (component for purl, component in named.items() if purl.startswith("pkg:npm/react@"))
+    assert react["scope"] == "required" and len(bytes.fromhex(react["hashes"][0]["content"])) == 64
