@@ -122,6 +122,7 @@ class Tokenizer(Protocol):
     longest_token: int  # characters of the longest token
     special_ids: frozenset[int]  # of tokens that are marks (such as an end of turn) and no text
     template_variables: frozenset[str]  # what the chat template reads beside the conversation
+    described: Mapping[str, str | None]  # the chat template and the special tokens by name, such as ``eos_token``
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         """Ids of ``text``. ``special`` adds what the tokenizer puts around plain text (such as a begin of text)."""

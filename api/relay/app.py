@@ -14,6 +14,7 @@ from api.relay.proxy import ClientGone, CountingSend, RelayedCall, body_read, he
 from console.server.logs import logs_bind
 from console.server.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
 
+BESIDE_V1 = ("/tokenizer_info", "/tokenize", "/detokenize")  # where vLLM's server has them, and lm-eval looks
 logger = logging.getLogger(__name__)
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -68,9 +69,10 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 def _path(scope: dict[str, Any]) -> str:
-    """The gateway's path and query, exactly as sent. Raises RelayError for anything that could leave /v1/."""
+    """The gateway's path and query, exactly as sent. Raises RelayError for anything that could leave /v1/ and
+    ``BESIDE_V1``."""
     path = scope["path"].removeprefix(PREFIX)
-    if not path.startswith("/v1/") or {".", ".."} & set(path.split("/")) or "\\" in path:
+    if not (path.startswith("/v1/") or path in BESIDE_V1) or {".", ".."} & set(path.split("/")) or "\\" in path:
         raise RelayError(404, "not_found", f"There is nothing at {scope['path']}. The base_url ends in /openai/v1.")
     raw = scope.get("raw_path") or scope["path"].encode()
     query = scope.get("query_string", b"")

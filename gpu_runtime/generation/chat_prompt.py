@@ -181,7 +181,7 @@ class PreparedChat:
     @property
     def _thoughts(self) -> ThoughtFormat | None:
         """A forced call begins where thoughts would."""
-        return self.renderer.thoughts if self.forced is None else None
+        return self.renderer.thoughts_after(self.messages) if self.forced is None else None
 
     @property
     def _may_call_or_answer(self) -> bool:

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from gpu_runtime.rendering.calls.gemma import GemmaScanner
 from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall
 from gpu_runtime.rendering.calls.xml import XmlScanner
 from gpu_runtime.rendering.marked_text import MarkedText
@@ -75,8 +76,10 @@ class CallScanner:
         return len(text)
 
 
-def scanner_of(call_format: ToolFormat) -> CallScanner | XmlScanner:
+def scanner_of(call_format: ToolFormat) -> CallScanner | XmlScanner | GemmaScanner:
     """What finds the calls of an answer that a grammar holds to ``call_format``."""
+    if call_format.style == "gemma":
+        return GemmaScanner()
     return XmlScanner(call_format.schemas) if call_format.style == "xml" else CallScanner(call_format)
 
 

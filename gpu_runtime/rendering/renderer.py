@@ -17,11 +17,13 @@ import jinja2
 from gpu_runtime.interfaces import Tokenizer
 from gpu_runtime.refusals import BadRequest
 from gpu_runtime.rendering import harmony
+from gpu_runtime.rendering.calls import gemma
+from gpu_runtime.rendering.calls.probes import PROBE, PROBE_RESULT, PROBE_TOOL, calling, result, tool, user
 from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import HERMES, ToolFormat, detect, written_in_content
 
-PROBE, PROBE_TOOL, PROBE_THOUGHT, PROBE_RESULT = "probe", "probe_tool", "probing", "probed"
+PROBE_THOUGHT = "probing"
 MAX_VARIANTS = 32  # renderers under variables that are kept
 DESCRIBED = re.compile(r'<tool_call>\s*\{"name":')  # how to call, in a prompt with tools
 OPENED = re.compile(r"<(think|thinking|reasoning)>\s*\Z")  # at the end of a prompt: an answer starts in thoughts
@@ -36,10 +38,10 @@ class Renderer:
         self._token_texts: dict[int, str] = {}
         self._variants: dict[str, Renderer] = {}
         self._calls_in_content, self.harmony = False, None
-        self.has_template = self._probe(_user()) is not None
+        self.has_template = self._probe(user()) is not None
         self.end_of_turn = self._probe_end_of_turn()
         self.harmony = self._probe_harmony()
-        self.has_tools = PROBE_TOOL in (self._probe(_user(), tools=[_tool()]) or "")
+        self.has_tools = PROBE_TOOL in (self._probe(user(), tools=[tool()]) or "")
         self.tool_format = self._probe_tool_format()
         # Of a history with calls: whether they, several of one message, and their results are part of the text.
         self.writes_calls, self.writes_results = self._probe_loop()
@@ -48,11 +50,17 @@ class Renderer:
             self.tool_format = replace(self.tool_format, single=not self.writes_many_calls)
         self.thoughts = self._probe_thoughts()
         self._no_thoughts = self._probe_no_thoughts()
+        self._opens_thoughts_after_results = self._probe_thoughts_after_results()
 
     @property
     def template_variables(self) -> frozenset[str]:
         """What the template reads beside the conversation and its tools."""
         return self._tokenizer.template_variables
+
+    @property
+    def described(self) -> Mapping[str, str | None]:
+        """The chat template and the special tokens by their names."""
+        return self._tokenizer.described
 
     def with_variables(self, variables: Mapping[str, Any]) -> "Renderer":
         """The renderer of this template under ``variables``: they may change how turns begin and end, so it is probed
@@ -110,19 +118,34 @@ class Renderer:
                 ) from None
             raise BadRequest(f"the model has no chat template for these messages: {error}", param="messages") from None
 
-    def prefill(self, forced: ToolFormat | None) -> str:
-        """What is put behind a prompt so that the answer is a call: it closes thoughts that the prompt opens."""
-        return self._no_thoughts + forced.prefill if forced else ""
+    def thoughts_after(self, messages: Sequence[dict[str, Any]]) -> ThoughtFormat | None:
+        """How thoughts stand in an answer to ``messages`` (normal form): Gemma 4's prompt opens them after a result."""
+        if self.thoughts is None or not (self._opens_thoughts_after_results and messages[-1]["role"] == "tool"):
+            return self.thoughts
+        return replace(self.thoughts, begins_inside=True)
+
+    def prefill(self, forced: ToolFormat | None, messages: Sequence[dict[str, Any]]) -> str:
+        """What is put behind the prompt of ``messages`` so that the answer is a call: it closes thoughts that the
+        prompt opens."""
+        if forced is None:
+            return ""
+        thoughts = self.thoughts_after(messages)
+        opens_alone = thoughts is not None and thoughts is not self.thoughts
+        return (thoughts.closing if thoughts and opens_alone else self._no_thoughts) + forced.prefill
 
     @property
     def ends(self) -> tuple[str, ...]:
         """What may stand after an answer in the template's text."""
-        return harmony.ENDS if self.harmony is not None else tuple(filter(None, [self.end_of_turn]))
+        after_calls = self.tool_format.ends_answer if self.tool_format else ""
+        return harmony.ENDS if self.harmony is not None else tuple(filter(None, [self.end_of_turn, after_calls]))
 
     @property
     def stop_ids(self) -> tuple[int, ...]:
         """Tokens that end an answer beside the tokenizer's own end of turn."""
-        return self.harmony.stop_ids if self.harmony is not None else ()
+        if self.harmony is not None:
+            return self.harmony.stop_ids
+        stop = self._special_id(self.tool_format.ends_answer) if self.tool_format else None
+        return () if stop is None else (stop,)
 
     @property
     def vocabulary(self) -> int:
@@ -172,12 +195,12 @@ class Renderer:
 
     def _probe_end_of_turn(self) -> str:
         """What the template writes after an assistant's text."""
-        rendered = self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}]) or ""
+        rendered = self._probe([*user(), {"role": "assistant", "content": PROBE * 2}]) or ""
         return rendered.rpartition(PROBE * 2)[2]
 
     def _probe_harmony(self) -> harmony.Harmony | None:
         """Set where the template writes channels, and their marks are special tokens."""
-        rendered = self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}]) or ""
+        rendered = self._probe([*user(), {"role": "assistant", "content": PROBE * 2}]) or ""
         ids = {mark: self._special_id(mark) for mark in harmony.MARKS}
         known = {mark: token for mark, token in ids.items() if token is not None}
         is_written = f"{harmony.CHANNEL}final{harmony.MESSAGE}{PROBE}" in rendered
@@ -187,7 +210,7 @@ class Renderer:
         """Special tokens that the template wants inside of an answer, before its text: channels that are not read."""
         if self.harmony is not None:
             return []
-        prompt, written = self._prompt_of(_user()), self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}])
+        prompt, written = self._prompt_of(user()), self._probe([*user(), {"role": "assistant", "content": PROBE * 2}])
         marks = "" if written is None or not written.startswith(prompt) else written.removeprefix(prompt)
         marks = marks.partition(PROBE)[0]
         return [self.entry(token) for token in self.encode(marks) if self.is_special(token)]
@@ -196,26 +219,35 @@ class Renderer:
         """Where thoughts stand in an answer: as the template writes those of a message, or opens a turn with them."""
         if self.harmony is not None:
             return harmony.THOUGHTS
-        opened = self._prompt_of(_user())
+        opened = self._prompt_of(user())
         if found := OPENED.search(opened):
             return ThoughtFormat(f"<{found[1]}>", f"</{found[1]}>", begins_inside=True)
         answer = {"role": "assistant", "content": PROBE * 2, "reasoning_content": PROBE_THOUGHT}
-        before, _, after = (self._probe([*_user(), answer]) or "").partition(PROBE_THOUGHT)
+        before, _, after = (self._probe([*user(), answer]) or "").partition(PROBE_THOUGHT)
         if not before.startswith(opened) and (found := OPENED.search(before)):
             opening = f"<{found[1]}>"  # the prompt of a turn without thoughts closes them
         else:
             opening = before.removeprefix(opened).strip()
         closing = after.partition(PROBE * 2)[0].strip()
-        return ThoughtFormat(opening, closing) if opening and closing and after else None
+        if opening and closing and after:
+            return ThoughtFormat(opening, closing)
+        # Revisions of Gemma 4's template leave them out of some histories or of all: what is sampled has them.
+        return gemma.THOUGHTS if self.tool_format and self.tool_format.style == "gemma" else None
 
     def _probe_no_thoughts(self) -> str:
         """The rest of thoughts that a prompt opens, as the template writes it of an answer that has none."""
         if self.thoughts is None or not self.thoughts.begins_inside:
             return ""
-        prompt, written = self._prompt_of(_user()), self._probe([*_user(), {"role": "assistant", "content": PROBE * 2}])
+        prompt, written = self._prompt_of(user()), self._probe([*user(), {"role": "assistant", "content": PROBE * 2}])
         if written is None or not written.startswith(prompt):
             return f"{self.thoughts.closing}\n"
         return written.removeprefix(prompt).partition(PROBE * 2)[0]
+
+    def _probe_thoughts_after_results(self) -> bool:
+        if self.thoughts is None or self.thoughts.begins_inside or not self.has_tools:
+            return False
+        prompt = self._prompt_of([*user(), calling("probe1234"), result()])
+        return prompt.rstrip().endswith(self.thoughts.opening)
 
     def _prompt_of(self, messages: list[dict[str, Any]]) -> str:
         try:
@@ -226,8 +258,8 @@ class Renderer:
     def _probe_tool_format(self) -> ToolFormat | None:
         if not self.has_tools:
             return None
-        before = self._probe(_user(), tools=[_tool()]) or ""
-        after = self._probe([*_user(), _calling("probe1234")], tools=[_tool()]) or ""
+        before = self._probe(user(), tools=[tool()]) or ""
+        after = self._probe([*user(), calling("probe1234")], tools=[tool()]) or ""
         if self.harmony is not None:
             return harmony.HARMONY_CALLS if harmony.FUNCTIONS + PROBE_TOOL in after.removeprefix(before) else None
         found = detect(after.removeprefix(before), PROBE_TOOL)
@@ -240,18 +272,19 @@ class Renderer:
             marker_id=self._special_id(found.marker),
             arguments_mark_id=self._special_id(found.arguments_mark),
             id_mark_id=self._special_id(found.id_mark),
+            end_id=self._special_id(found.list_frame[1]) if found.ends_answer else None,
+            quote_id=self._special_id(found.quote),
         )
 
     def _probe_loop(self) -> tuple[bool, bool]:
         """True for both where the template refuses such a history: then a request gets its words."""
-        result = {"role": "tool", "tool_call_id": "probe1234", "content": PROBE_RESULT}
-        tools = [_tool()] if self.has_tools else []
-        rendered = self._probe([*_user(), _calling("probe1234"), result], tools=tools)
+        tools = [tool()] if self.has_tools else []
+        rendered = self._probe([*user(), calling("probe1234"), result()], tools=tools)
         return (True, True) if rendered is None else ("of_probe1234" in rendered, PROBE_RESULT in rendered)
 
     def _probe_many_calls(self) -> bool:
-        tools = [_tool()] if self.has_tools else []
-        rendered = self._probe([*_user(), _calling("probe1234", "probe5678")], tools=tools) or ""
+        tools = [tool()] if self.has_tools else []
+        rendered = self._probe([*user(), calling("probe1234", "probe5678")], tools=tools) or ""
         return "of_probe1234" in rendered and "of_probe5678" in rendered
 
     def _special_id(self, mark: str) -> int | None:
@@ -260,21 +293,3 @@ class Renderer:
 
 def _today() -> datetime:
     return datetime.now(tz=UTC)
-
-
-def _user() -> list[dict[str, Any]]:
-    return [{"role": "user", "content": "x"}]
-
-
-def _calling(*ids: str) -> dict[str, Any]:
-    """A turn with a call for each id, of nine letters and digits: Mistral's templates insist."""
-    calls = [
-        {"id": number, "type": "function", "function": {"name": PROBE_TOOL, "arguments": {PROBE: f"of_{number}"}}}
-        for number in ids
-    ]
-    return {"role": "assistant", "content": "", "tool_calls": calls}
-
-
-def _tool() -> dict[str, Any]:
-    parameters = {"type": "object", "properties": {PROBE: {"type": "string", "description": "x"}}, "required": [PROBE]}
-    return {"type": "function", "function": {"name": PROBE_TOOL, "description": "x", "parameters": parameters}}

@@ -51,7 +51,7 @@ def compose(
     Raises BadRequest where the template refuses them, and for what is far longer than a given ``context_length``.
     """
     request = conversation.recognise(messages, tools, renderer.variables)
-    full = renderer.text(request.messages, tools, generation=True) + renderer.prefill(forced)
+    full = renderer.text(request.messages, tools, generation=True) + renderer.prefill(forced, request.messages)
     _reject_oversized(renderer, full, context_length, "messages")
     failed: Departure | None = None
     for tries, (count, source) in enumerate(conversation.earlier(request)):
@@ -133,7 +133,7 @@ def _end_of_answer(
     """
     if kept_ids(renderer, source.answer) is None:
         return "gateway", "a stop string began inside a token"
-    start = renderer.text(before, tools, generation=True) + renderer.prefill(source.forced)
+    start = renderer.text(before, tools, generation=True) + renderer.prefill(source.forced, before)
     if not full.startswith(start):
         return "template", "the template rewrites what came before the answer"
     end = _next_end(renderer, full, len(start))
@@ -142,7 +142,7 @@ def _end_of_answer(
     for _ in range(MAX_ENDS_TRIED):
         if end < 0:
             break
-        if _same_answer(renderer, source, full[len(start) : end], tools):
+        if _same_answer(renderer, source, full[len(start) : end], before, tools):
             return end
         end = _next_end(renderer, full, end + 1)
     return "template", "the template rewrites the answer"
@@ -160,7 +160,13 @@ def _next_end(renderer: Renderer, full: str, start: int) -> int:
     return min((end for tail in renderer.ends if (end := full.find(tail, start)) >= 0), default=-1)
 
 
-def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str, tools: Sequence[dict[str, Any]]) -> bool:
+def _same_answer(
+    renderer: Renderer,
+    source: ReusablePrefix,
+    rendered: str,
+    before: Sequence[dict[str, Any]],
+    tools: Sequence[dict[str, Any]],
+) -> bool:
     """Whether the template's text of the answer equals what was sampled, up to the whitespace around its parts."""
     answer = source.answer
     ids = answer.token_ids_T[: kept_ids(renderer, answer)]
@@ -169,20 +175,21 @@ def _same_answer(renderer: Renderer, source: ReusablePrefix, rendered: str, tool
     sampled = {answer.text.strip(), renderer.decode(ids, special=True).strip()}
     if rendered.strip() in sampled:
         return True
-    before = source.forced.prefill if source.forced else ""
+    prefill = source.forced.prefill if source.forced else ""
     if (harmony := renderer.harmony) is not None:
         said, written = (
-            harmony.meaning(renderer.decode, each, is_forced=bool(before)) for each in (ids, renderer.encode(rendered))
+            harmony.meaning(renderer.decode, each, is_forced=bool(prefill)) for each in (ids, renderer.encode(rendered))
         )
         return said == written
 
+    thoughts_as = renderer.thoughts_after(before) if not prefill else None
     calls_as = renderer.tool_format.for_tools(list(tools)) if renderer.tool_format else None
 
     def meaning(text: str) -> tuple[str, str, list[tuple[str, Any]]]:
-        thoughts, rest = renderer.thoughts.split(text) if renderer.thoughts and not before else (None, text)
+        thoughts, rest = thoughts_as.split(text) if thoughts_as else (None, text)
         calls: list[ParsedCall] = []
         if calls_as is not None:  # a call's arguments are written anew by the template: they must mean the same
-            rest, calls = calls_as.read(f"{before}{rest}")
+            rest, calls = calls_as.read(f"{prefill}{rest}")
         return (thoughts or "").strip(), rest.strip(), [(call.name, json.loads(call.arguments)) for call in calls]
 
     return meaning(rendered) in [meaning(text) for text in sampled]

@@ -5,6 +5,7 @@ import jinja2.meta
 import jinja2.nodes
 import jinja2.parser
 
+SPECIAL_TOKENS = ("bos_token", "eos_token", "pad_token")  # that a client may ask for
 # Given by the gateway or by transformers: the conversation, the tools, and the names of special tokens.
 GIVEN = frozenset(
     (

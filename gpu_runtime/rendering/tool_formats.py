@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+from gpu_runtime.rendering.calls import gemma
 from gpu_runtime.rendering.calls.pieces import ParsedCall, Read
 from gpu_runtime.rendering.calls.schema_types import Schemas, schemas_of
 from gpu_runtime.rendering.calls.xml import parse_xml
@@ -46,7 +47,11 @@ class ToolFormat:
     arguments_mark_id: int | None = None  # set where that is a special token
     id_mark: str = ""
     id_mark_id: int | None = None
-    style: Literal["json", "xml"] = "json"  # how arguments are written
+    end_id: int | None = None  # set where what ends a call is a special token
+    quote: str = ""  # around strings, where that is a mark
+    quote_id: int | None = None
+    ends_answer: str = ""  # what a model writes after its calls in place of an end of turn
+    style: Literal["json", "xml", "gemma"] = "json"  # how arguments are written
     schemas: Schemas = field(default_factory=dict)  # by which arguments without a type of their own are read
 
     def for_tools(self, tools: list[dict[str, Any]]) -> "ToolFormat":
@@ -59,7 +64,7 @@ class ToolFormat:
     @property
     def marks(self) -> str:
         """All that may stand around calls and between their parts."""
-        return "".join((self.marker, self.prefill, *self.list_frame, self.id_mark, self.arguments_mark))
+        return "".join((self.marker, self.prefill, *self.list_frame, self.id_mark, self.arguments_mark, self.quote))
 
     def read(self, text: str) -> tuple[str, list[ParsedCall]]:
         """The plain text and the calls of an answer. Several calls are text where its template could not write them:
@@ -119,6 +124,8 @@ def detect(rendered_call: str, tool_name: str) -> ToolFormat | None:
         return XML
     if re.search(r"<tool_call>\s*\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return SMOLLM2
+    if re.search(r"<\|tool_call>call:" + re.escape(tool_name) + r"\{\w+:<\|\"\|>", rendered_call):
+        return GEMMA
     if found := re.search(r"\[TOOL_CALLS\](\s*)\[\s*\{\s*\"name\":\s*\"" + re.escape(tool_name), rendered_call):
         return replace(MISTRAL, list_frame=(found[1] + "[", "]"))
     if f"[TOOL_CALLS]{tool_name}[ARGS]" in rendered_call:
@@ -224,6 +231,10 @@ HERMES = ToolFormat(
     "hermes", "<tool_call>", _parse_hermes, prefill="<tool_call>\n", list_frame=("", "\n</tool_call>"), between="\n"
 )
 XML = replace(HERMES, name="xml", parse=partial(parse_xml, schemas={}), style="xml")
+GEMMA = ToolFormat(
+    "gemma", gemma.MARKER, gemma.parse_gemma, prefill=gemma.MARKER, list_frame=("", gemma.END), between="",
+    quote=gemma.QUOTE, ends_answer=gemma.ENDS_ANSWER, style="gemma",
+)  # fmt: skip
 # Source: the model card of SmolLM2-1.7B-Instruct, "Function calling".
 SMOLLM2 = ToolFormat(
     "smollm2", "<tool_call>", _parse_smollm2, prefill="<tool_call>", list_frame=("[", "]</tool_call>"), separator=", "

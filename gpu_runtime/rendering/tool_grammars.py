@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from gpu_runtime.rendering.calls.gemma_grammar import gemma_call
 from gpu_runtime.rendering.harmony import CHANNEL, CONSTRAIN, END, FUNCTIONS, MESSAGE, START, Harmony
 from gpu_runtime.rendering.tool_formats import ToolFormat
 
@@ -95,12 +96,15 @@ def _framed_calls(call_format: ToolFormat, tools: Sequence[dict[str, Any]], *, m
     calls = _one_of([_call(tool["function"], call_format) for tool in tools])
     if many and call_format.separator is not None:
         calls = _repeated(calls, call_format.separator)
-    return _row(before, calls, after)
+    return _row(before, calls, _mark(after, call_format.end_id))
 
 
 def _call(function: dict[str, Any], call_format: ToolFormat) -> Grammar:
     if call_format.style == "xml":
         return _xml_call(function)
+    if call_format.style == "gemma":
+        marks = [mark for mark in (call_format.quote_id, call_format.marker_id, call_format.end_id) if mark is not None]
+        return {"type": "grammar", "grammar": gemma_call(function, call_format.quote_id, marks)}
     arguments = {"type": "json_schema", "json_schema": function["parameters"]}
     if call_format.arguments_mark:
         named = [_mark(call_format.id_mark, call_format.id_mark_id), SHORT_ID] if call_format.id_mark else []

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import AutoTokenizer
 
-from gpu_runtime.rendering.template_variables import variables_of
+from gpu_runtime.rendering.template_variables import SPECIAL_TOKENS, variables_of
 
 
 class TransformersTokenizer:
@@ -22,6 +22,8 @@ class TransformersTokenizer:
 
         template = self._tokenizer.chat_template
         self.template_variables = variables_of(template if isinstance(template, str) else "")
+        tokens = {name: getattr(self._tokenizer, name) for name in SPECIAL_TOKENS}
+        self.described = {"chat_template": template if isinstance(template, str) else None, **tokens}
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=special)

@@ -16,6 +16,7 @@ from clients.outside_agents import ENVIRONMENT
 from clients.test_api_key_clients import Served, served
 
 from support.factories import BASE_MODEL
+from support.gateway_harness import MODEL, running_gateway
 
 __all__ = ["served"]
 EVALUATOR_S = 240.0
@@ -30,6 +31,17 @@ doc_to_text: "{{{{question}}}}"
 doc_to_target: "{{{{answer}}}}"
 generation_kwargs: {{max_gen_toks: 16, until: ["\\n\\n"]}}
 metric_list: [{{metric: exact_match, aggregation: mean, higher_is_better: true}}]
+"""
+CHOICE_TASK = """
+task: tiny
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {rows}}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{{{question}}}}"
+doc_to_choice: [cherry, the sky and what is above it]
+doc_to_target: 0
+metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}}]
 """
 INSPECT_TASK = """
 from inspect_ai import Task, task
@@ -55,8 +67,13 @@ def program(environment: str, name: str) -> str:
 
 
 async def run(served: Served, folder: Path, *command: str, **variables: str) -> str:
-    """What a command printed, which has to end well."""
+    """What a command printed, which has to end well, against an engine that says cherry."""
     served.words.answer = lambda prompt, options: [*served.words.encode("cherry"), served.words.end_id]
+    return await run_program(folder, *command, **variables)
+
+
+async def run_program(folder: Path, *command: str, **variables: str) -> str:
+    """What a command printed, which has to end well."""
     offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE"), "1")
     environment = ENVIRONMENT | offline | {"HOME": str(folder), "HF_HOME": str(folder)} | variables
     environment["PATH"] = f"{Path(command[0]).parent}{os.pathsep}{environment['PATH']}"
@@ -98,6 +115,24 @@ async def test_lm_eval_scores_a_generation_task(served: Served, tmp_path: Path, 
     )  # fmt: skip
     assert lm_eval_results(tmp_path)["exact_match,none"] == 0.5
     assert len(served.words.requests) == 2
+
+
+async def test_lm_eval_scores_choices_by_the_sessions_own_tokenizer(tmp_path: Path) -> None:
+    """To this engine each token is less likely than the one before it: of two answers the shorter is likelier."""
+    command = program("lm-eval", "lm_eval")
+    task_write(tmp_path, CHOICE_TASK)
+    async with running_gateway(tmp_path / "gateway", max_context_length=2048) as gateway:
+        begun = await gateway.begin(eval=True)
+        address = f"http://{gateway.address}/v1/completions"
+        await run_program(
+            tmp_path, command, "--model", "local-completions", "--tasks", "tiny", "--include_path", ".",
+            "--output_path", "out", "--model_args",
+            f"model={MODEL},base_url={address},tokenizer_backend=remote,auth_token={begun['api_key']}",
+            OPENAI_API_KEY=begun["api_key"],
+        )  # fmt: skip
+        assert lm_eval_results(tmp_path)["acc,none"] == 1.0
+        read = {gateway.renderer.decode(request.prompt_ids) for request in gateway.engine.requests}
+        assert {f"{row['question']} cherry" for row in ROWS} <= read
 
 
 @pytest.mark.parametrize("of", ["checkpoint", "base model"])

@@ -300,7 +300,8 @@ async def test_a_key_of_a_session_that_is_gone_is_410(gateway, served) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/openai/", "/openai/v2/x", "/openai/v1", "/openai/v1/../episodes", "/openai/episodes"]
+    "path",
+    ["/openai/", "/openai/v2/x", "/openai/v1", "/openai/v1/../episodes", "/openai/episodes", "/openai/tokenize/x"],
 )
 async def test_only_the_llm_paths_are_reachable(path, gateway, served) -> None:
     assert await refusal(episode_key(served.id), path) == (404, "not_found")

@@ -14,7 +14,7 @@ import jinja2.ext
 import tokenizers
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from gpu_runtime.rendering.template_variables import variables_of
+from gpu_runtime.rendering.template_variables import SPECIAL_TOKENS, variables_of
 
 
 class LightTokenizer:
@@ -26,6 +26,7 @@ class LightTokenizer:
         self._names = {name: config[name] for name in ("bos_token", "eos_token", "pad_token") if name in config}
         template = (Path(folder) / "chat_template.jinja").read_text()
         self._template, self.template_variables = _environment().from_string(template), variables_of(template)
+        self.described = {"chat_template": template} | {name: self._names.get(name) for name in SPECIAL_TOKENS}
         added = self._tokenizer.get_added_tokens_decoder()
         self.end_id = self._tokenizer.token_to_id(config["eos_token"])
         self.size = self._tokenizer.get_vocab_size()

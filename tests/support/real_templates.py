@@ -23,6 +23,7 @@ OTHER_CALLS = {
     "qwen3_8": "<|im_end|>",
     "nemotron_3_nano": "<|im_end|>",
     "nemotron_3_super": "<|im_end|>",
+    **dict.fromkeys(("gemma4", "gemma4_v2", "gemma4_v3", "gemma4_v4", "gemma4_v5"), "<turn|>"),
 }
 
 # Mistral's own package writes the templates of its tokenizers' versions; the last two are those of Magistral.

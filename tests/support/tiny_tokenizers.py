@@ -93,11 +93,14 @@ SPECIAL = [
     *("<end_of_turn>", "<｜end▁of▁sentence｜>", "<|return|>"),
     *("[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]"),
 ]
+GEMMA4 = ["<|turn>", "<turn|>", "<|tool>", "<tool|>", "<|tool_call>", "<tool_call|>", "<|tool_response>"]
+GEMMA4 += ["<tool_response|>", "<|channel>", "<channel|>", "<|think|>", '<|"|>']
 # Further marks of families; the ids of the others' tokenizers stay as they are.
 MARKS = {
     "magistral_v13": ["[THINK]", "[/THINK]", "[ARGS]"],
     "mistral_v11": ["[CALL_ID]", "[ARGS]", "[TOOL_CONTENT]"],
     "magistral_v11": ["[CALL_ID]", "[ARGS]", "[TOOL_CONTENT]"],
+    **dict.fromkeys(("gemma4", "gemma4_v2", "gemma4_v3", "gemma4_v4", "gemma4_v5"), GEMMA4),
     "gptoss": ["<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>"],
 }
 

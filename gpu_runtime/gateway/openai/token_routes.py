@@ -46,17 +46,28 @@ class DetokenizeRequest(StrictOptions):
 
 
 class TokenRoutes:
-    """Two routes, for the key of any open episode. Nothing is sampled or kept."""
+    """Three routes, for the key of any open episode. Nothing is sampled or kept.
+
+    They are served without ``/v1`` too: vLLM's server has them there, where lm-eval's remote tokenizer looks for them.
+    """
 
     def __init__(self, handler: CompletionHandler, calls: Calls, renderer: Renderer) -> None:
         self._handler, self._calls, self._renderer = handler, calls, renderer
 
     def routes(self) -> list[Route]:
         """The routes, for the app."""
+        described = {"/tokenizer_info": self.tokenizer_info}
+        acting = {"/tokenize": self.tokenize, "/detokenize": self.detokenize}
         return [
-            Route("/v1/tokenize", self.tokenize, methods=["POST"]),
-            Route("/v1/detokenize", self.detokenize, methods=["POST"]),
+            Route(before + path, serve, methods=["GET" if path in described else "POST"])
+            for before in ("/v1", "")
+            for path, serve in (described | acting).items()
         ]
+
+    async def tokenizer_info(self, request: Request) -> Response:
+        """``GET /tokenizer_info``: the chat template and the special tokens, as vLLM's server names them."""
+        self._handler.authenticate(request)
+        return JSONResponse(dict(self._renderer.described))
 
     async def tokenize(self, request: Request) -> Response:
         """``POST /v1/tokenize``: special tokens are added to a text unless it says not to, as in a completion."""

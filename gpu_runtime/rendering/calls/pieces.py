@@ -33,3 +33,23 @@ def joined(pieces: list[CallPiece]) -> list[CallPiece]:
         first = found.get(piece.index, CallPiece(piece.index, piece.name, "", piece.id))
         found[piece.index] = CallPiece(first.index, first.name, first.arguments + piece.arguments, first.id)
     return list(found.values())
+
+
+def read_calls(
+    text: str, marker: str, end: str, read: Callable[[str], tuple[ParsedCall, int] | None]
+) -> tuple[str, list[ParsedCall]]:
+    """The plain text before the first ``marker`` and the calls, each after a marker and before an ``end``, which the
+    last may lack; all of it is plain text where anything else stands there. ``read`` finds a call and where it ends.
+    """
+    before, found, rest = text.partition(marker)
+    calls: list[ParsedCall] = []
+    while found:
+        if (call := read(rest)) is None:
+            return text, []
+        calls.append(call[0])
+        rest = rest[call[1] :].lstrip().removeprefix(end).strip()
+        found = marker if rest else ""
+        if not rest.startswith(found):
+            return text, []
+        rest = rest.removeprefix(found)
+    return (before.rstrip(), calls) if calls else (text, [])

@@ -13,8 +13,9 @@ A value stands there without quotes: the tool's schema says which type it has. S
 
 import json
 import re
+from functools import partial
 
-from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall, joined
+from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall, joined, read_calls
 from gpu_runtime.rendering.calls.schema_types import Schemas, argument
 
 MARKER, END = "<tool_call>", "</tool_call>"
@@ -28,24 +29,7 @@ PARAMETER = re.compile(
 
 def parse_xml(text: str, schemas: Schemas) -> tuple[str, list[ParsedCall]]:
     """The plain text and the calls of an answer. One slip makes all of it plain text."""
-    before, marker, rest = text.partition(MARKER)
-    calls: list[ParsedCall] = []
-    while marker:
-        if (head := FUNCTION.match(rest)) is None:
-            return text, []
-        name, arguments, position = head[1].strip(), {}, head.end()
-        while found := PARAMETER.match(rest, position):
-            arguments[found[1]] = argument(found[2], found[1], schemas.get(name, {}))
-            position = found.end()
-        if (end := FUNCTION_END.match(rest, position)) is None:
-            return text, []
-        calls.append(ParsedCall(name, json.dumps(arguments)))
-        rest = rest[end.end() :].lstrip().removeprefix(END).strip()
-        marker = MARKER if rest else ""
-        if not rest.startswith(marker):
-            return text, []
-        rest = rest.removeprefix(marker)
-    return (before.rstrip(), calls) if calls else (text, [])
+    return read_calls(text, MARKER, END, partial(_call, schemas=schemas))
 
 
 class XmlScanner:
@@ -80,3 +64,14 @@ class XmlScanner:
             self._text, self._name = self._text[end.end() :], ""
             return CallPiece(self._index, None, "}")
         return None
+
+
+def _call(text: str, schemas: Schemas) -> tuple[ParsedCall, int] | None:
+    if (head := FUNCTION.match(text)) is None:
+        return None
+    name, arguments, position = head[1].strip(), {}, head.end()
+    while found := PARAMETER.match(text, position):
+        arguments[found[1]] = argument(found[2], found[1], schemas.get(name, {}))
+        position = found.end()
+    end = FUNCTION_END.match(text, position)
+    return (ParsedCall(name, json.dumps(arguments)), end.end()) if end else None

@@ -107,3 +107,18 @@ async def test_what_cannot_be_tokenized_is_refused(
 ) -> None:
     refused = await raw(gateway, await gateway.begin(), path, **body)
     assert refused.status_code == 400 and named in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("before", ["/v1", ""])
+async def test_a_remote_tokenizer_reads_what_it_needs(gateway: Gateway, before: str) -> None:
+    """lm-eval's: it cuts /v1/completions off the base URL, encodes without special tokens, and renders by itself."""
+    begun = await gateway.begin(eval=True)
+    assert (await gateway.http.get(f"{before}/tokenizer_info")).status_code == 401
+    headers = {"Authorization": f"Bearer {begun['api_key']}"}
+    told = (await gateway.http.get(f"{before}/tokenizer_info", headers=headers)).json()
+    assert told["eos_token"] == "<|im_end|>" and "bos_token" in told and "<|im_start|>" in told["chat_template"]
+    asked = {"prompt": told["eos_token"], "add_special_tokens": False}
+    encoded = await gateway.http.post(f"{before}/tokenize", json=asked, headers=headers)
+    assert encoded.json()["tokens"] == [gateway.engine.end_id]
+    decoded = await gateway.http.post(f"{before}/detokenize", json={"tokens": [gateway.engine.end_id]}, headers=headers)
+    assert decoded.json()["prompt"] == told["eos_token"]

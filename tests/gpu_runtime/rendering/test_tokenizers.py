@@ -57,7 +57,7 @@ def written(tokenizer, messages, tools, generation):
 def test_the_light_tokenizer_is_transformers_own(tmp_path: Path, family: str) -> None:
     folder = build_tokenizer(tmp_path, family)
     light, real = LightTokenizer(folder), TransformersTokenizer(str(folder))
-    for name in ("size", "longest_token", "special_ids", "template_variables"):
+    for name in ("size", "longest_token", "special_ids", "template_variables", "described"):
         assert getattr(light, name) == getattr(real, name), name
     for messages, tools in CONVERSATIONS:
         for generation in (False, True):
