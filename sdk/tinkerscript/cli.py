@@ -1,6 +1,7 @@
 """The command line.
 
     tinkerscript sessions | session ID | events ID | logs ID | metrics ID | plot ID | stop ID
+    tinkerscript suspend ID | resume ID [--trainer-ranks N]
     tinkerscript tasks ID | worker MODULE:FUNCTION --session ID | serve MODEL
     tinkerscript download ID [PATH] | episodes ID [PATH] | chat ID | models | keys | --version
 
@@ -29,12 +30,12 @@ from .connection.compatibility import check_server
 from .connection.task_api import TaskApi
 from .connection.transport import Transport
 from .curve import REWARD, curve
+from .downloads.checkpoints import model_to_reuse
 from .errors import InvalidRequest, TinkerScriptError
 from .serving import serve as model_serve
 from .sessions.session import Session, session_list
 from .sessions.starting import connect
 from .wire.account import KeyList
-from .wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
 from .wire.events import EventKind, StepMetrics
 from .wire.sessions import BaseModelList, SessionLogs
 from .wire.version import VERSION
@@ -196,7 +197,7 @@ def download(session_id: str, path: Annotated[Path, typer.Argument()] = Path("tu
     """Download the tuned model; of a session that has ended, the last one that was exported."""
     with connection() as transport:
         which = Session(transport, session_id)
-        ready = _model_to_reuse(which)
+        ready = model_to_reuse(which)
         model = which.download_checkpoint(ready.id, path) if ready else which.download_tuned_model(path)
     print(model)
 
@@ -270,13 +271,21 @@ def stop(session_id: str) -> None:
         print(Session(transport, session_id).stop().state.value)
 
 
-def _model_to_reuse(which: Session) -> CheckpointView | None:
-    """The newest exported model, when no newer one can be made or none would differ."""
-    view = which.status()
-    for checkpoint in which.checkpoints():
-        if checkpoint.kind is CheckpointKind.MODEL and checkpoint.state is CheckpointState.COMMITTED:
-            return checkpoint if view.state.is_terminal or checkpoint.step == view.policy_version else None
-    return None
+@app.command()
+def suspend(session_id: str) -> None:
+    """Save a session and give up its machine until its next episode."""
+    with connection() as transport:
+        print(Session(transport, session_id).suspend().state.value)
+
+
+@app.command()
+def resume(
+    session_id: str,
+    trainer_ranks: Annotated[int | None, typer.Option(help="Go on under so many trainer processes.")] = None,
+) -> None:
+    """Bring a suspended session back."""
+    with connection() as transport:
+        print(Session(transport, session_id).resume(trainer_ranks=trainer_ranks).state.value)
 
 
 def main() -> None:

@@ -128,7 +128,8 @@ class EpisodeClosed(TinkerScriptError):
 
 class EmptyEpisode(TinkerScriptError):
     default_hint = (
-        "Give the episode's base_url and api_key to the agent's OpenAI client, so that its calls are captured."
+        "Give the episode's base_url and api_key to the agent's OpenAI client, so that its calls are captured. If you"
+        " did, a proxy or a sign-in page answered in the server's place: see what the client got."
     )
 
 

@@ -34,7 +34,11 @@ def _page_of(error: BaseException) -> str:
     """Which page the response of ``error`` holds, whose client leaves it out; "" without one.
 
     Clients bring an HTTP package of their own, or another version of it: what their responses have in common is read.
+    OpenAI's takes a page that comes with status 200 for an answer, whose fields are then looked for in a string.
     """
+    taken = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
+    if isinstance(taken, str) and is_page(taken.encode()):
+        return f"{excerpt(taken.encode())}. {hint_for(200, taken.encode(), {}, '')}"
     response = getattr(error, "response", None)
     try:
         body = getattr(response, "content", None)

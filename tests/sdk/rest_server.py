@@ -211,6 +211,16 @@ class RestServer:
             self.set_state(session_id, self.stop_leads_to)
         return reply(200, self.sessions[session_id])
 
+    def handle_suspend(self, request: Request, session_id: str) -> Answer:
+        self.set_state(session_id, "suspended")
+        return reply(200, self.sessions[session_id])
+
+    def handle_resume(self, request: Request, session_id: str) -> Answer:
+        if self.sessions[session_id].state != "suspended":
+            return error(409, "conflict", "the session is not suspended")
+        self.set_state(session_id, "queued")
+        return reply(200, self.sessions[session_id])
+
     def _events(self, request: Request) -> Answer:
         after, kind = int(request.query.get("after", 0)), request.query.get("kind")
         deadline = time.monotonic() + float(request.query.get("wait_s", 0))
@@ -417,6 +427,8 @@ ROUTES: dict[str, Callable[..., Answer]] = {
     r"POST /v1/sessions": RestServer.handle_create,
     r"GET /v1/sessions": RestServer.handle_list,
     rf"GET {S}": RestServer.handle_show,
+    rf"POST {S}/suspend": RestServer.handle_suspend,
+    rf"POST {S}/resume": RestServer.handle_resume,
     rf"POST {S}/stop": RestServer.handle_stop,
     rf"POST {S}/episodes": RestServer.handle_begin,
     rf"GET {S}/episodes": RestServer.handle_episode_list,

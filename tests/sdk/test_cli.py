@@ -7,9 +7,10 @@ import time
 from importlib.util import find_spec
 
 import pytest
-from sdk.http_parts import Answer
+from sdk.http_parts import Answer, error
 from sdk.rest_server import API_KEY
 
+from tinkerscript import InvalidRequest
 from tinkerscript.downloads import checkpoints
 from tinkerscript.wire.events import StepMetrics
 from tinkerscript.wire.version import VERSION
@@ -183,6 +184,23 @@ def test_episodes_are_downloaded_after_the_end(server, session, run, tmp_path):
 def test_stop_ends_the_session(server, session, run):
     assert run("stop", session.id)[:2] == (0, "stopped\n")
     assert server.sessions[session.id].state == "stopped"
+
+
+def test_a_suspended_session_goes_on_under_another_number_of_ranks(server, session, run):
+    assert run("suspend", session.id)[:2] == (0, "suspended\n")
+    assert run("resume", session.id, "--trainer-ranks", "2")[:2] == (0, "queued\n")
+    assert server.requests[-1].query == {"trainer_ranks": "2"}
+    session.suspend()
+    assert session.resume().state == "queued" and server.requests[-1].query == {}
+    code, _, err = run("resume", session.id)
+    assert (code, "the session is not suspended" in err) == (1, True)
+    for wrong in (0, "two", 1.5):
+        with pytest.raises(InvalidRequest, match="trainer_ranks"):
+            session.resume(trainer_ranks=wrong)
+    refused = error(400, "invalid_request", "trainer_ranks is 8, and a runtime here has 2 GPUs")
+    server.fail("POST .*/resume", answer=refused)
+    code, _, err = run("resume", session.id, "--trainer-ranks", "8")
+    assert (code, "trainer_ranks is 8, and a runtime here has 2 GPUs" in err) == (1, True)
 
 
 def test_error_is_one_line_on_stderr_with_the_hint(run, monkeypatch):

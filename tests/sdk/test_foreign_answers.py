@@ -152,6 +152,27 @@ def test_a_page_of_something_else_is_no_server(server, connect):
         connect()
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_sign_in_page_that_an_agents_own_client_took_for_an_answer_is_named(server, connect, capsys, stream):
+    """It comes with status 200: the client hands out a string, or a stream of nothing."""
+    session = connect(grpo_n=2, tasks_per_batch=1)
+    server.fail("POST .*/chat/completions", times=99, answer=page(200, "Sign in"))
+    server.calls_per_episode = 0
+
+    def agent(task, episode):
+        with openai.OpenAI(base_url=episode.base_url, api_key=episode.api_key, max_retries=0) as client:
+            messages = [{"role": "user", "content": task}]
+            answer = client.chat.completions.create(model=episode.model, messages=messages, stream=stream)
+            return 1.0 if stream and not list(answer) else float(len(answer.choices[0].message.content))
+
+    session.rollouts(agent, ["a"], workers=1, retries=0)
+    table = capsys.readouterr().err
+    if stream:
+        assert "EmptyEpisode" in table and "sign-in page" in table
+    else:
+        assert "has no attribute 'choices' (a web page, 'Sign in'. " in table and "a proxy, a VPN, a sign-in" in table
+
+
 @pytest.mark.parametrize(("status", "hint"), [(502, "server behind it runs"), (403, "a sign-in page")])
 def test_a_page_that_an_agents_own_client_got_is_in_the_table_of_failures(server, connect, capsys, status, hint):
     """The client says `Error code: 502` and leaves the page out."""

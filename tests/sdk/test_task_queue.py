@@ -7,7 +7,7 @@ import pytest
 from sdk.http_parts import reply
 
 from support.waiting import wait_until
-from tinkerscript import InvalidRequest
+from tinkerscript import InvalidRequest, InvalidReward
 from tinkerscript.rollouts import task_queue
 from tinkerscript.rollouts.task_queue import TaskQueue
 from tinkerscript.wire.queue.tasks import LeasedTask, TaskCounts, TaskLeases, TaskView
@@ -114,6 +114,7 @@ def test_waiting_for_workers_that_there_are_none_of_is_told(session, server, mon
     ("agent", "said"),
     [
         (lambda row, episode: None, "InvalidReward: None (did the agent return nothing?) is no workflow output."),
+        (lambda row, episode: "a text", "InvalidReward: str ('a text') is no workflow output."),
         (lambda row, episode: row["missing"], "KeyError: 'missing'"),
         (lambda row, episode: time.sleep(30), "WaitTimeout: The agent did not return in time."),
     ],
@@ -134,3 +135,11 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(sessio
     (episode,) = server.episodes.values()
     assert (episode.state, episode.reward) == ("abandoned", None)
     assert worker.done == 0
+
+
+def test_what_a_judge_reads_is_no_output_of_a_worker(session):
+    session.begin_episode()
+    for said in ("a text", [{"role": "user", "content": "a"}]):
+        with pytest.raises(InvalidReward) as refused:
+            session.end_episode(said)
+        assert "session.rollouts(judge=...) has one, a worker of a queue has none" in refused.value.hint

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from tinkerscript.arguments import count
 from tinkerscript.errors import SessionNotReady, TinkerScriptError
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import (
@@ -82,6 +83,19 @@ class SessionApi:
     def stop(self) -> SessionView:
         """Ask the server to end the session; harmless when it has ended."""
         return self._transport.request("POST", f"{self._path}/stop", response=SessionView)
+
+    def suspend(self) -> SessionView:
+        """Ask the server to save the session and give up its machine; its next episode or resume() wakes it."""
+        return self._transport.request("POST", f"{self._path}/suspend", response=SessionView)
+
+    def resume(self, *, trainer_ranks: int | None = None) -> SessionView:
+        """Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
+
+        Returns without waiting until it is ready: wait_until_ready() does. Raises Conflict when it is not suspended,
+        InvalidRequest with both sizes for a number of ranks that the server cannot give.
+        """
+        params = {} if trainer_ranks is None else {"trainer_ranks": count("trainer_ranks", trainer_ranks, least=1)}
+        return self._transport.request("POST", f"{self._path}/resume", params=params, response=SessionView)
 
     def event_page(self, after: int, *, kind: EventKind | None = None, wait_s: float = 0.0) -> EventPage:
         """One page of the record; waits up to ``wait_s`` (at most 20) for the next entry when there is none."""

@@ -82,3 +82,12 @@ def _refuse_other_model(target: Path, files: Iterable[DownloadFile]) -> None:
     found = {p.name for pattern in WEIGHT_PATTERNS for p in target.glob(pattern)} - expected
     if found:
         raise PathInUse(f"{target} holds weights of another model: {', '.join(sorted(found))}. Nothing was written.")
+
+
+def model_to_reuse(session: SessionApi) -> CheckpointView | None:
+    """The newest exported model, when no newer one can be made or none would differ."""
+    view = session.status()
+    for checkpoint in session.checkpoints():
+        if checkpoint.kind is CheckpointKind.MODEL and checkpoint.state is CheckpointState.COMMITTED:
+            return checkpoint if view.state.is_terminal or checkpoint.step == view.policy_version else None
+    return None

@@ -1,5 +1,6 @@
 """Beginning and ending episodes: which is the current one, what keeps it alive, what is said while one waits."""
 
+import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -23,6 +24,12 @@ ENDED_HINT = (
     "An episode is ended once, and its output cannot be changed. Begin the next one with begin_episode() before the "
     "agent runs again."
 )
+TOLD_AFTER = 3  # one may be of an agent that raised
+NEVER_ENDED = (
+    "%d episodes in a row were begun and never ended: the next begin abandoned each (superseded): nothing is trained."
+    " Call end_episode(reward) when the agent is done, or use `with session.episode(task) as (base_url, api_key)`."
+)
+log = logging.getLogger("tinkerscript")
 
 
 class EpisodeLoop(Session):
@@ -35,6 +42,7 @@ class EpisodeLoop(Session):
         self._notice = WaitingNotice(f"session {self.id}", lambda: describe(self.status()))
         self._loop_begins = LoopBegins()
         self._groups: GroupWatch | None = None
+        self._never_ended = 0  # episodes in a row that the next begin of their thread or task abandoned
 
     def watch_groups(self, grpo_n: int, tasks_per_batch: int) -> None:
         """From now on, warn when a task is left before its group is full."""
@@ -98,6 +106,9 @@ class EpisodeLoop(Session):
                 begun = self._begun(body, wait)
             if supersedes is not None:
                 supersedes.mark_closed("abandoned (superseded)")
+                self._never_ended += 1
+                if self._never_ended == TOLD_AFTER:
+                    log.warning(NEVER_ENDED, TOLD_AFTER)
             return self.adopt(begun, task)
 
     def adopt(self, begun: EpisodeBegun, task: str | None) -> tuple[EpisodeState, Episode]:
@@ -118,6 +129,8 @@ class EpisodeLoop(Session):
         self.episode_abandon(episode_id, "begun after its caller had gone")
 
     def _episode_closed(self, episode_id: str, view: EpisodeView | None) -> None:
+        if view is not None and view.state == "completed" and self._never_ended < TOLD_AFTER:
+            self._never_ended = 0
         self.heartbeats.discard(episode_id)
         if self._groups is not None:
             self._groups.closed(episode_id, view)

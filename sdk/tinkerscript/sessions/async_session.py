@@ -94,6 +94,14 @@ class AsyncSession(ABC):
         """Ask the server to end the session; harmless when it has ended."""
         return await self._run(self.sync.stop)
 
+    async def suspend(self) -> SessionView:
+        """As TinkerScript.suspend()."""
+        return await self._run(self.sync.suspend)
+
+    async def resume(self, *, trainer_ranks: int | None = None) -> SessionView:
+        """As TinkerScript.resume()."""
+        return await self._run(partial(self.sync.resume, trainer_ranks=trainer_ranks))
+
     async def plot(self, path: str | PathLike[str] | None = None, *, measure: str = REWARD) -> Plot:
         """As TinkerScript.plot()."""
         return await self._run(partial(self.sync.plot, path, measure=measure))
