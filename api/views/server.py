@@ -5,7 +5,9 @@ from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.version import VERSION
 
 MINIMUM_CLIENT = "0.1.0"
-CAPABILITIES = ("anthropic.messages", "openai.chat", "openai.completions", "openai.responses", "priority", "budget")
+CAPABILITIES = (
+    "anthropic.messages", "openai.chat", "openai.completions", "openai.responses", "priority", "budget", "serving",
+)  # fmt: skip
 
 
 def server_get(request: ApiRequest) -> ServerView:

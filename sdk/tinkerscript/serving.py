@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from .connection.compatibility import check_server
 from .connection.transport import Transport
 from .downloads.checkpoints import TunedModel
-from .errors import InvalidRequest
+from .errors import IncompatibleServer, InvalidRequest
 from .outputs import sentences
 from .sessions.session import Session
 from .sessions.starting import FIRST_CONTACT_RETRY_S, connect
@@ -21,6 +21,7 @@ from .wire.sessions import Budget, SessionView
 if TYPE_CHECKING:
     from openai import OpenAI
 
+CAPABILITY = "serving"
 Model = str | TunedModel | CheckpointView
 
 
@@ -87,7 +88,7 @@ def serve(
 
     Returns when it answers calls, or at once with ``wait_timeout_s=None``. ``options`` are max_context_length,
     max_tokens, temperature, model_names, idle_suspend_s and priority. Raises InvalidRequest, NotFound,
-    UnknownBaseModel, AuthenticationError, SessionFailed, ServerUnreachable, WaitTimeout.
+    UnknownBaseModel, AuthenticationError, SessionFailed, ServerUnreachable, IncompatibleServer, WaitTimeout.
 
     Example::
 
@@ -97,7 +98,9 @@ def serve(
     wanted, key = _wanted(model, name=name, budget=budget or {}, **options), _key(expires_in_days)
     transport = connect(base_url, api_key)
     try:
-        check_server(transport, retry_timeout_s=FIRST_CONTACT_RETRY_S)
+        server = check_server(transport, retry_timeout_s=FIRST_CONTACT_RETRY_S)
+        if CAPABILITY not in server.capabilities:
+            raise IncompatibleServer(f"The server at {transport.base_url} is {server.version}: it serves no models.")
         made = transport.request(
             "POST", "/v1/serving", body=wanted, response=SessionView, idempotent_key=uuid.uuid4().hex
         )
