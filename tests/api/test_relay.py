@@ -13,6 +13,7 @@ from console.asgi import application
 from console.sessions.models import Session
 from support.asgi_calls import Call, FakeGateway, episode_key
 from support.waiting import eventually
+from tinkerscript.wire.episode_key import SERVING
 from tinkerscript.wire.sessions import SessionState
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -293,6 +294,13 @@ async def test_an_expired_key_is_410(gateway, served) -> None:
     assert await refusal(episode_key(served.id, lives_s=-1)) == (410, "episode_closed")
     assert await refusal(episode_key(served.id, lives_s=-1, secret="forged")) == (401, "invalid_api_key")
     assert not gateway.requests
+
+
+async def test_a_key_of_a_served_model_that_expired_is_401_and_says_where_another_is_made(gateway, served) -> None:
+    key = episode_key(served.id, lives_s=-1, episode_id=SERVING)
+    status, _, body = await Call(application, "POST", CHAT, key=key, body=b"{}").answer()
+    assert (status, code_of(body)) == (401, "invalid_api_key") and b"serving-keys" in body
+    assert gateway.requests == []
 
 
 async def test_a_key_of_a_session_that_is_gone_is_410(gateway, served) -> None:

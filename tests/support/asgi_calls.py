@@ -105,7 +105,9 @@ class Call:
         return status, headers, body
 
 
-def episode_key(session_id: str, *, lives_s: float = 600, secret: str | None = None, key_id: str = "") -> str:
+def episode_key(
+    session_id: str, *, lives_s: float = 600, secret: str | None = None, key_id: str = "", episode_id: str = "ep_1"
+) -> str:
     """The key of an episode, as the session's runtime would sign it."""
-    claim = EpisodeClaim(session_id, "ep_1", int(time.time() + lives_s), key_id)
+    claim = EpisodeClaim(session_id, episode_id, int(time.time() + lives_s), key_id)
     return sign(session_key((secret or settings.SECRET_KEY).encode(), session_id), claim)
