@@ -31,6 +31,7 @@ from support.tiny_model import tiny_model_make  # noqa: E402
 
 PYTHON = ROOT / ".venv-cookbook" / "bin" / "python"
 LOCAL_INDEX = Path(__file__).with_name("local_index")  # modules in the place of those of search_tool's services
+RUNTIMES = 3  # at once: twenty_questions has two base models, the last stage of rlhf_pipeline three clients
 DEADLINE_S = 1200.0  # of one recipe
 TAIL = 30  # lines of a failed recipe's output
 
@@ -189,7 +190,7 @@ def serving(data: Path, model: Path) -> Iterator[dict[str, str]]:
     environment = os.environ | {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}", "TINKERSCRIPT_DATA": str(data), "TINKERSCRIPT_PORT": str(port_free()),
         "TINKERSCRIPT_MODELS": ",".join(f"{name}={model}" for name in NAMES),
-        "DJANGO_SETTINGS_MODULE": "console.settings",
+        "TINKERSCRIPT_MAX_RUNTIMES": str(RUNTIMES), "DJANGO_SETTINGS_MODULE": "console.settings",
     }  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "manage.py", "up"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True,
