@@ -181,6 +181,8 @@ FRAMEWORKS = [
     ),
     Framework("Qwen-Agent", "qwen_agent_text", "qwen-agent"),
     Framework("Qwen-Agent, raw API", "qwen_agent_raw", "qwen-agent"),
+    Framework("OpenAI Agents SDK, JavaScript", "openai_agents_js.mjs", "openai-agents-js"),
+    Framework("OpenAI Agents SDK, JavaScript, Responses", "openai_agents_js_responses.mjs", "openai-agents-js"),
     Framework("npm openai", "openai_npm.mjs", "openai-npm"),
     Framework("Vercel AI SDK, openai", "vercel_openai.mjs", "vercel"),
     Framework("Vercel AI SDK, openai-compatible", "vercel_compatible.mjs", "vercel"),
