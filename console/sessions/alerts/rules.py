@@ -75,7 +75,7 @@ def _length_blowup(steps: Sequence[Step], share: float) -> str | None:
     means = _means(_values(steps, "completion_length_mean"))
     if not means or means[-1] <= share * LONGER * min(means):
         return None
-    return f"Answers grew from {min(means):.4g} to {means[-1]:.4g} tokens."
+    return f"Completions grew from {min(means):.4g} to {means[-1]:.4g} tokens."
 
 
 def _kl(steps: Sequence[Step], share: float) -> str | None:

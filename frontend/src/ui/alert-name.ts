@@ -4,7 +4,7 @@ import type { AlertRule } from "../api/types";
 const NAMES: Record<AlertRule, string> = {
   reward_collapse: "Reward collapsed",
   entropy_collapse: "Entropy collapsed",
-  length_blowup: "Answers grew long",
+  length_blowup: "Completions grew long",
   kl: "Policy moved far",
   engine_gap: "Engine and trainer differ",
   stuck: "Stuck",
