@@ -11,6 +11,7 @@ from e2e.loop_server import LoopServer
 
 if TYPE_CHECKING:
     from e2e.console_pages import Server
+    from e2e.ended_run import Run
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,15 @@ def loop_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopServer
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def run(loop_server: LoopServer) -> Iterator["Run"]:
+    """A run that has ended, and a browser of the person whose it is."""
+    from e2e.ended_run import played
+
+    with played(loop_server) as run:
+        yield run
 
 
 @pytest.fixture(scope="session")

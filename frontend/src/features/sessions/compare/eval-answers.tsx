@@ -118,7 +118,7 @@ function Answers({ runs, task }: { runs: readonly Compared[]; task: string }) {
 function EpisodeFacts({ id, episode }: { id: string; episode: Episode }) {
   return (
     <p className="text-xs text-muted tabular-nums">
-      <Link to={`/sessions/${id}/episodes/${episode.episode_id}`} className="rounded text-accent hover:underline">
+      <Link to={`/sessions/${id}/episodes/${episode.episode_id}`} className="rounded text-accent underline underline-offset-2">
         reward {number(episode.reward)}
       </Link>{" "}
       · version {number(episode.policy_version_last)} · {number(episode.sampled_tokens)} tokens

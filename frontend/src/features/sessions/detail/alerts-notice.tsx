@@ -30,7 +30,7 @@ function Standing({ alerts }: { alerts: Alert[] }) {
           <li key={alert.id} className="wrap-anywhere">
             <span className="font-medium">{alertName(alert.rule)}:</span> {visible(alert.text)}{" "}
             {alert.step !== null && (
-              <Link to={`/sessions/${alert.session_id}/steps/${String(alert.step)}`} className="rounded text-accent hover:underline">
+              <Link to={`/sessions/${alert.session_id}/steps/${String(alert.step)}`} className="rounded text-accent underline underline-offset-2">
                 step {alert.step}
               </Link>
             )}

@@ -106,13 +106,13 @@ function StepBody({ id, step }: { id: string; step: Step }) {
       </div>
       {open && (
         <p className="text-xs text-muted">
-          <Link className="rounded text-accent hover:underline" to={`/sessions/${id}/episodes?step=${String(step.step)}&sort=best`}>
+          <Link className="rounded text-accent underline underline-offset-2" to={`/sessions/${id}/episodes?step=${String(step.step)}&sort=best`}>
             All episodes of this step
           </Link>
           {open.task !== null && (
             <>
               {" · "}
-              <Link className="rounded text-accent hover:underline" to={`/sessions/${id}/episodes?task=${encodeURIComponent(open.task)}`}>
+              <Link className="rounded text-accent underline underline-offset-2" to={`/sessions/${id}/episodes?task=${encodeURIComponent(open.task)}`}>
                 The same task in other steps
               </Link>
             </>

@@ -1,0 +1,82 @@
+"""Every page in both themes, with the rules of axe, and at 320 px: one browser and one run serve all of them.
+
+With CONSOLE_SCREENSHOTS set to a folder, what each page looked like is kept there.
+"""
+
+import re
+
+import pytest
+from e2e.console_pages import ROOT
+from e2e.ended_run import Run, photograph
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
+# What axe reports, one line a node: the rule, where, and what is wrong there.
+PROBLEMS = """async () => (await axe.run(document)).violations.flatMap(
+    ({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`))"""
+BUSY = re.compile("^Loading|^Reading")
+NARROW = {"width": 320, "height": 700}
+WIDE = {"width": 1440, "height": 900}
+
+
+def pages(run: Run) -> dict[str, str]:
+    """Every page of a signed-in person by its name, and where it is."""
+    session = f"/sessions/{run.session_id}"
+    episode = run.api.get("/episodes", params={"sort": "best"}).json()["items"][0]["episode_id"]
+    return {
+        "sessions": "/sessions",
+        "new-session": "/sessions/new",
+        "run": session,
+        "run-episodes": f"{session}/episodes",
+        "run-episode": f"{session}/episodes/{episode}?token=2",
+        "run-step": f"{session}/steps/1?group=mist",
+        "no-run": "/sessions/ses_0000000000000000",
+        "compare": f"/compare?runs={run.session_id}",
+        "keys": "/keys",
+        "members": "/members",
+        "usage": "/usage",
+        "webhooks": "/webhooks",
+        "audit": "/audit",
+        "account": "/account",
+        "no-page": "/nowhere",
+    }
+
+
+@pytest.fixture(scope="module")
+def page(run: Run) -> Page:
+    assert AXE.exists(), "set-up is not complete: requirements/install.sh frontend"
+    return run.page
+
+
+def settle(page: Page) -> None:
+    """Return once the page shows what it asked for."""
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.get_by_text(BUSY)).to_have_count(0)
+
+
+def found(page: Page, name: str) -> list[str]:
+    """Today's problems of the shown page, in both themes, and whether it is wider than a small window."""
+    problems = []
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        problems += [f"{theme}: {problem}" for problem in page.evaluate(PROBLEMS)]
+        photograph(page, f"{name}-{theme}")
+    page.set_viewport_size(NARROW)
+    width = page.evaluate("document.documentElement.scrollWidth")
+    if width > NARROW["width"]:
+        problems.append(f"{width} px wide in a window of {NARROW['width']}")
+    page.set_viewport_size(WIDE)
+    return problems
+
+
+def test_no_page_has_what_axe_or_a_small_window_finds(page: Page, run: Run) -> None:
+    page.add_init_script(path=AXE)
+    problems = {}
+    for name, path in pages(run).items():
+        page.goto(path)
+        settle(page)
+        problems[name] = found(page, name)
+    page.emulate_media(color_scheme=None, reduced_motion=None)
+    assert {name: here for name, here in problems.items() if here} == {}
