@@ -52,6 +52,7 @@ from api.views.sessions import (
     evaluation_create,
     event_list,
     metric_columns,
+    resource_columns,
     session_create,
     session_delete,
     session_dry_run,
@@ -84,6 +85,7 @@ from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, Projec
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
 from tinkerscript.wire.reading.metrics import MetricColumns
+from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import ServerView
@@ -159,6 +161,7 @@ route("POST", SESSION + "/resume", session_resume, sessions_write, SessionView, 
 route("GET", SESSION + "/logs", session_logs, sessions_read, SessionLogs)
 route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
 route("GET", SESSION + "/metrics", metric_columns, sessions_read, MetricColumns)
+route("GET", SESSION + "/resources", resource_columns, sessions_read, ResourceColumns)
 route("GET", SESSION + "/alerts", session_alert_list, sessions_read, AlertList)
 route("POST", SESSION + "/evaluations", evaluation_create, episodes, Event, status=201, once=True, audit=False)
 

@@ -1,7 +1,7 @@
 """Django looks for models here; each domain folder keeps its own."""
 
 from console.audit.models import AuditHead, AuditRecord
-from console.live.models import EventRecord
+from console.live.models import EventRecord, ResourceChunk
 from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance
 from console.sessions.models import (
     Alert,
@@ -47,6 +47,7 @@ __all__ = [
     "Project",
     "QueuedTask",
     "Removal",
+    "ResourceChunk",
     "RestartCount",
     "RuntimeSpan",
     "ServerInstance",

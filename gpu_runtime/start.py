@@ -18,6 +18,7 @@ from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
 from .errors import FinalFault, RuntimeFault
 from .health.deadlines import Phase
+from .health.resources import ResourceSampler
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,10 @@ async def start(
         on_agent(agent)
         assignment = await agent.register()
         agent.status.begin(Phase.LOADING, "loading the libraries")
-        with Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog:
+        with (
+            ResourceSampler(config.runtime_dir, agent.status.sampled),
+            Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog,
+        ):
             try:
                 await _run(agent, assignment, config, watchdog)
             except FinalFault as fault:

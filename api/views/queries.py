@@ -116,6 +116,12 @@ class EventQuery(Query):
     wait_s: float = Field(0, ge=0, le=20, description="How long to wait for an entry when there is none yet.")
 
 
+class ResourceQuery(Query):
+    """A session's samples of its machine, in how many points."""
+
+    points: int = Field(1000, ge=1, le=5000, description="Samples beyond this number are put together.")
+
+
 class MetricQuery(Query):
     """Which measures of a session's steps, over what, in how many points."""
 

@@ -4,8 +4,9 @@ from asgiref.sync import sync_to_async
 
 from api.presenters import session_list_view, session_view
 from api.rest.requests import ApiRequest
-from api.views.queries import EventQuery, LogQuery, MetricQuery, ResumeQuery, SessionQuery
+from api.views.queries import EventQuery, LogQuery, MetricQuery, ResourceQuery, ResumeQuery, SessionQuery
 from console.catalogue.base_models import base_model_list as base_models
+from console.live import resources
 from console.live import selectors as live
 from console.live.hub import event_page
 from console.scheduling import logs
@@ -13,6 +14,7 @@ from console.sessions import selectors, services
 from console.sessions.dry_run import dry_run
 from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.reading.metrics import MetricColumns
+from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.sessions import (
     BaseModelList,
     SessionCreate,
@@ -123,4 +125,12 @@ def metric_columns(request: ApiRequest, session_id: str, query: MetricQuery) -> 
         axis=query.x,
         after=query.after,
         points=query.points,
+    )
+
+
+def resource_columns(request: ApiRequest, session_id: str, query: ResourceQuery) -> ResourceColumns:
+    """What the session's runtimes used of their machines, sampled every ten seconds, as columns."""
+    session = selectors.session_get(project=request.auth.project, session_id=session_id)
+    return resources.resource_columns(
+        session_id=session.id, created_at=session.created_at.timestamp(), points=query.points
     )

@@ -1,4 +1,4 @@
-"""The record: one numbered stream per session, read by the console, the SDK and the CLI alike."""
+"""The record: one numbered stream per session, read by the console, the SDK and the CLI alike; samples of machines."""
 
 from django.db import models
 
@@ -20,3 +20,19 @@ class EventRecord(models.Model):
     class Meta:
         indexes = [models.Index(fields=["session_id", "id"], name="event_cursor")]
         constraints = [models.UniqueConstraint(fields=["session_id", "key"], name="event_reported_once")]
+
+
+class ResourceChunk(models.Model):
+    """Ten minutes of samples of a session's machine, as columns: a row for each sample would be read one by one.
+
+    ``columns`` has a list per measure beside ``at`` (Unix seconds), all of the same length; ``latest`` is the last
+    sample whole. Like the record it sits below sessions.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    session_id = models.CharField(max_length=40)
+    columns = models.JSONField()
+    latest = models.JSONField()
+
+    class Meta:
+        indexes = [models.Index(fields=["session_id", "id"], name="resource_chunks")]

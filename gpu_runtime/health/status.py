@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from tinkerscript.wire.reading.resources import ResourceSample
 from tinkerscript.wire.runtime import PHASE_PREEMPTED, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import Accounting
 
@@ -28,6 +29,7 @@ class Status:
         self._lock = threading.Lock()
         self._doing = Phase.LOADING
         self._is_preempted = False
+        self._resources: ResourceSample | None = None
         self._advanced_at = time.monotonic()
 
     def update(self, **changes: Any) -> None:
@@ -42,6 +44,11 @@ class Status:
         with self._lock:
             self.phase, self._doing = words, doing
             self._count()
+
+    def sampled(self, resources: ResourceSample) -> None:
+        """What the next heartbeat, and no other, says of the machine."""
+        with self._lock:
+            self._resources = resources
 
     def preempt(self) -> None:
         """From now on every phase says that this machine is taken away."""
@@ -71,6 +78,8 @@ class Status:
         """The fields as a message. Raises pydantic.ValidationError if one is out of its bounds."""
         with self._lock:
             fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+            fields |= {"deadline_s": DEADLINES_S[self._doing], "resources": self._resources}
+            self._resources = None
         if self._is_preempted:
             fields["phase"] = f"{PHASE_PREEMPTED}: {fields['phase']}"[:200]
         return RuntimeState(**fields)

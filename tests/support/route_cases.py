@@ -52,6 +52,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", E + "/calls"): None,
     ("GET", E + "/timelines"): None,
     ("GET", S + "/metrics"): None,
+    ("GET", S + "/resources"): None,
     ("POST", S + "/evaluations"): {"step": 1, "reward_mean": 0.5, "episodes": 2},
     ("POST", S + "/tasks"): {"rows": [{"name": "made by a test", "row": 1}]},
     ("GET", S + "/tasks"): None,

@@ -93,9 +93,13 @@ def _sessions_used(project: Project) -> int:
 
 
 def _storage_used(project: Project) -> int:
+    return stored_bytes(session__project=project)
+
+
+def stored_bytes(**which: object) -> int:
+    """What checkpoints, archives and episodes of the sessions that ``which`` selects take in the object store."""
     # What is being uploaded is in the store already.
     stored = [CheckpointState.UPLOADING, CheckpointState.COMMITTED]
-    kept = Checkpoint.objects.filter(session__project=project, state__in=stored)
-    archived = ArchivePart.objects.filter(session__project=project)
-    packs = EpisodePack.objects.filter(session__project=project)
-    return sum(rows.aggregate(total=Sum("size_bytes"))["total"] or 0 for rows in (kept, archived, packs))
+    kept = Checkpoint.objects.filter(state__in=stored, **which)
+    others = (ArchivePart.objects.filter(**which), EpisodePack.objects.filter(**which))
+    return sum(rows.aggregate(total=Sum("size_bytes"))["total"] or 0 for rows in (kept, *others))

@@ -24,6 +24,7 @@ from console.sessions.alerts.services import alerts_close, steps_watch
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_open, span_seen
 from console.sessions.models import Checkpoint, Session
+from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import checkpoints_fail, session_move
@@ -145,6 +146,7 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
         if "policy_version_high" in observed:  # a step that is no replay
             alerts_close(row.alerts.filter(rule=AlertRule.STUCK))
         span_seen(lease_sha256=row.lease_sha256, at=timezone.now())
+        sample_record(session=row, sample=body.resources)
         if row.state == SessionState.LOADING and body.state is RuntimeStage.READY:
             session_move(
                 session_id=row.id,
@@ -156,11 +158,14 @@ def runtime_heartbeat(*, session: Session, body: RuntimeState) -> Orders:
                 last_activity_at=timezone.now(),
             )
         elif body.phase != row.phase and not _waits_on(row.phase, body.phase):
-            event_record(
-                session_id=row.id,
-                kind=EventKind.STATE,
-                data={"from": row.state, "to": row.state, "phase": body.phase, "reason": ""},
-            )
+            data = {
+                "from": row.state,
+                "to": row.state,
+                "phase": body.phase,
+                "reason": "",
+                "deadline_s": body.deadline_s,
+            }
+            event_record(session_id=row.id, kind=EventKind.STATE, data=data)
     return _orders(row, restarts=observed.get("restarts", row.restarts))
 
 

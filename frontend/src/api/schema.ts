@@ -831,6 +831,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/resources": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the session's runtimes used of their machines, sampled every ten seconds, as columns.
+         * @description What the session's runtimes used of their machines, sampled every ten seconds, as columns.
+         */
+        get: operations["resource_columns"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/resume": {
         parameters: {
             query?: never;
@@ -2099,6 +2119,28 @@ export interface components {
             hint: string;
         };
         /**
+         * GpuSample
+         * @description One GPU that the runtime sees, as its driver reports it (NVML). None: this device does not report it.
+         */
+        GpuSample: {
+            /**
+             * Busy
+             * @description Share of the time in which a kernel ran.
+             */
+            busy?: number | null;
+            /**
+             * Memory Bytes
+             * @description Used, by whichever process.
+             */
+            memory_bytes?: number | null;
+            /** Memory Total Bytes */
+            memory_total_bytes?: number | null;
+            /** Name */
+            name: string;
+            /** Power W */
+            power_w?: number | null;
+        };
+        /**
          * GroupList
          * @description ``GET .../groups``: one page, the newest first.
          */
@@ -2482,6 +2524,67 @@ export interface components {
             sessions: components["schemas"]["Held"];
             /** @description Committed checkpoints and archived episodes. */
             storage_bytes: components["schemas"]["Held"];
+        };
+        /**
+         * ResourceColumns
+         * @description ``x`` is in seconds since the session was created, of the last sample of each point.
+         *
+         *     Columns are those of ResourceSample, ``store_bytes`` (what the session has in the object store), and of each GPU
+         *     ``gpu0_busy``, ``gpu0_memory_bytes`` and ``gpu0_power_w``. ``latest`` has what does not change: totals and names.
+         */
+        ResourceColumns: {
+            /** Columns */
+            columns: {
+                [key: string]: components["schemas"]["MetricColumn"];
+            };
+            latest: components["schemas"]["ResourceSample"] | null;
+            /**
+             * Samples In All
+             * @description Samples that the points stand for.
+             */
+            samples_in_all: number;
+            /** X */
+            x: number[];
+        };
+        /**
+         * ResourceSample
+         * @description Of the runtime's processes and of the machine, or the part of it that the runtime may use.
+         */
+        ResourceSample: {
+            /**
+             * Cores
+             * @description That it may use.
+             */
+            cores: number;
+            /**
+             * Cpu Cores
+             * @description Cores that its processes kept busy since the last one.
+             */
+            cpu_cores: number;
+            /**
+             * Disk Free Bytes
+             * @description Where the runtime's folder is.
+             */
+            disk_free_bytes: number;
+            /** Disk Total Bytes */
+            disk_total_bytes: number;
+            /**
+             * Gpus
+             * @default []
+             */
+            gpus?: components["schemas"]["GpuSample"][];
+            /**
+             * Memory Bytes
+             * @description Resident; a page that two processes share counts twice.
+             */
+            memory_bytes: number;
+            /** Memory Total Bytes */
+            memory_total_bytes: number;
+            /**
+             * Memory Used Bytes
+             * @description Of memory_total_bytes, by whichever process.
+             */
+            memory_used_bytes: number;
         };
         /**
          * Role
@@ -5710,6 +5813,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MetricColumns"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    resource_columns: {
+        parameters: {
+            query?: {
+                /** @description Samples beyond this number are put together. */
+                points?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResourceColumns"];
                 };
             };
             /** @description Refused or failed */

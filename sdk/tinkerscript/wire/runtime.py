@@ -13,6 +13,7 @@ from .base import Request, Response
 from .checkpoints import CheckpointKind, ManifestFile
 from .config import SessionConfig
 from .events import EventKind
+from .reading.resources import ResourceSample
 from .sessions import Accounting, SessionKind
 
 # What the columns of the server's database hold, whichever it is.
@@ -112,6 +113,10 @@ class RuntimeState(Request):
     last_activity_at: float | None = Field(
         None, ge=0, lt=MAX_TIME_S, description="Unix time of the last call, begin or end."
     )
+    deadline_s: float | None = Field(
+        None, gt=0, lt=MAX_TIME_S, description="How long this phase may go without progress before it counts as stuck."
+    )
+    resources: ResourceSample | None = Field(None, description="Once per sample: what it uses of its machine.")
 
 
 class CheckpointOrder(Response):

@@ -1,0 +1,124 @@
+"""What a runtime samples of its machine: its own processes, the container's limits, the GPUs that it sees."""
+
+import ctypes
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gpu_runtime.health import resources
+from gpu_runtime.health.nvml import Nvml, nvml_open
+from gpu_runtime.health.resources import ResourceSampler, Usage
+from gpu_runtime.health.status import Status
+from tinkerscript.wire.reading.resources import ResourceSample
+
+
+def put(pointer: Any, **fields: int) -> None:
+    """Set fields of what ``ctypes.byref`` points to."""
+    for name, value in fields.items():
+        setattr(pointer._obj, name, value)  # noqa: SLF001 - ctypes has no other name for it
+
+
+class Driver:
+    """Two GPUs as NVML shows them, of which the second reports its memory alone."""
+
+    names = ("NVIDIA H100", "GPU of 2010")
+
+    def nvmlDeviceGetCount_v2(self, count: Any) -> int:
+        put(count, value=len(self.names))
+        return 0
+
+    def nvmlDeviceGetHandleByIndex_v2(self, index: ctypes.c_uint, device: Any) -> int:
+        put(device, value=index.value + 1)
+        return 0 if index.value < len(self.names) else 6
+
+    def nvmlDeviceGetHandleByUUID(self, name: bytes, device: Any) -> int:
+        put(device, value=2)
+        return 0 if name == b"GPU-2" else 6
+
+    def nvmlDeviceGetName(self, device: ctypes.c_void_p, name: Any, size: ctypes.c_uint) -> int:
+        name.value = self.names[device.value - 1].encode()
+        return 0
+
+    def nvmlDeviceGetUtilizationRates(self, device: ctypes.c_void_p, busy: Any) -> int:
+        put(busy, gpu=87)
+        return 0 if device.value == 1 else 3
+
+    def nvmlDeviceGetMemoryInfo(self, device: ctypes.c_void_p, memory: Any) -> int:
+        put(memory, used=5, total=80)
+        return 0
+
+    def nvmlDeviceGetPowerUsage(self, device: ctypes.c_void_p, power_mw: Any) -> int:
+        put(power_mw, value=312_500)
+        return 0 if device.value == 1 else 3
+
+
+@pytest.mark.parametrize(
+    ("visible", "names"),
+    [(None, Driver.names), ("1,0", Driver.names[::-1]), ("GPU-2", Driver.names[1:]), ("", ()), ("7,GPU-9", ())],
+)
+def test_the_gpus_are_those_that_cuda_shows_this_process(visible: str | None, names: tuple[str, ...]) -> None:
+    assert tuple(gpu.name for gpu in Nvml(Driver(), visible).sample()) == names
+
+
+def test_what_a_gpu_does_not_report_is_none() -> None:
+    new, old = Nvml(Driver(), None).sample()
+    assert (new.busy, new.memory_bytes, new.memory_total_bytes, new.power_w) == (0.87, 5, 80, 312.5)
+    assert (old.busy, old.memory_bytes, old.power_w) == (None, 5, None)
+
+
+def test_a_machine_without_the_driver_has_no_gpu() -> None:
+    assert nvml_open("libno-such-driver.so.1") is None
+
+
+def test_a_sample_is_of_this_process_and_its_machine(tmp_path) -> None:
+    usage = Usage(tmp_path)
+    sum(range(200_000))
+    sample = usage.sample(None)
+    assert 0 < sample.cpu_cores <= sample.cores + 1 and sample.gpus == []
+    assert 1_000_000 < sample.memory_bytes < sample.memory_total_bytes
+    assert sample.memory_used_bytes <= sample.memory_total_bytes
+    assert 0 <= sample.disk_free_bytes <= sample.disk_total_bytes
+
+
+def test_a_containers_limits_count(tmp_path) -> None:
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("400\n")
+    assert resources._cores(tmp_path) == 0.5  # noqa: SLF001
+    assert resources._memory(tmp_path) == (400, 1000)  # noqa: SLF001
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert resources._cores(tmp_path) >= 1  # noqa: SLF001
+    assert resources._memory(tmp_path)[1] > 1000  # noqa: SLF001
+
+
+def test_a_sample_goes_with_one_heartbeat_beside_the_deadline_of_the_phase(tmp_path) -> None:
+    status, delivered = Status(), threading.Event()
+
+    def deliver(sample: ResourceSample) -> None:
+        status.sampled(sample)
+        delivered.set()
+
+    with ResourceSampler(tmp_path, deliver):
+        assert delivered.wait(30)
+    first, second = status.snapshot(), status.snapshot()
+    assert first.resources is not None and second.resources is None
+    assert first.deadline_s == 840.0
+
+
+def test_a_disk_that_cannot_be_asked_ends_no_sampling(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(resources, "SAMPLE_S", 0.01)
+    asked = SimpleNamespace(times=0)
+    real, delivered = resources.psutil.disk_usage, threading.Event()
+
+    def disk_usage(path: str) -> Any:
+        asked.times += 1
+        if asked.times == 1:
+            raise OSError("no such device")
+        return real(path)
+
+    monkeypatch.setattr(resources.psutil, "disk_usage", disk_usage)
+    with ResourceSampler(tmp_path, lambda sample: delivered.set()):
+        assert delivered.wait(30)
