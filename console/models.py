@@ -1,7 +1,7 @@
 """Django looks for models here; each domain folder keeps its own."""
 
 from console.audit.models import AuditHead, AuditRecord
-from console.live.models import EventRecord, ResourceChunk
+from console.live.models import EventRecord, ResourceChunk, RuntimeLog
 from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance
 from console.sessions.models import (
     Alert,
@@ -49,6 +49,7 @@ __all__ = [
     "Removal",
     "ResourceChunk",
     "RestartCount",
+    "RuntimeLog",
     "RuntimeSpan",
     "ServerInstance",
     "Session",

@@ -92,8 +92,10 @@ def session_delete(request: ApiRequest, session_id: str) -> None:
 
 
 def session_logs(request: ApiRequest, session_id: str, query: LogQuery) -> SessionLogs:
-    """The last lines that the session's runtime wrote."""
-    return SessionLogs(lines=logs.session_logs(project=request.auth.project, session_id=session_id, lines=query.lines))
+    """The last lines that the session's runtime wrote, or its last one after the end."""
+    project = request.auth.project
+    lines = logs.session_logs(project=project, session_id=session_id, lines=query.lines, containing=query.q)
+    return SessionLogs(lines=lines)
 
 
 async def event_list(request: ApiRequest, session_id: str, query: EventQuery) -> EventPage:

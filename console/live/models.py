@@ -36,3 +36,11 @@ class ResourceChunk(models.Model):
 
     class Meta:
         indexes = [models.Index(fields=["session_id", "id"], name="resource_chunks")]
+
+
+class RuntimeLog(models.Model):
+    """The end of what a session's last runtime wrote, from just before it was ended: gzipped lines, oldest first."""
+
+    session_id = models.CharField(max_length=40, primary_key=True)
+    kept_at = models.DateTimeField(auto_now=True)
+    lines = models.BinaryField()

@@ -9,7 +9,7 @@ from channels.layers import BaseChannelLayer, get_channel_layer
 from django.db import connection, transaction
 
 from console.live.local_wakes import readers_wake
-from console.live.models import EventRecord, ResourceChunk
+from console.live.models import EventRecord, ResourceChunk, RuntimeLog
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import ReportEntry
 
@@ -46,6 +46,7 @@ def events_delete(*, session_id: str) -> None:
     """Remove the whole record of a session that is being deleted."""
     EventRecord.objects.filter(session_id=session_id).delete()
     ResourceChunk.objects.filter(session_id=session_id).delete()
+    RuntimeLog.objects.filter(session_id=session_id).delete()
 
 
 def channel_layer() -> BaseChannelLayer:

@@ -1,5 +1,6 @@
-"""What a session's runtime wrote last; and that no log of this machine, the store's neither, grows for ever."""
+"""What a session's runtime wrote last, also after its end; and that no log of this machine grows for ever."""
 
+import gzip
 import logging
 from functools import lru_cache
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from django.conf import settings
 
 from console.errors import SessionNotReady
+from console.live.models import RuntimeLog
 from console.object_store import seaweedfs
 from console.scheduling.launchers.choice import OtherLauncher, launcher_get
 from console.scheduling.launchers.log_file import LOG, log_bound
@@ -19,17 +21,42 @@ from console.users.models import Project
 log = logging.getLogger(__name__)
 
 
-def session_logs(*, project: Project, session_id: str, lines: int) -> list[str]:
-    """The last ``lines`` lines; none without a runtime. Raises NotFound, SessionNotReady while they cannot be had."""
+MAX_LINES, MAX_CHARACTERS = 5000, 1 << 20  # kept of a runtime that ends
+
+
+def session_logs(*, project: Project, session_id: str, lines: int, containing: str = "") -> list[str]:
+    """The last ``lines`` lines of the session's runtime, or of its last one; of those with ``containing`` (any case).
+
+    Raises NotFound, SessionNotReady while they cannot be had.
+    """
     session = session_get(project=project, session_id=session_id)
-    if not session.launch_handle:
-        return []
     try:
-        return _launcher().logs(session.launch_handle, lines=lines)
+        read = MAX_LINES if containing else lines
+        found = _launcher().logs(session.launch_handle, lines=read) if session.launch_handle else []
     except (LauncherUnavailable, OtherLauncher) as error:
         raise SessionNotReady(
             f"The runtime's log cannot be read now: {error}", hint="Ask again in a moment."
         ) from error
+    wanted = containing.casefold()
+    return [line for line in found or _kept(session_id) if wanted in line.casefold()][-lines:]
+
+
+def log_keep(session: Session, launcher: Launcher) -> None:
+    """Keep the end of the log of a runtime that is about to be ended: its launcher may remove it with the runtime."""
+    assert session.launch_handle is not None, "a runtime that is ended was launched"
+    try:
+        text = "\n".join(launcher.logs(session.launch_handle, lines=MAX_LINES))
+    except LauncherUnavailable as error:  # a log that cannot be read keeps no runtime from being ended
+        log.warning("the log of %s could not be kept: %s", session.id, error)
+        return
+    if text:
+        packed = gzip.compress(text[-MAX_CHARACTERS:].encode(), compresslevel=6, mtime=0)
+        RuntimeLog.objects.update_or_create(session_id=session.id, defaults={"lines": packed})
+
+
+def _kept(session_id: str) -> list[str]:
+    row = RuntimeLog.objects.filter(session_id=session_id).first()
+    return gzip.decompress(row.lines).decode().split("\n") if row else []
 
 
 def runtime_logs_bound() -> None:

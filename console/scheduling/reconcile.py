@@ -23,6 +23,7 @@ from console.scheduling.draining import is_draining
 from console.scheduling.instance import instance_id
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import holder_new, leader_release, leader_renew
+from console.scheduling.logs import log_keep
 from console.scheduling.session_notes import address_note, stuck_announce, suspend_request, waiting_note
 from console.server.lease_address import runtime_server_url
 from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync, devices_take
@@ -108,12 +109,16 @@ class Reconciler:
             self._guarded(self._release, session, grace_s)
 
     def _release(self, session: Session, grace_s: float) -> None:
-        self._launcher.stop(_handle(session), grace_s=grace_s)
+        self._end(session, grace_s=grace_s)
         running = session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}
         if running and session.desired == Desired.SUSPEND:
             self._move_suspended(session)
         elif running and session.desired == Desired.RUN:
             self._requeue(session, "the server was stopped", session.restarts, session.created_at)
+
+    def _end(self, session: Session, *, grace_s: float) -> None:
+        log_keep(session, self._launcher)
+        self._launcher.stop(_handle(session), grace_s=grace_s)
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
         try:
@@ -134,7 +139,7 @@ class Reconciler:
             self._stopping(session)
         else:
             # It should not run: it failed or ended while its process was still there.
-            self._launcher.stop(_handle(session), grace_s=KILL_GRACE_S)
+            self._end(session, grace_s=KILL_GRACE_S)
             Session.objects.filter(id=session.id, state=session.state).update(launch_handle=None)
 
     def _running(self, session: Session) -> None:
@@ -175,7 +180,7 @@ class Reconciler:
         failures.restart_count(cause="preempted" if preempted else kind)
         tail = "\n".join(self._launcher.logs(_handle(session), lines=LOG_LINES))
         log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
-        self._launcher.stop(_handle(session), grace_s=0)
+        self._end(session, grace_s=0)
         if preempted:  # however often machines are taken away, the session itself did not fail
             self._requeue(session, f"its machine was taken away: {cause}", session.restarts)
             return
@@ -194,7 +199,7 @@ class Reconciler:
         if alive and not liveness.is_overdue(session, since=since, now=now):
             return
         self._suspending_since.pop(session.id, None)
-        self._launcher.stop(_handle(session), grace_s=KILL_GRACE_S)
+        self._end(session, grace_s=KILL_GRACE_S)
         self._move_suspended(session)
 
     def _move_suspended(self, session: Session) -> None:
@@ -207,7 +212,7 @@ class Reconciler:
         if alive and not liveness.is_overdue(session, since=session.state_since, now=now):
             return
         if session.launch_handle:
-            self._launcher.stop(_handle(session), grace_s=KILL_GRACE_S)
+            self._end(session, grace_s=KILL_GRACE_S)
         reason = "the runtime did not end in time and was killed" if alive else "the runtime ended"
         self._move(session, SessionState.STOPPED, reason=reason, launch_handle=None)
 

@@ -48,6 +48,7 @@ const router = createBrowserRouter([
       { path: "/sessions", lazy: async () => ({ Component: (await import("./features/sessions/list/sessions-page")).SessionsPage }) },
       { path: "/sessions/new", lazy: async () => ({ Component: (await import("./features/sessions/new/new-session-page")).NewSessionPage }) },
       { path: "/sessions/:id", lazy: async () => ({ Component: (await import("./features/sessions/detail/session-page")).SessionPage }) },
+      { path: "/sessions/:id/health", lazy: async () => ({ Component: (await import("./features/sessions/health/health-page")).HealthPage }) },
       { path: "/sessions/:id/episodes", lazy: async () => ({ Component: (await import("./features/sessions/episodes/episodes-page")).EpisodesPage }) },
       { path: "/sessions/:id/episodes/:episodeId", lazy: async () => ({ Component: (await import("./features/sessions/episodes/episode-page")).EpisodePage }) },
       { path: "/sessions/:id/steps/:step", lazy: async () => ({ Component: (await import("./features/sessions/episodes/step-page")).StepPage }) },

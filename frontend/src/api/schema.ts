@@ -799,8 +799,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The last lines that the session's runtime wrote.
-         * @description The last lines that the session's runtime wrote.
+         * The last lines that the session's runtime wrote, or its last one after the end.
+         * @description The last lines that the session's runtime wrote, or its last one after the end.
          */
         get: operations["session_logs"];
         put?: never;
@@ -3246,7 +3246,7 @@ export interface components {
         };
         /**
          * SessionLogs
-         * @description What the session's runtime wrote last, oldest first; empty without a runtime.
+         * @description What the session's runtime, or its last one, wrote last, oldest first; empty before the first.
          */
         SessionLogs: {
             /** Lines */
@@ -5757,6 +5757,8 @@ export interface operations {
         parameters: {
             query?: {
                 lines?: number;
+                /** @description Only lines with this, in any case, among the last 5000. */
+                q?: string;
             };
             header?: never;
             path: {

@@ -63,11 +63,13 @@ export function isFinal(session: Session | undefined, error: Error | null): bool
   return session !== undefined && hasEnded(session);
 }
 
-/** What the session's runtime wrote last: asked for when shown, and again when the user wants it. */
-export function logsQuery(id: string) {
+/** What the session's runtime, or its last one, wrote last: asked for when shown, and again when the user wants it. */
+export function logsQuery(id: string, containing: string, lines = LOG_LINES) {
+  const asked = new URLSearchParams({ lines: String(lines), ...(containing && { q: containing }) });
   return queryOptions({
-    queryKey: ["session", id, "logs"],
-    queryFn: () => get<SessionLogs>(`/v1/sessions/${id}/logs?lines=${String(LOG_LINES)}`),
+    queryKey: ["session", id, "logs", containing, lines],
+    queryFn: () => get<SessionLogs>(`/v1/sessions/${id}/logs?${asked.toString()}`),
+    placeholderData: keepPreviousData,
   });
 }
 

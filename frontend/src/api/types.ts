@@ -44,6 +44,7 @@ export type MemoryEstimate = FromServer<Schemas["MemoryEstimate"]>;
 export type MetricColumns = FromServer<Schemas["MetricColumns"]>;
 export type Project = FromServer<Schemas["ProjectView"]>;
 export type Quotas = FromServer<Schemas["Quotas"]>;
+export type ResourceColumns = FromServer<Schemas["ResourceColumns"]>;
 export type Role = Schemas["Role"];
 export type Scope = Schemas["Scope"];
 export type ServingEndpoint = FromServer<Schemas["ServingEndpoint"]>;

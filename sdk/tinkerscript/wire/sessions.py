@@ -175,7 +175,7 @@ class SessionList(Response):
 
 
 class SessionLogs(Response):
-    """What the session's runtime wrote last, oldest first; empty without a runtime."""
+    """What the session's runtime, or its last one, wrote last, oldest first; empty before the first."""
 
     lines: list[str]
 

@@ -1,13 +1,24 @@
-// The last lines that the session's runtime wrote, oldest first, asked for again on a click.
+// The last lines that the session's runtime wrote, oldest first, asked for again on a click; those with a text, if one is typed.
 import { useQuery } from "@tanstack/react-query";
-import { useEffect, useRef } from "react";
+import { useEffect, useRef, useState } from "react";
+import { useSearchParams } from "react-router";
 import { logsQuery } from "../../../api/sessions";
+import { useTypedPart } from "../../../ui/address-part";
 import { Button } from "../../../ui/button";
+import { inputClass } from "../../../ui/field";
 import { number, timeOfDay } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
+import { visible } from "../../../ui/plain-text";
+
+const FEW = 200;
+const MANY = 5000;
 
 export function RuntimeLog({ sessionId }: { sessionId: string }) {
-  const { data, error, isFetching, refetch, dataUpdatedAt } = useQuery(logsQuery(sessionId));
+  const [address] = useSearchParams();
+  const [typed, setTyped] = useTypedPart("log");
+  const [most, setMost] = useState(FEW);
+  const asked = address.get("log") ?? "";
+  const { data, error, isFetching, refetch, dataUpdatedAt } = useQuery(logsQuery(sessionId, asked, most));
   const block = useRef<HTMLPreElement>(null);
 
   // The newest line is the one that is looked for.
@@ -15,23 +26,48 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
     if (block.current) block.current.scrollTop = block.current.scrollHeight;
   }, [data]);
 
+  const found = data?.lines.length ?? 0;
   return (
     <>
       <div className="p-3 empty:hidden">
         <ErrorNotice error={error} />
       </div>
-      <div className="flex items-center justify-between gap-3 border-b border-line px-4 py-1.5 text-xs text-muted">
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b border-line px-4 py-1.5 text-xs text-muted">
+        <input
+          type="search"
+          aria-label="Lines that contain"
+          placeholder="Lines that contain…"
+          maxLength={200}
+          className={`${inputClass} h-6! max-w-56 text-xs`}
+          value={typed}
+          onChange={(event) => {
+            setTyped(event.target.value);
+          }}
+        />
         <span role="status">
-          {data ? `Last ${number(data.lines.length)} lines, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}` : isFetching ? "Reading…" : ""}
+          {data ? `Last ${number(found)} ${asked ? "of them" : "lines"}, at ${timeOfDay(new Date(dataUpdatedAt).toISOString())}` : isFetching ? "Reading…" : ""}
         </span>
-        <Button look="quiet" className="-mr-2 h-6 px-2 text-xs" disabled={isFetching} onClick={() => void refetch()}>
-          Refresh
-        </Button>
+        <span className="-mr-2 ml-auto flex">
+          {found === FEW && most === FEW && (
+            <Button
+              look="quiet"
+              className="h-6 px-2 text-xs"
+              onClick={() => {
+                setMost(MANY);
+              }}
+            >
+              Show more
+            </Button>
+          )}
+          <Button look="quiet" className="h-6 px-2 text-xs" disabled={isFetching} onClick={() => void refetch()}>
+            Refresh
+          </Button>
+        </span>
       </div>
-      {data?.lines.length === 0 && <p className="p-4 text-muted">No line: the session has no runtime now, or it has written nothing.</p>}
-      {data && data.lines.length > 0 && (
+      {found === 0 && data && <p className="p-4 text-muted">{asked ? "No line contains it." : "No line: no runtime of this session has written anything that was kept."}</p>}
+      {found > 0 && (
         <pre ref={block} tabIndex={0} aria-label="Runtime log" className="max-h-80 overflow-auto p-4 font-mono text-xs leading-relaxed">
-          {data.lines.join("\n")}
+          {visible(data?.lines.join("\n") ?? "")}
         </pre>
       )}
     </>

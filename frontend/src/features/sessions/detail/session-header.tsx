@@ -38,6 +38,7 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
           <LinkState link={link} ended={hasEnded(session)} />
           {trains && <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>}
           {trains && session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
+          <ButtonLink to={`/sessions/${session.id}/health`}>Health</ButtonLink>
           {trains && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
           {trains && mayWrite && !hasEnded(session) && (
             <Button

@@ -18,7 +18,7 @@ import { filterOf, listPart, neighbours } from "./episode-filter";
 import { FateBadge } from "./fate-badge";
 import { joinPages } from "./join-pages";
 import { visible } from "../../../ui/plain-text";
-import { SessionCrumb } from "./session-crumb";
+import { SessionCrumb } from "../session-crumb";
 import { useKeys } from "./use-keys";
 import { useMayWrite } from "../use-may-write";
 

@@ -11,7 +11,7 @@ import { Empty, PageHeader } from "../../../ui/panel";
 import { filterOf } from "./episode-filter";
 import { EpisodesFilterBar } from "./episodes-filter-bar";
 import { EpisodesTable } from "./episodes-table";
-import { SessionCrumb } from "./session-crumb";
+import { SessionCrumb } from "../session-crumb";
 
 export function EpisodesPage() {
   const { id = "" } = useParams();

@@ -14,7 +14,7 @@ import { withPart } from "../../../ui/address-part";
 import { Facts } from "./facts";
 import { GroupAnswers } from "./group-answers";
 import { visible } from "../../../ui/plain-text";
-import { SessionCrumb } from "./session-crumb";
+import { SessionCrumb } from "../session-crumb";
 import { useKeys } from "./use-keys";
 
 const SHOWN: [string, string][] = [

@@ -1,8 +1,18 @@
 // The way back: session, its episodes, what is open now.
 import { Link } from "react-router";
-import type { Session } from "../../../api/types";
+import type { Session } from "../../api/types";
 
-export function SessionCrumb({ session, id, trail, list = "" }: { session: Session | undefined; id: string; trail: string[]; list?: string }) {
+interface SessionCrumbProps {
+  session: Session | undefined;
+  id: string;
+  /** What is open below the episodes; none of it, the episodes themselves are. */
+  trail?: string[];
+  /** A page of the session that is not below its episodes. */
+  page?: string;
+  list?: string;
+}
+
+export function SessionCrumb({ session, id, trail = [], page = "", list = "" }: SessionCrumbProps) {
   const link = "rounded text-accent hover:underline";
   return (
     <nav aria-label="Where this is" className="mb-1 flex min-w-0 flex-wrap gap-x-1.5 text-xs text-muted">
@@ -10,8 +20,8 @@ export function SessionCrumb({ session, id, trail, list = "" }: { session: Sessi
         <bdi>{session?.name || id}</bdi>
       </Link>
       <span aria-hidden>/</span>
-      {trail.length === 0 ? (
-        <span aria-current="page">Episodes</span>
+      {page || trail.length === 0 ? (
+        <span aria-current="page">{page || "Episodes"}</span>
       ) : (
         <Link to={`/sessions/${id}/episodes${list}`} className={link}>
           Episodes

@@ -1,0 +1,50 @@
+// What the run was doing when: a lane for each state and each phase, with how long the phase may stand still.
+import { span, timeOfDay } from "../../../ui/format";
+import { visible } from "../../../ui/plain-text";
+import type { Lane, Lanes } from "./phase-lanes";
+
+const LOOKS: Record<string, string> = { ready: "bg-good", failed: "bg-bad", stopping: "bg-warn", suspended: "bg-warn" };
+
+export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
+  if (lanes.length === 0) return <p className="p-4 text-muted">Nothing has happened yet.</p>;
+  return (
+    <div className="px-4 py-3">
+      <ul className="space-y-1.5" aria-label="Phases">
+        {lanes.map((lane) => (
+          <li key={`${lane.isState ? "state" : "phase"} ${lane.name}`} className="grid grid-cols-2 items-center gap-x-3 sm:grid-cols-[11rem_minmax(0,1fr)_11rem]">
+            <span className={`truncate text-xs ${lane.isState ? "font-medium" : ""}`} title={visible(lane.name)}>
+              {visible(lane.name)}
+            </span>
+            <Track lane={lane} beginMs={beginMs} lengthMs={Math.max(endMs - beginMs, 1)} />
+            <span className="text-right text-xs text-muted tabular-nums">{laneText(lane)}</span>
+          </li>
+        ))}
+      </ul>
+      <p className="mt-2 flex justify-between text-xs text-muted tabular-nums sm:mr-[11.75rem] sm:ml-[11.75rem]">
+        <span>{timeOfDay(new Date(beginMs).toISOString())}</span>
+        <span>{timeOfDay(new Date(endMs).toISOString())}</span>
+      </p>
+    </div>
+  );
+}
+
+function Track({ lane, beginMs, lengthMs }: { lane: Lane; beginMs: number; lengthMs: number }) {
+  const look = lane.isState ? (LOOKS[lane.name] ?? "bg-muted") : "bg-accent";
+  return (
+    <span aria-hidden className="relative order-last col-span-2 h-3 rounded-sm bg-sunken sm:order-none sm:col-span-1">
+      {lane.stretches.map((one) => (
+        <span
+          key={one.beginMs}
+          title={`${visible(one.title)}: ${timeOfDay(new Date(one.beginMs).toISOString())}, ${span((one.endMs - one.beginMs) / 1000)}`}
+          className={`absolute inset-y-0 min-w-0.5 rounded-sm ${look}`}
+          style={{ left: `${String(((one.beginMs - beginMs) / lengthMs) * 100)}%`, width: `${String(((one.endMs - one.beginMs) / lengthMs) * 100)}%` }}
+        />
+      ))}
+    </span>
+  );
+}
+
+function laneText(lane: Lane): string {
+  const longest = lane.stretches.length === 1 ? span(lane.longestS) : `${String(lane.stretches.length)} ×, longest ${span(lane.longestS)}`;
+  return lane.deadlineS === null ? longest : `${longest} · stuck after ${span(lane.deadlineS)}`;
+}

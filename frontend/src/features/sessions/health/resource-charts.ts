@@ -1,0 +1,60 @@
+// Which charts a run's samples make, in units that people read.
+import type { ResourceColumns } from "../../../api/types";
+import type { Series } from "../../../ui/chart-data";
+
+const GIB = 1024 ** 3;
+
+export interface ResourceChart {
+  title: string;
+  unit: string;
+  series: Series[];
+}
+
+interface Wanted {
+  title: string;
+  unit: string;
+  per: number;
+  /** The name of a line, and its column. */
+  lines: [string, string][];
+}
+
+export function resourceCharts(told: ResourceColumns): ResourceChart[] {
+  const { latest, columns } = told;
+  if (!latest) return [];
+  const gpus = latest.gpus.map((_, number) => `GPU ${String(number)}`);
+  const wanted: Wanted[] = [
+    { title: "CPU", unit: `cores of ${gib(latest.cores, 1)}`, per: 1, lines: [["this runtime", "cpu_cores"]] },
+    {
+      title: "Memory",
+      unit: `GiB of ${gib(latest.memory_total_bytes)}`,
+      per: GIB,
+      lines: [
+        ["this runtime", "memory_bytes"],
+        ["machine", "memory_used_bytes"],
+      ],
+    },
+    { title: "GPU busy", unit: "%", per: 0.01, lines: gpus.map((name, number) => [name, `gpu${String(number)}_busy`]) },
+    {
+      title: "GPU memory",
+      unit: `GiB of ${gib(latest.gpus[0]?.memory_total_bytes ?? 0)}`,
+      per: GIB,
+      lines: gpus.map((name, number) => [name, `gpu${String(number)}_memory_bytes`]),
+    },
+    { title: "GPU power", unit: "W", per: 1, lines: gpus.map((name, number) => [name, `gpu${String(number)}_power_w`]) },
+    { title: "Disk free", unit: `GiB of ${gib(latest.disk_total_bytes)}`, per: GIB, lines: [["free", "disk_free_bytes"]] },
+    { title: "In the object store", unit: "GiB", per: GIB, lines: [["stored", "store_bytes"]] },
+  ];
+  return wanted
+    .map(({ title, unit, per, lines }) => ({ title, unit, series: lines.flatMap(([label, name], at) => line(label, columns[name]?.mean, per, at)) }))
+    .filter((chart) => chart.series.length > 0);
+}
+
+/** No line for what no sample reports. */
+function line(label: string, values: readonly (number | null)[] | undefined, per: number, at: number): Series[] {
+  if (!values?.some((value) => value !== null)) return [];
+  return [{ label, colour: `--series-${String((at % 8) + 1)}`, values: values.map((value) => (value === null ? null : value / per)) }];
+}
+
+function gib(value: number, per = GIB): string {
+  return String(Number((value / per).toPrecision(3)));
+}

@@ -1,0 +1,42 @@
+// What went wrong in a run, from its record: restarts, faults with their traces, stacks of a run that stood still.
+import type { Event } from "../../../api/types";
+
+export interface Trouble {
+  cursor: number;
+  at: string;
+  title: string;
+  text: string;
+  /** A stack dump or traceback, many lines long. */
+  trace: string;
+}
+
+const NAMES = new Set(["runtime_fault", "stuck", "store_full", "step_refused", "disk_full", "alert", "budget_near", "budget_exhausted"]);
+const RUNNING = new Set(["provisioning", "loading", "ready", "stopping"]);
+
+/** Newest first. */
+export function troublesOf(entries: readonly Event[]): Trouble[] {
+  return entries.flatMap((entry) => troubleOf(entry) ?? []).reverse();
+}
+
+/** How often the run went back to the queue after it had a runtime. */
+export function restartsOf(entries: readonly Event[]): number {
+  return entries.filter(isRestart).length;
+}
+
+function troubleOf(entry: Event): Trouble | null {
+  const { cursor, at, data } = entry;
+  if (isRestart(entry)) return { cursor, at, title: "Restarted", text: said(data.reason), trace: "" };
+  if (entry.kind === "state" && data.to === "failed") return { cursor, at, title: "Failed", text: said(data.reason), trace: "" };
+  const name = said(data.name);
+  if (entry.kind !== "event" || !(NAMES.has(name) || name.endsWith("_refused"))) return null;
+  const text = [said(data.cause) || said(data.reason) || said(data.text), said(data.hint)].filter(Boolean).join(" ");
+  return { cursor, at, title: name.replaceAll("_", " "), text, trace: said(data.stacks) || said(data.trace) };
+}
+
+function isRestart({ kind, data }: Event): boolean {
+  return kind === "state" && data.to === "queued" && RUNNING.has(said(data.from));
+}
+
+function said(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
