@@ -1,6 +1,6 @@
 """The table of routes of the REST API: method, path, view, who may call it, what it returns."""
 
-from api.rest.permissions import RequireLease, RequireScope
+from api.rest.permissions import RequireLease, RequireScope, RequireShare
 from api.rest.routing import RouteTable
 from api.views.account import account_get, key_create, key_list, key_revoke, sign_in_list
 from api.views.alerts import alert_list, alerts_read, session_alert_list
@@ -64,6 +64,15 @@ from api.views.sessions import (
     session_suspend,
     session_update,
 )
+from api.views.sharing import (
+    share_create,
+    share_list,
+    share_revoke,
+    shared_episodes,
+    shared_get,
+    shared_metrics,
+    shared_timelines,
+)
 from api.views.tasks import task_counts, task_episode_set, task_finish, tasks_lease, tasks_put
 from api.views.trajectories import (
     episode_annotate,
@@ -86,6 +95,7 @@ from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
+from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import ServerView
@@ -111,6 +121,7 @@ admin = RequireScope(Scope.ADMIN)
 # A key needs the admin scope; a signed-in person may do it as far as their role allows (console.users).
 admin_key_or_person = RequireScope(Scope.ADMIN, person_scope=Scope.SESSIONS_READ)
 lease = RequireLease()
+link = RequireShare()
 
 SESSION = "/sessions/{session_id}"
 CHECKPOINT = SESSION + "/checkpoints/{checkpoint_id}"
@@ -203,6 +214,15 @@ route("GET", SESSION + "/steps/{step}", step_get, sessions_read, StepView)
 
 # Tokens, so from the gateway too: a file of JSON lines (tinkerscript.wire.batches).
 route("GET", SESSION + "/batches/{batch}", batch_get, sessions_read, None)
+
+# Public links to a run. Readers' routes name no session: the link does, and it is good for no other route.
+route("GET", SESSION + "/shares", share_list, sessions_read, ShareList)
+route("POST", SESSION + "/shares", share_create, sessions_write, ShareCreated, status=201, once=True, secret=True)
+route("DELETE", SESSION + "/shares/{share_id}", share_revoke, sessions_write, None, status=204)
+route("GET", "/shared", shared_get, link, SharedRun)
+route("GET", "/shared/metrics", shared_metrics, link, MetricColumns)
+route("GET", "/shared/episodes", shared_episodes, link, EpisodeList)
+route("GET", "/shared/episodes/{episode_id}/timelines", shared_timelines, link, EpisodeTimelines)
 
 # For runtimes, under a lease: not in the OpenAPI document.
 route("POST", "/runtime/register", runtime_register, lease, Assignment)

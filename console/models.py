@@ -17,6 +17,7 @@ from console.sessions.models import (
     Session,
     Upload,
 )
+from console.sessions.sharing.models import ShareLink
 from console.tinker.models import (
     TinkerCheckpoint,
     TinkerModel,
@@ -53,6 +54,7 @@ __all__ = [
     "RuntimeSpan",
     "ServerInstance",
     "Session",
+    "ShareLink",
     "TinkerCheckpoint",
     "TinkerModel",
     "TinkerRuntime",

@@ -1,6 +1,6 @@
 """Authentication classes: an API key in ``Authorization: Bearer``, the console's cookie with CSRF, a runtime's lease.
 
-Each returns ``(user, auth)``; ``auth`` is a Caller, or the session of the lease.
+Each returns ``(user, auth)``; ``auth`` is a Caller, the session of the lease, or a link to a run.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from console.errors import Forbidden, Unauthenticated
 from console.server.logs import logs_bind
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_check
+from console.sessions.sharing.models import ShareLink
+from console.sessions.sharing.services import share_authenticate
 from console.users.keys import key_authenticate
 from console.users.models import ApiKey, Project, User
 from console.users.selectors import project_get, role_get
@@ -64,6 +66,14 @@ class CookieAuthentication(BaseAuthentication):
         named = (match.kwargs.get("project_id") if match else None) or request.headers.get("X-Project-Id")
         project = project_get(user=user, project_id=named)
         return user, Caller(user=user, project=project, scopes=ROLE_SCOPES[role_get(user=user, project=project)])
+
+
+class ShareAuthentication(BaseAuthentication):
+    """A public link to a run, whose token is sent as a key would be. There is no user."""
+
+    def authenticate(self, request: Request) -> tuple[None, ShareLink]:
+        """Raises Unauthenticated."""
+        return None, share_authenticate(token=bearer(request))
 
 
 class LeaseAuthentication(BaseAuthentication):

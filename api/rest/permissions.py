@@ -6,10 +6,18 @@ from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from api.rest.authentication import Caller, CookieAuthentication, KeyAuthentication, LeaseAuthentication, key_missing
+from api.rest.authentication import (
+    Caller,
+    CookieAuthentication,
+    KeyAuthentication,
+    LeaseAuthentication,
+    ShareAuthentication,
+    key_missing,
+)
 from console.errors import Forbidden
 from console.sessions.models import Session
 from console.sessions.selectors import session_key_check
+from console.sessions.sharing.models import ShareLink
 from tinkerscript.wire.account import Scope
 
 
@@ -51,3 +59,12 @@ class RequireLease(BasePermission):
 
     def has_permission(self, request: Request, view: APIView) -> bool:
         return isinstance(request.auth, Session)
+
+
+class RequireShare(BasePermission):
+    """Requires a public link; ``request.auth`` is that link, and says which session may be read."""
+
+    authentication_classes: tuple[type[BaseAuthentication], ...] = (ShareAuthentication,)
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        return isinstance(request.auth, ShareLink)

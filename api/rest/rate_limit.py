@@ -1,4 +1,4 @@
-"""How many requests one caller may send: a fixed window per API key, or per person in the console.
+"""How many requests one caller may send: a fixed window per API key, per public link, or per person in the console.
 
 Every response carries how many are left: ``RateLimit-Limit``, ``RateLimit-Remaining``, ``RateLimit-Reset`` (seconds).
 """
@@ -15,6 +15,7 @@ from rest_framework.views import APIView
 from api.rest.authentication import Caller
 from api.rest.requests import Allowance, ApiRequest
 from console.errors import RateLimited
+from console.sessions.sharing.models import ShareLink
 
 WINDOW_S = 10
 BYTES_PER_REQUEST = 16 << 10  # a body counts as one request more for each of these
@@ -27,6 +28,8 @@ class CallerThrottle(BaseThrottle):
         """Raises RateLimited, which carries the time until the window ends."""
         if isinstance(request, ApiRequest) and isinstance(caller := request.auth, Caller):
             allowance_take(request, caller=caller.key.id if caller.key else f"person-{caller.user.pk}")
+        elif isinstance(request, ApiRequest) and isinstance(link := request.auth, ShareLink):
+            allowance_take(request, caller=link.id)
         return True
 
 

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 
 from api.rest.authentication import Caller
 from console.sessions.models import Session
+from console.sessions.sharing.models import ShareLink
 
 
 @dataclass(frozen=True)
@@ -39,3 +40,9 @@ class LeaseRequest(Request):
     """A request of a runtime, as the views of its routes see it: ``auth`` is the session of its lease."""
 
     auth: Session
+
+
+class ShareRequest(Request):
+    """A request with a public link, as the views of its routes see it: ``auth`` is that link."""
+
+    auth: ShareLink

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from api.rest.parsing import Query
-from api.rest.permissions import RequireLease, RequireScope
+from api.rest.permissions import RequireLease, RequireScope, RequireShare
 
 PARAMETER = re.compile(r"{(\w+)}")
 
@@ -21,7 +21,7 @@ class Route:
     method: str
     path: str
     view: Callable[..., Any]
-    access: RequireScope | RequireLease
+    access: RequireScope | RequireLease | RequireShare
     result: type[BaseModel] | None
     status: int
     once: bool

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from api.rest.audit import audited
 from api.rest.endpoint import AsyncEndpoint, Endpoint
 from api.rest.idempotency import idempotent
-from api.rest.permissions import RequireLease, RequireScope
+from api.rest.permissions import RequireLease, RequireScope, RequireShare
 from api.rest.route import PARAMETER, Route
 
 
@@ -31,7 +31,7 @@ class RouteTable:
         method: str,
         path: str,
         view: Callable[..., Any],
-        access: RequireScope | RequireLease,
+        access: RequireScope | RequireLease | RequireShare,
         result: type[BaseModel] | None,
         *,
         status: int = 200,

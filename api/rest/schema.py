@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core.core_schema import WithDefaultSchema
 
-from api.rest.permissions import RequireLease
+from api.rest.permissions import RequireLease, RequireShare
 from api.rest.route import Route
 from tinkerscript.wire.errors import ErrorBody
 
@@ -27,6 +27,7 @@ SECURITY_SCHEMES: dict[str, Json] = {
         "name": "sessionid",
         "description": "The console's sign-in; writes carry X-CSRFToken, X-Project-Id chooses the project.",
     },
+    "ShareLink": {"type": "http", "scheme": "bearer", "description": "What follows # in a public link to a run."},
 }
 IDEMPOTENCY_KEY: Json = {
     "in": "header",
@@ -75,7 +76,8 @@ class RouteSchema(AutoSchema):
         return []
 
     def get_auth(self) -> list[Json]:
-        return [{name: []} for name in SECURITY_SCHEMES]
+        is_shared = isinstance(self.route.access, RequireShare)
+        return [{name: []} for name in SECURITY_SCHEMES if (name == "ShareLink") is is_shared]
 
     def get_request_serializer(self) -> Any:
         return self.route.body

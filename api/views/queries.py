@@ -59,6 +59,15 @@ class EpisodeQuery(PageQuery):
     sort: EpisodeSort | None = Field(None, description="newest, if absent.")
 
 
+class SharedEpisodeQuery(PageQuery):
+    """One page of the episodes that a link shows."""
+
+    task: str | None = Field(None, max_length=512, description="Only those of this task.")
+    fate: list[EpisodeFate] = Field([], description="Only those with one of these fates.")
+    step: int | None = Field(None, ge=0, le=2**31 - 1, description="Only those that this step trained.")
+    sort: EpisodeSort = EpisodeSort.NEWEST
+
+
 class ExportQuery(Query):
     """Which annotations come with an export."""
 

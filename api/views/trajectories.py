@@ -4,6 +4,7 @@ A running session's own list and an episode that is not in the object store yet 
 """
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -20,7 +21,7 @@ from console.sessions.episodes import annotations, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.pages import calls_page, timelines_page
-from console.sessions.models import EpisodeRecord
+from console.sessions.models import EpisodeAnnotation, EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
@@ -66,7 +67,7 @@ async def episode_timelines(
     """Every token of an episode with its text, log-probability, version and advantage."""
     record = await sync_to_async(_record)(request, session_id, episode_id)
     if record is not None and record.pack is not None:
-        return await sync_to_async(_stored_timelines)(record, query)
+        return await sync_to_async(_annotated_timelines)(record, query)
     if record is not None and not await sync_to_async(_is_ready)(request, session_id):
         raise _not_stored()
     answer = await forward(request, session_id, "episodes", episode_id, "timelines", query={})
@@ -167,9 +168,18 @@ def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
     return _json(json.dumps({"report": document["report"], "items": items, "next_cursor": more}))
 
 
-def _stored_timelines(record: EpisodeRecord, query: TimelinesQuery) -> HttpResponse:
+def _annotated_timelines(record: EpisodeRecord, query: TimelinesQuery) -> HttpResponse:
     said = annotations_of(session=record.session, episode_ids=[record.episode_id])[record.episode_id]
-    episode = episode_view(record, said).model_dump(mode="json")
+    return stored_timelines(record, query, annotations=said)
+
+
+def stored_timelines(
+    record: EpisodeRecord, query: TimelinesQuery, *, annotations: Iterable[EpisodeAnnotation]
+) -> HttpResponse:
+    """An episode's tokens from the object store. Raises Conflict where they are not there (yet)."""
+    if record.pack is None:
+        raise _not_stored()
+    episode = episode_view(record, annotations).model_dump(mode="json")
     return _timelines(episode, document_read(record), record.advantages or record.advantage, query)
 
 

@@ -18,6 +18,7 @@ from support.route_cases import (
     FOR_OWNERS,
     FOR_PEOPLE,
     LEASE_BODIES,
+    LINK_ROUTES,
     WITHOUT_ID,
     C,
     ask,
@@ -44,7 +45,7 @@ def person(user: User) -> Client:
 
 
 def test_every_route_is_tried_here() -> None:
-    assert declared() == set(BODIES) | set(LEASE_BODIES) | set(WITHOUT_ID)
+    assert declared() == set(BODIES) | set(LEASE_BODIES) | set(WITHOUT_ID) | LINK_ROUTES
     assert all("{" in path for _, path in BODIES)
     assert not any("{" in path for _, path in WITHOUT_ID)
 
@@ -127,7 +128,7 @@ def test_no_one_gets_in_without_a_key(ids) -> None:
         assert answer.json()["error"]["code"] == "unauthenticated"
         return answer
 
-    assert differences([*CASES, *LEASE_BODIES], lambda _: (401,), given) == []
+    assert differences([*CASES, *LEASE_BODIES, *LINK_ROUTES], lambda _: (401,), given) == []
 
 
 def test_a_checkpoint_is_reached_through_its_own_session_only(ids, project, api_key, client_for) -> None:

@@ -5,6 +5,7 @@ from django.utils import timezone
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, QueuedTask, Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.services import session_create
+from console.sessions.sharing.services import share_create
 from console.users.keys import key_create
 from console.users.members import member_invite
 from console.users.models import ApiKey, Membership, Project, User
@@ -79,5 +80,6 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
         "project_id": project.id,
         "member_id": invited.member_id,
         "webhook_id": webhook.id,
+        "share_id": share_create(project=project, session_id=session.id, person=user, expires_in_days=1)[0].id,
         "batch": f"batch-of-{session.id}",
     }

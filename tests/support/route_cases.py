@@ -53,6 +53,9 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", E + "/timelines"): None,
     ("GET", S + "/metrics"): None,
     ("GET", S + "/resources"): None,
+    ("GET", S + "/shares"): None,
+    ("POST", S + "/shares"): {"expires_in_days": 1},
+    ("DELETE", S + "/shares/{share_id}"): None,
     ("POST", S + "/evaluations"): {"step": 1, "reward_mean": 0.5, "episodes": 2},
     ("POST", S + "/tasks"): {"rows": [{"name": "made by a test", "row": 1}]},
     ("GET", S + "/tasks"): None,
@@ -129,6 +132,14 @@ FOR_EVERYBODY = {("POST", "/projects"), ("POST", "/alerts/read")}
 FOR_ADMIN_KEYS = FOR_OWNERS | {("GET", "/keys"), ("POST", "/keys"), ("POST", "/projects"), ("GET", "/members")}
 # For people alone: no key of theirs.
 FOR_PEOPLE = {("GET", "/account/sign-ins"), ("POST", "/alerts/read")}
+# For those who have a public link: the token says which session.
+LINK_ROUTES = {
+    ("GET", "/shared"),
+    ("GET", "/shared/metrics"),
+    ("GET", "/shared/episodes"),
+    ("GET", "/shared/episodes/{episode_id}/timelines"),
+}
+
 # For the person who is invited: no one else, member or not, knows of an invitation by this way.
 FOR_INVITED = {("POST", I + "/accept"), ("DELETE", I)}
 

@@ -891,6 +891,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The links to the session that have not expired; their tokens are not kept.
+         * @description The links to the session that have not expired; their tokens are not kept.
+         */
+        get: operations["share_list"];
+        put?: never;
+        /**
+         * Make a link that reads the session without an account.
+         * @description Make a link that reads the session without an account.
+         */
+        post: operations["share_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{session_id}/shares/{share_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a link, now and for ever.
+         * @description End a link, now and for ever.
+         */
+        delete: operations["share_revoke"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/steps/{step}": {
         parameters: {
             query?: never;
@@ -1029,6 +1073,86 @@ export interface paths {
          * @description Say that an attempt is done, or why not: then it waits again, or has failed for good.
          */
         post: operations["task_finish"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The session of the link.
+         * @description The session of the link.
+         */
+        get: operations["shared_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/episodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The episodes of the link's session that match, without what people said of them.
+         * @description The episodes of the link's session that match, without what people said of them.
+         */
+        get: operations["shared_episodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/episodes/{episode_id}/timelines": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Every token of an episode of the link's session, once it is stored.
+         * @description Every token of an episode of the link's session, once it is stored.
+         */
+        get: operations["shared_timelines"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The steps of the link's session as columns.
+         * @description The steps of the link's session as columns.
+         */
+        get: operations["shared_metrics"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3438,6 +3562,101 @@ export interface components {
              * Format: date-time
              */
             updated_at: string;
+        };
+        /**
+         * ShareCreate
+         * @description ``POST /v1/sessions/{id}/shares``.
+         */
+        ShareCreate: {
+            /**
+             * Expires In Days
+             * @default 7
+             */
+            expires_in_days?: number;
+        };
+        /**
+         * ShareCreated
+         * @description ``url`` is shown this once. Its part after # is the token: browsers send that to no server by themselves.
+         */
+        ShareCreated: {
+            /**
+             * By
+             * @description The e-mail address of the person who made it; empty if they are gone.
+             */
+            by: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Id */
+            id: string;
+            /** Url */
+            url: string;
+        };
+        /**
+         * ShareList
+         * @description Those that have not expired, newest first.
+         */
+        ShareList: {
+            /** Items */
+            items: components["schemas"]["ShareView"][];
+        };
+        /**
+         * ShareView
+         * @description A link that reads a session, until it expires or is revoked.
+         */
+        ShareView: {
+            /**
+             * By
+             * @description The e-mail address of the person who made it; empty if they are gone.
+             */
+            by: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Id */
+            id: string;
+        };
+        /**
+         * SharedRun
+         * @description What a link shows of its session: no notes, no people, no causes of failures, which may name the machine.
+         */
+        SharedRun: {
+            accounting: components["schemas"]["Accounting"];
+            /** Base Model */
+            base_model: string;
+            config: components["schemas"]["SessionConfig"];
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Expires At
+             * Format: date-time
+             * @description When the link ends.
+             */
+            expires_at: string;
+            /** Name */
+            name: string;
+            /** Policy Version */
+            policy_version: number;
+            /** Reward Mean */
+            reward_mean: number | null;
+            state: components["schemas"]["SessionState"];
         };
         /**
          * SignInList
@@ -5937,6 +6156,105 @@ export interface operations {
             };
         };
     };
+    share_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShareList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    share_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ShareCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShareCreated"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    share_revoke: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                share_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     step_get: {
         parameters: {
             query?: never;
@@ -6209,6 +6527,147 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    shared_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SharedRun"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    shared_episodes: {
+        parameters: {
+            query?: {
+                cursor?: string | null;
+                limit?: number;
+                /** @description Only those of this task. */
+                task?: string | null;
+                /** @description Only those with one of these fates. */
+                fate?: components["schemas"]["EpisodeFate"][];
+                /** @description Only those that this step trained. */
+                step?: number | null;
+                sort?: components["schemas"]["EpisodeSort"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    shared_timelines: {
+        parameters: {
+            query?: {
+                cursor?: number;
+                /** @description Tokens; context is not divided. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                episode_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeTimelines"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    shared_metrics: {
+        parameters: {
+            query?: {
+                /** @description Measures, separated by commas; all if empty. */
+                names?: string;
+                /** @description What the steps are drawn over. */
+                x?: components["schemas"]["MetricAxis"];
+                /** @description Only steps recorded after this cursor. */
+                after?: number;
+                /** @description Steps beyond this number are put together. */
+                points?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricColumns"];
                 };
             };
             /** @description Refused or failed */

@@ -1,0 +1,92 @@
+"""Links to a run: made and revoked by those who may write it, read by whoever has one.
+
+A reader's routes name no session: the link says which, and nothing else of the server can be reached with it.
+"""
+
+from django.conf import settings
+from django.http import HttpResponse
+
+from api.episode_presenters import episode_list_view
+from api.presenters import session_view
+from api.rest.requests import ApiRequest, ShareRequest
+from api.views.queries import MetricQuery, SharedEpisodeQuery, TimelinesQuery
+from api.views.trajectories import stored_timelines
+from console.live import selectors as live
+from console.sessions.episodes import selectors as episodes
+from console.sessions.sharing import services
+from console.sessions.sharing.models import ShareLink
+from tinkerscript.wire.episodes import EpisodeList
+from tinkerscript.wire.reading.metrics import MetricColumns
+from tinkerscript.wire.reading.sharing import ShareCreate, ShareCreated, SharedRun, ShareList, ShareView
+
+
+def share_create(request: ApiRequest, session_id: str, body: ShareCreate) -> ShareCreated:
+    """Make a link that reads the session without an account."""
+    link, token = services.share_create(
+        project=request.auth.project,
+        session_id=session_id,
+        person=request.auth.user,
+        expires_in_days=body.expires_in_days,
+    )
+    return ShareCreated(**_view(link).model_dump(), url=f"{settings.PUBLIC_URL}/shared#{token}")
+
+
+def share_list(request: ApiRequest, session_id: str) -> ShareList:
+    """The links to the session that have not expired; their tokens are not kept."""
+    links = services.share_list(project=request.auth.project, session_id=session_id)
+    return ShareList(items=[_view(link) for link in links])
+
+
+def share_revoke(request: ApiRequest, session_id: str, share_id: str) -> None:
+    """End a link, now and for ever."""
+    services.share_revoke(project=request.auth.project, session_id=session_id, share_id=share_id)
+
+
+def shared_get(request: ShareRequest) -> SharedRun:
+    """The session of the link."""
+    view = session_view(request.auth.session)
+    fields = {name: getattr(view, name) for name in SharedRun.model_fields if name != "expires_at"}
+    return SharedRun(**fields, expires_at=request.auth.expires_at)
+
+
+def shared_metrics(request: ShareRequest, query: MetricQuery) -> MetricColumns:
+    """The steps of the link's session as columns."""
+    session = request.auth.session
+    return live.metric_columns(
+        session_id=session.id,
+        created_at=session.created_at,
+        names=[name for name in query.names.split(",") if name],
+        axis=query.x,
+        after=query.after,
+        points=query.points,
+    )
+
+
+def shared_episodes(request: ShareRequest, query: SharedEpisodeQuery) -> EpisodeList:
+    """The episodes of the link's session that match, without what people said of them."""
+    session = request.auth.session
+    page, more = episodes.episode_list(
+        project=session.project,
+        session_id=session.id,
+        only=episodes.EpisodeFilter(task=query.task, fates=query.fate, step=query.step),
+        sort=query.sort,
+        cursor=query.cursor,
+        limit=query.limit,
+    )
+    return episode_list_view(page, {}, more)
+
+
+def shared_timelines(request: ShareRequest, episode_id: str, query: TimelinesQuery) -> HttpResponse:
+    """Every token of an episode of the link's session, once it is stored."""
+    session = request.auth.session
+    record = episodes.episode_get(project=session.project, session_id=session.id, episode_id=episode_id)
+    return stored_timelines(record, query, annotations=())
+
+
+def _view(link: ShareLink) -> ShareView:
+    return ShareView(
+        id=link.id,
+        by=link.person.email if link.person else "",
+        created_at=link.created_at,
+        expires_at=link.expires_at,
+    )

@@ -1,0 +1,1 @@
+"""Public links to a run: whoever has one reads the run, until it expires or is revoked."""
