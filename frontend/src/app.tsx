@@ -38,6 +38,7 @@ const router = createBrowserRouter([
   { path: "/reset-password", element: <ResetPasswordPage /> },
   { path: "/reset-password/:key", element: <NewPasswordPage /> },
   { path: "/verify-email/:key", element: <VerifyEmailPage /> },
+  { path: "/shared", lazy: async () => ({ Component: (await import("./features/sessions/shared/shared-page")).SharedPage }), HydrateFallback: Loading, ErrorBoundary: RouteError },
   {
     // Loaded when first opened: who signs in needs no table, menu or chart.
     lazy: async () => ({ Component: (await import("./shell")).Shell }),

@@ -26,6 +26,7 @@ import { ConfigPanel } from "./config-panel";
 import { EpisodesDownload } from "./episodes-download";
 import { QueuePanel } from "./queue-panel";
 import { RecordPanel } from "./record-panel";
+import { SharePanel } from "./share-panel";
 import { SessionFacts } from "./session-facts";
 import { ServedSession } from "./served-session";
 import { SessionHeader } from "./session-header";
@@ -103,6 +104,7 @@ function LiveSession({ session }: { session: Session }) {
           <CheckpointsPanel session={session} />
           <EpisodesDownload session={session} />
           <NotesPanel session={session} />
+          <SharePanel session={session} />
           <ConfigPanel session={session} />
           <BatchDownload session={session} lastStep={last?.step} />
         </div>

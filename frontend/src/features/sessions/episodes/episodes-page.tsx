@@ -8,7 +8,7 @@ import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
-import { filterOf } from "./episode-filter";
+import { filterOf, listPart } from "./episode-filter";
 import { EpisodesFilterBar } from "./episodes-filter-bar";
 import { EpisodesTable } from "./episodes-table";
 import { SessionCrumb } from "../session-crumb";
@@ -37,9 +37,8 @@ export function EpisodesPage() {
       {episodes.length > 0 && (
         <div aria-busy={isPlaceholderData} className={isPlaceholderData ? "opacity-60" : ""}>
           <EpisodesTable
-            id={id}
             episodes={episodes}
-            list={address}
+            pathOf={(episode) => `/sessions/${id}/episodes/${episode.episode_id}${listPart(address)}`}
             onEnd={() => {
               if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
             }}

@@ -5,7 +5,6 @@ import { Link, useNavigate } from "react-router";
 import type { Episode } from "../../../api/types";
 import { ago, dateTime, number } from "../../../ui/format";
 import { AnnotationMarks } from "./annotations-panel";
-import { listPart } from "./episode-filter";
 import { FateBadge } from "./fate-badge";
 import { beginning, visible } from "../../../ui/plain-text";
 import { useKeys } from "./use-keys";
@@ -15,14 +14,13 @@ const COLUMNS = "grid grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_m
 const HEAD = ["Task", "Fate", "Reward", "Advantage", "Version", "Tokens", "Answer", "Began"];
 
 interface Props {
-  id: string;
   episodes: Episode[];
-  /** The page's address: a link to an episode takes the list with it. */
-  list: URLSearchParams;
+  /** Where an episode is read. */
+  pathOf: (episode: Episode) => string;
   onEnd: () => void;
 }
 
-export function EpisodesTable({ id, episodes, list, onEnd }: Props) {
+export function EpisodesTable({ episodes, pathOf, onEnd }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
   const [chosen, setChosen] = useState(-1);
@@ -35,7 +33,6 @@ export function EpisodesTable({ id, episodes, list, onEnd }: Props) {
     if (last >= episodes.length - 20) onEnd();
   }, [last, episodes.length, onEnd]);
 
-  const pathOf = (episode: Episode) => `/sessions/${id}/episodes/${episode.episode_id}${listPart(list)}`;
   const choose = (by: number) => {
     const at = Math.min(episodes.length - 1, Math.max(0, chosen + by));
     setChosen(at);

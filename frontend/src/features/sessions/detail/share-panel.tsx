@@ -1,0 +1,78 @@
+// Public links to the run: make one, see who made which until when, revoke.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { createShare, revokeShare, sharesQuery } from "../../../api/sharing";
+import type { Session } from "../../../api/types";
+import { Button } from "../../../ui/button";
+import { CopyBlock } from "../../../ui/copy";
+import { inputClass } from "../../../ui/field";
+import { dateTime } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { Panel } from "../../../ui/panel";
+import { useMayWrite } from "../use-may-write";
+
+const DAYS = [1, 7, 30, 365];
+
+export function SharePanel({ session }: { session: Session }) {
+  const mayWrite = useMayWrite();
+  const { data, error } = useQuery(sharesQuery(session.id));
+  const [days, setDays] = useState(7);
+  const client = useQueryClient();
+  const onSettled = () => client.invalidateQueries({ queryKey: sharesQuery(session.id).queryKey });
+  const create = useMutation({ mutationFn: () => createShare(session.id, days), onSettled });
+  const revoke = useMutation({ mutationFn: (shareId: string) => revokeShare(session.id, shareId), onSettled });
+  if (!mayWrite) return null;
+  return (
+    <Panel title="Public links">
+      <div className="space-y-3 p-4">
+        <p className="text-xs text-muted">Whoever has a link reads this run’s options, curves and episodes, without an account, and nothing else.</p>
+        <ErrorNotice error={error ?? create.error ?? revoke.error} />
+        <div className="flex items-center gap-2">
+          <select
+            aria-label="Good for"
+            className={`${inputClass} w-28!`}
+            value={days}
+            onChange={(event) => {
+              setDays(Number(event.target.value));
+            }}
+          >
+            {DAYS.map((count) => (
+              <option key={count} value={count}>
+                {count === 1 ? "1 day" : `${String(count)} days`}
+              </option>
+            ))}
+          </select>
+          <Button
+            disabled={create.isPending}
+            onClick={() => {
+              create.mutate();
+            }}
+          >
+            Make a link
+          </Button>
+        </div>
+        {create.data && <CopyBlock label="Link, shown this once" text={create.data.url} />}
+      </div>
+      <ul className="divide-y divide-line">
+        {data?.items.map((share) => (
+          <li key={share.id} className="flex items-center gap-2 px-4 py-1.5 text-xs">
+            <span className="min-w-0 truncate text-muted" title={share.by}>
+              until {dateTime(share.expires_at)}
+              {share.by && `, by ${share.by}`}
+            </span>
+            <Button
+              look="quiet"
+              className="ml-auto h-6 px-2 text-xs"
+              disabled={revoke.isPending}
+              onClick={() => {
+                revoke.mutate(share.id);
+              }}
+            >
+              Revoke
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}

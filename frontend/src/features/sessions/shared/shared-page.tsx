@@ -1,0 +1,112 @@
+// A run as somebody reads it who was sent a link: its numbers, its curves, its episodes down to the token.
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useCallback, useMemo } from "react";
+import { useLocation, useSearchParams } from "react-router";
+import { stepsOf } from "../../../api/metrics";
+import { sharedEpisodesQuery, sharedMetricsQuery, sharedRunQuery } from "../../../api/sharing";
+import { ENDED_STATES } from "../../../api/sessions";
+import type { SharedRun } from "../../../api/types";
+import { Chart } from "../../../ui/chart";
+import { dateTime, number } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty, Panel } from "../../../ui/panel";
+import { visible } from "../../../ui/plain-text";
+import { useTitle } from "../../../ui/use-title";
+import { Wordmark } from "../../../ui/wordmark";
+import { lines, rewardBand, type Line } from "../detail/step-columns";
+import { EpisodesTable } from "../episodes/episodes-table";
+import { Facts } from "../episodes/facts";
+import { StateBadge } from "../state-badge";
+import { SharedEpisode } from "./shared-episode";
+import { tokenOf } from "./shared-token";
+
+const CHARTS: { title: string; unit?: string; lines: Line[] }[] = [
+  { title: "Loss", lines: [["loss", "loss", "--series-2"]] },
+  { title: "Entropy", unit: "nats per token", lines: [["entropy", "entropy"]] },
+  { title: "KL engine to trainer", lines: [["KL", "kl_engine"]] },
+  { title: "Completion length", unit: "tokens", lines: [["length", "completion_length_mean"]] },
+];
+
+export function SharedPage() {
+  const token = tokenOf(useLocation().hash);
+  const { data: run, error } = useQuery({ ...sharedRunQuery(token), enabled: token !== "" });
+  const [address] = useSearchParams();
+  const episode = address.get("episode");
+  useTitle(run ? visible(run.name) || "Shared run" : "Shared run");
+  return (
+    <div className="min-h-screen">
+      <header className="border-b border-line bg-surface">
+        <div className="mx-auto flex h-12 max-w-7xl items-center gap-4 px-6">
+          <Wordmark />
+          <span className="ml-auto truncate text-xs text-muted">{run && `Read-only link, until ${dateTime(run.expires_at)}`}</span>
+        </div>
+      </header>
+      <main className="mx-auto max-w-7xl px-6 py-6">
+        {token === "" && <Empty isPage title="This link is not complete">Its part after # is missing: ask for the whole link.</Empty>}
+        {error && !run && (
+          <Empty isPage title="This link cannot be read">
+            <ErrorNotice error={error} />
+          </Empty>
+        )}
+        {token !== "" && !run && !error && <Loading />}
+        {run && <Run token={token} run={run} episode={episode} />}
+      </main>
+    </div>
+  );
+}
+
+function Run({ token, run, episode }: { token: string; run: SharedRun; episode: string | null }) {
+  const facts: [string, string][] = [
+    ["Steps", number(run.policy_version)],
+    ["Reward", number(run.reward_mean)],
+    ["Episodes", number(run.accounting.begun)],
+    ["Base model", run.base_model],
+    ["Loss", run.config.loss],
+    ["Samples", `${number(run.config.tasks_per_batch)} × ${number(run.config.grpo_n)}`],
+    ["Max tokens", number(run.config.max_tokens)],
+    ["Created", dateTime(run.created_at)],
+  ];
+  return (
+    <>
+      <div className="flex flex-wrap items-center gap-3">
+        <h1 className="min-w-0 text-xl font-semibold tracking-tight break-words">
+          <bdi>{visible(run.name) || "A run"}</bdi>
+        </h1>
+        <StateBadge state={run.state} />
+      </div>
+      <Facts facts={facts} />
+      <div className="mt-4 space-y-4">{episode ? <SharedEpisode key={episode} token={token} episodeId={episode} /> : <Overview token={token} run={run} />}</div>
+    </>
+  );
+}
+
+function Overview({ token, run }: { token: string; run: SharedRun }) {
+  const { hash } = useLocation();
+  const metrics = useQuery(sharedMetricsQuery(token, !ENDED_STATES.includes(run.state)));
+  const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery(sharedEpisodesQuery(token));
+  const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
+  const onEnd = useCallback(() => {
+    if (hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const drawn = useMemo(() => {
+    const steps = metrics.data ? stepsOf(metrics.data) : [];
+    const charts = CHARTS.map(({ lines: wanted, ...chart }) => ({ ...chart, series: lines(steps, wanted) }));
+    return { x: steps.map((step) => step.step), reward: lines(steps, [["reward", "reward_mean"]]), band: rewardBand(steps), charts };
+  }, [metrics.data]);
+  return (
+    <>
+      <ErrorNotice error={metrics.error ?? error} />
+      <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
+        <Chart title="Reward" unit="mean, 10th to 90th percentile" x={drawn.x} series={drawn.reward} band={drawn.band} height={220} />
+        <div className="grid sm:grid-cols-2">
+          {drawn.charts.map((chart) => (
+            <Chart key={chart.title} {...chart} x={drawn.x} height={120} />
+          ))}
+        </div>
+      </Panel>
+      {episodes.length > 0 && <EpisodesTable episodes={episodes} pathOf={(one) => `/shared?episode=${encodeURIComponent(one.episode_id)}${hash}`} onEnd={onEnd} />}
+      {data && episodes.length === 0 && <Empty title="No episode yet" />}
+    </>
+  );
+}
