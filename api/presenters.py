@@ -20,7 +20,7 @@ from tinkerscript.wire.account import (
     SignInView,
 )
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
-from tinkerscript.wire.projects import AuditEntry, MemberView, Quotas, SessionUsage, Usage, UsageList
+from tinkerscript.wire.projects import AuditEntry, MemberView, Quotas, SessionUsage, TimeUsage, Usage, UsageList
 from tinkerscript.wire.reading.alerts import AlertRule, AlertView
 from tinkerscript.wire.sessions import Accounting, Failure, SessionKind, SessionList, SessionState, SessionView
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
@@ -88,7 +88,12 @@ def key_created(key: ApiKey, secret: str) -> KeyCreated:
 
 
 def usage_list_view(
-    items: list[tuple[Session, Usage]], total: Usage, next_cursor: str | None, *, quotas: Quotas
+    items: list[tuple[Session, Usage]],
+    total: Usage,
+    next_cursor: str | None,
+    *,
+    last_7_days: TimeUsage,
+    quotas: Quotas,
 ) -> UsageList:
     """What sessions used, and what the project has now."""
     return UsageList(
@@ -103,6 +108,7 @@ def usage_list_view(
             for session, usage in items
         ],
         total=total,
+        last_7_days=last_7_days,
         quotas=quotas,
         next_cursor=next_cursor,
     )

@@ -1,10 +1,13 @@
 """Projects, their members, and what they used."""
 
+from datetime import timedelta
+
 from api.presenters import member_view, project_view, usage_list_view
 from api.rest.requests import ApiRequest
 from api.views.queries import PageQuery
 from console.errors import NotFound
 from console.sessions.limits.quotas import quotas_get
+from console.sessions.limits.usage import recent_usage
 from console.sessions.limits.usage import usage_list as used
 from console.users import members, services
 from console.users.selectors import project_list as projects_of
@@ -81,4 +84,5 @@ def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
     """What each session of the project used, newest first, all of them together, and what the project has now."""
     project = request.auth.project
     page = used(project=project, cursor=query.cursor, limit=query.limit)
-    return usage_list_view(*page, quotas=quotas_get(project=project))
+    week = recent_usage(project=project, within=timedelta(days=7))
+    return usage_list_view(*page, last_7_days=week, quotas=quotas_get(project=project))

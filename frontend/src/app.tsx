@@ -46,6 +46,7 @@ const router = createBrowserRouter([
     ErrorBoundary: RouteError,
     children: [
       { path: "/", element: <Navigate to="/sessions" replace /> },
+      { path: "/home", lazy: async () => ({ Component: (await import("./features/sessions/home/home-page")).HomePage }) },
       { path: "/sessions", lazy: async () => ({ Component: (await import("./features/sessions/list/sessions-page")).SessionsPage }) },
       { path: "/sessions/new", lazy: async () => ({ Component: (await import("./features/sessions/new/new-session-page")).NewSessionPage }) },
       { path: "/sessions/:id", lazy: async () => ({ Component: (await import("./features/sessions/detail/session-page")).SessionPage }) },

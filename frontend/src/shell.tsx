@@ -14,6 +14,7 @@ import { OfflineBar } from "./ui/offline-bar";
 import { Wordmark } from "./ui/wordmark";
 
 const NAV_ITEMS = [
+  { to: "/home", label: "Home", forOwners: false },
   { to: "/sessions", label: "Sessions", forOwners: false },
   { to: "/serving", label: "Serving", forOwners: false },
   { to: "/playground", label: "Playground", forOwners: false },
@@ -41,7 +42,7 @@ export function Shell() {
       </a>
       <header className="border-b border-line bg-surface">
         <div className="mx-auto flex max-w-7xl flex-wrap items-center gap-x-3 px-6 xl:gap-x-6">
-          <Link to="/sessions" aria-label="TinkerScript, all sessions" className="flex rounded">
+          <Link to="/home" aria-label="TinkerScript, home" className="flex rounded">
             <Wordmark compact />
           </Link>
           <ProjectSwitcher account={account} />

@@ -24,13 +24,16 @@ def committed() -> dict[str, Any]:
 
 def test_every_operation_is_described_secured_and_shows_how_it_fails() -> None:
     schema = committed()
-    assert set(schema["components"]["securitySchemes"]) == {"ApiKey", "ConsoleSession"}
+    assert set(schema["components"]["securitySchemes"]) == {"ApiKey", "ConsoleSession", "ShareLink"}
     ids = []
-    for methods in schema["paths"].values():
+    for path, methods in schema["paths"].items():
         for operation in methods.values():
             ids.append(operation["operationId"])
             assert operation["summary"]
-            assert operation["security"] == [{"ApiKey": []}, {"ConsoleSession": []}]
+            by_link = path.startswith("/v1/shared")
+            assert operation["security"] == (
+                [{"ShareLink": []}] if by_link else [{"ApiKey": []}, {"ConsoleSession": []}]
+            )
             failure = operation["responses"]["default"]["content"]["application/json"]["schema"]
             assert failure == {"$ref": "#/components/schemas/ErrorBody"}
     assert len(ids) == len(set(ids))

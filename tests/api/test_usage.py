@@ -53,6 +53,18 @@ def test_time_counts_from_the_lease_to_the_last_heartbeat(project, client) -> No
     assert used["gpu_s"] == 0
 
 
+def test_the_last_week_has_the_part_of_a_runtime_that_is_in_it(project, client) -> None:
+    day_s = 86_400
+    for begun_days_ago, seen_days_ago, gpus in ((9, 6, 2), (2, 1, 0), (20, 8, 4)):
+        session, _ = factories.runtime_make(project)
+        now = timezone.now()
+        RuntimeSpan.objects.filter(session_id=session.id).update(
+            started_at=now - timedelta(days=begun_days_ago), seen_at=now - timedelta(days=seen_days_ago), gpus=gpus
+        )
+    week = usage(client)["last_7_days"]
+    assert week["runtime_s"] == pytest.approx(2 * day_s, abs=5) and week["gpu_s"] == pytest.approx(2 * day_s, abs=5)
+
+
 def test_a_runtime_whose_lease_was_replaced_adds_nothing_and_its_time_stays(project, client) -> None:
     session, token = factories.runtime_make(project)
     seen_later(session, 60)

@@ -26,6 +26,7 @@ def pages(run: Run) -> dict[str, str]:
     session = f"/sessions/{run.session_id}"
     episode = run.api.get("/episodes", params={"sort": "best"}).json()["items"][0]["episode_id"]
     return {
+        "home": "/home",
         "sessions": "/sessions",
         "new-session": "/sessions/new",
         "run": session,

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models import DurationField, ExpressionWrapper, F, QuerySet, Sum
 from django.utils import timezone
@@ -12,7 +12,7 @@ from console.live.selectors import tokens_trained_sum
 from console.sessions.models import RuntimeSpan, Session
 from console.sessions.selectors import session_list
 from console.users.models import ApiKey, Project
-from tinkerscript.wire.projects import Usage
+from tinkerscript.wire.projects import TimeUsage, Usage
 
 
 @dataclass
@@ -43,6 +43,17 @@ def usage_list(
         sum(tokens_trained_sum(session_ids=every.values_list("id", flat=True)).values()),
     )
     return items, total, next_cursor
+
+
+def recent_usage(*, project: Project, within: timedelta) -> TimeUsage:
+    """What runtimes of the project used in the last stretch of time: a span that began before it counts in part."""
+    since = timezone.now() - within
+    spans = RuntimeSpan.objects.filter(project=project, seen_at__gt=since).order_by()
+    lengths = [
+        ((seen_at - max(started_at, since)).total_seconds(), gpus)
+        for started_at, seen_at, gpus in spans.values_list("started_at", "seen_at", "gpus")
+    ]
+    return TimeUsage(runtime_s=sum(s for s, _ in lengths), gpu_s=sum(s * gpus for s, gpus in lengths))
 
 
 def spent_by_key(*, project: Project) -> dict[str, float]:

@@ -3974,6 +3974,16 @@ export interface components {
          */
         Thumb: "up" | "down";
         /**
+         * TimeUsage
+         * @description Seconds of runtimes within a stretch of time, and the same times their GPUs.
+         */
+        TimeUsage: {
+            /** Gpu S */
+            gpu_s: number;
+            /** Runtime S */
+            runtime_s: number;
+        };
+        /**
          * TokenRun
          * @description Consecutive tokens of a timeline: sampled in one answer and trained here, or context.
          *
@@ -4173,6 +4183,8 @@ export interface components {
         UsageList: {
             /** Items */
             items: components["schemas"]["SessionUsage"][];
+            /** @description Of the last 168 hours, deleted sessions too. */
+            last_7_days: components["schemas"]["TimeUsage"];
             /** Next Cursor */
             next_cursor: string | null;
             quotas: components["schemas"]["Quotas"];

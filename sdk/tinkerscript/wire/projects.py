@@ -65,6 +65,13 @@ class Usage(Response):
     tokens_trained: int
 
 
+class TimeUsage(Response):
+    """Seconds of runtimes within a stretch of time, and the same times their GPUs."""
+
+    runtime_s: float
+    gpu_s: float
+
+
 class SessionUsage(Usage):
     """Runtime and GPU seconds, steps and trained tokens of one session."""
 
@@ -97,6 +104,7 @@ class UsageList(Response):
 
     items: list[SessionUsage]
     total: Usage
+    last_7_days: TimeUsage = Field(description="Of the last 168 hours, deleted sessions too.")
     quotas: Quotas
     next_cursor: str | None = None
 
