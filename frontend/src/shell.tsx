@@ -14,7 +14,6 @@ import { OfflineBar } from "./ui/offline-bar";
 import { Wordmark } from "./ui/wordmark";
 
 const NAV_ITEMS = [
-  { to: "/home", label: "Home", forOwners: false },
   { to: "/sessions", label: "Sessions", forOwners: false },
   { to: "/serving", label: "Serving", forOwners: false },
   { to: "/playground", label: "Playground", forOwners: false },
