@@ -33,7 +33,7 @@ Route = tuple[str, str]  # method, path
 
 
 @pytest.fixture
-def ids(project, alice) -> dict[str, str]:
+def ids(project, alice, embedded_s3) -> dict[str, str]:
     """Something of alice's of every kind."""
     return factories.ids_make(project, alice)
 
