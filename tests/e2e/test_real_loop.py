@@ -15,6 +15,7 @@ import torch
 from openai import OpenAI
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+import tinkerscript
 from support.ports import free_port
 from support.tiny_model import tiny_model_make
 from tinkerscript import TinkerScript, WorkflowOutput
@@ -101,6 +102,15 @@ def test_the_loop_survives_kill_9_and_the_downloaded_model_generates_as_the_sess
     assert transformers_answers(tuned.path) == own_answers
     if parts:  # nightly
         assert vllm_answers(tuned.path) == own_answers
+
+
+@pytest.mark.nightly
+def test_a_base_model_is_served_by_an_engine_alone(base_url_and_key):
+    base_url, key, data = base_url_and_key
+    with tinkerscript.serve("tiny", base_url=base_url, api_key=key, max_context_length=256) as served:
+        assert all(ask(served, prompt, temperature=0.0) for prompt in PROMPTS)
+        names = [file.name.split(".")[0] for file in (data / "runtimes" / served.id / "stacks").glob("*.process")]
+        assert sorted(names) == ["engine", "runtime"], "no trainer is started"
 
 
 def ask(episode, prompt: str, *, temperature: float) -> str:
