@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from e2e.console_pages import Server, browser, page, pages_need, sign_up
+from e2e.console_pages import Server, browser, create_session, page, pages_need, sign_up
 from e2e.loop_server import BASE_MODEL, LoopServer
 from playwright.sync_api import Page, expect
 
@@ -67,7 +67,28 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     photograph(page, "playground")
     assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
 
+    stop(page, session_id)
+    expect(page.get_by_text("It serves nothing any more.")).to_be_visible()
+
+
+def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(page: Page, server: Server) -> None:
+    sign_up(page, "paul@example.org")
+    session_id = create_session(page, "asked")
+    expect(page.get_by_text("waiting for episodes").first).to_be_visible(timeout=RUNTIME_MS)
+    page.goto(f"/playground?columns={session_id}")
+    page.get_by_label("Prompt", exact=True).fill("Tell me about snow.")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_text("ended by stop")).to_be_visible()
+    expect(page.get_by_test_id("answer")).to_have_attribute("aria-busy", "false")
+    assert page.get_by_test_id("answer").inner_text()
+    said = page.request.get(f"/v1/sessions/{session_id}/accounting").json()
+    assert (said["begun"], said["open"], said["abandoned_by_reason"]) == (1, 0, {"playground": 1}), said
+    stop(page, session_id)
+
+
+def stop(page: Page, session_id: str) -> None:
+    """End it: the server has room for one runtime."""
     page.goto(f"/sessions/{session_id}")
     page.get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Stop session").click()
-    expect(page.get_by_text("It serves nothing any more.")).to_be_visible(timeout=RUNTIME_MS)
+    expect(page.get_by_role("button", name="Delete")).to_be_visible(timeout=RUNTIME_MS)
