@@ -26,7 +26,7 @@ def resources_record(*, session_id: str, sample: ResourceSample, store_bytes: in
     chunk = _last(session_id)
     if chunk is None or len(chunk.columns["at"]) >= CHUNK_SAMPLES:
         chunk = ResourceChunk(session_id=session_id, columns={"at": []})
-    _append(chunk.columns, {"at": time.time()} | measures)
+    _append(chunk.columns, {"at": time.time(), **measures})
     chunk.latest = sample.model_dump(mode="json")
     chunk.save()
 

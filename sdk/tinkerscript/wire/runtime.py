@@ -114,7 +114,7 @@ class RuntimeState(Request):
         None, ge=0, lt=MAX_TIME_S, description="Unix time of the last call, begin or end."
     )
     deadline_s: float | None = Field(
-        None, gt=0, lt=MAX_TIME_S, description="How long this phase may go without progress before it counts as stuck."
+        None, ge=0, lt=MAX_TIME_S, description="How long this phase may go without progress before it counts as stuck."
     )
     resources: ResourceSample | None = Field(None, description="Once per sample: what it uses of its machine.")
 
