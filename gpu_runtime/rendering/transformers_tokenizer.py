@@ -23,7 +23,10 @@ class TransformersTokenizer:
         template = self._tokenizer.chat_template
         self.template_variables = variables_of(template if isinstance(template, str) else "")
         tokens = {name: getattr(self._tokenizer, name) for name in SPECIAL_TOKENS}
-        self.described = {"chat_template": template if isinstance(template, str) else None, **tokens}
+        self.described: Mapping[str, str | None] = {
+            "chat_template": template if isinstance(template, str) else None,
+            **tokens,
+        }
 
     def encode(self, text: str, *, special: bool = False) -> list[int]:
         return self._tokenizer.encode(text, add_special_tokens=special)

@@ -27,7 +27,7 @@ from support.route_cases import (
 )
 from tinkerscript.wire.account import Role, Scope
 
-ANSWERED = (200, 201, 202, 204, 409, 503)  # 409: the session that is tried has ended; 503: no object store is here
+ANSWERED = (200, 201, 202, 204, 409)  # 409: the session that is tried has ended
 CASES = BODIES | WITHOUT_ID
 Route = tuple[str, str]  # method, path
 
