@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import subprocess
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from console.audit.models import AuditRecord
@@ -127,3 +129,22 @@ def test_one_of_a_session_that_goes_on_is_refused(owner, ended) -> None:
     answer = erase(owner, ended, "ep_1")
     assert answer.status_code == 409 and "Stop it" in answer.json()["error"]["hint"]
     assert EpisodeRecord.objects.filter(episode_id="ep_1").exists()
+
+
+def test_two_erasures_of_a_session_take_turns(owner, ended, monkeypatch) -> None:
+    """The second one waits for the first, whose new pack has no row yet, and reads its own row again."""
+    download, seen = object_store.download, []
+
+    def held(key, path):
+        other = subprocess.run(
+            ["flock", "--nonblock", settings.DATA / "run" / "session_turn", "true"], check=False, timeout=30
+        )
+        seen.append(other.returncode)
+        return download(key, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(object_store, "download", held)
+        assert erase(owner, ended, "ep_1").status_code == 204
+        assert erase(owner, ended, "ep_2").status_code == 204
+    assert seen == [1, 1, 1, 1], "no other process of the server gets a turn meanwhile"
+    assert document_read(EpisodeRecord.objects.get(session=ended))["said"] == f"{SECRET} 0"

@@ -20,6 +20,7 @@ from console.sessions.episodes.names import pack_key
 from console.sessions.episodes.selectors import episode_get
 from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
 from console.sessions.runtime.archive import part_key
+from console.sessions.runtime.session_turn import session_turn
 from console.sessions.states import ENDED
 from console.users.models import Project
 from tinkerscript.wire.events import EventKind
@@ -36,7 +37,14 @@ def episode_erase(
     Checkpoints stay: what was learned from an episode is in no file of its own.
     """
     record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
-    session = record.session
+    with session_turn(record.session_id):
+        # Read again: an erasure that came before may have moved it into another pack.
+        record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
+        _erase(record, actor=actor, key_id=key_id, request_id=request_id)
+
+
+def _erase(record: EpisodeRecord, *, actor: str, key_id: str | None, request_id: str) -> None:
+    session, episode_id = record.session, record.episode_id
     if session.state not in ENDED or session.launch_handle:
         raise Conflict(
             f"The session is {session.state}: its runtime still has the episode.",
@@ -59,7 +67,7 @@ def episode_erase(
         data = {"name": "episode_erased", "episode_id": episode_id}
         event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
         audit_record(
-            project_id=project.id,
+            project_id=session.project_id,
             actor=actor,
             key_id=key_id,
             action="episode_erase",
