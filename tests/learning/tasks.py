@@ -63,7 +63,10 @@ def classification() -> Task:
 
 
 def arithmetic() -> Task:
-    """The sum of two digits, as the first number of the answer; a number that is near earns a part."""
+    """The sum of two digits, as the first number of the answer; a wrong number earns a tenth.
+
+    With a part for each number that is near, the policy soon gives the middle of all sums to every question.
+    """
     pairs = [(a, b) for a in range(1, 10) for b in range(1, 10)]
     random.Random(7).shuffle(pairs)
     questions = [Question(f"What is {a} + {b}? Answer with the number alone.", str(a + b)) for a, b in pairs]
@@ -74,7 +77,7 @@ def arithmetic() -> Task:
 
     def reward(answer: str, right: str) -> float:
         given = number(answer)
-        return 0.0 if given is None else max(0.0, 1.0 - abs(given - int(right)) / 10)
+        return 0.0 if given is None else 1.0 if given == int(right) else 0.1
 
     return Task(questions[:57], questions[57:], reward, lambda answer, right: float(number(answer) == int(right)), 6)
 
