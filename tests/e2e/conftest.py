@@ -11,7 +11,7 @@ from e2e.loop_server import LoopServer
 
 if TYPE_CHECKING:
     from e2e.console_pages import Server
-    from e2e.ended_run import Run
+    from e2e.ended_run import Played, Run
 
 
 @pytest.fixture(scope="session")
@@ -28,11 +28,19 @@ def loop_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoopServer
 
 
 @pytest.fixture(scope="session")
-def run(loop_server: LoopServer) -> Iterator["Run"]:
-    """A run that has ended, and a browser of the person whose it is."""
-    from e2e.ended_run import played
+def played(loop_server: LoopServer) -> "Played":
+    """A run that has ended."""
+    from e2e import ended_run
 
-    with played(loop_server) as run:
+    return ended_run.played(loop_server)
+
+
+@pytest.fixture(scope="module")
+def run(loop_server: LoopServer, played: "Played") -> Iterator["Run"]:
+    """The run that has ended, in a browser of the person whose it is."""
+    from e2e.ended_run import shown
+
+    with shown(loop_server, played) as run:
         yield run
 
 

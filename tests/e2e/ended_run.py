@@ -11,7 +11,7 @@ import pytest
 from e2e.console_pages import make_key, pages_need, sign_up
 from e2e.loop_server import LoopServer, until
 from e2e.playing import execute_agent, play
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, StorageState, sync_playwright
 
 from support.chromium import SWITCHES, chromium_need
 
@@ -20,38 +20,56 @@ SCREENSHOTS = os.environ.get("CONSOLE_SCREENSHOTS")  # a folder: what the pages 
 
 
 @dataclass(frozen=True)
-class Run:
+class Played:
     """A session that has ended: a trained step of two groups, an evaluation, and one that was given up."""
+
+    session_id: str
+    key: str
+    cookies: StorageState  # of the person whose session it is
+
+
+@dataclass(frozen=True)
+class Run:
+    """The session in a browser that its person has signed in with, and behind its REST address."""
 
     page: Page
     session_id: str
     api: httpx.Client
 
 
-@contextmanager
-def played(loop_server: LoopServer) -> Iterator[Run]:
-    """Skips where no page can be shown. An error in any page's script fails the tests at the end."""
+def played(loop_server: LoopServer) -> Played:
+    """Skips where no page can be shown."""
     pages_need()
+    with _page(loop_server) as page:
+        sign_up(page, "rita@example.org")
+        with pytest.MonkeyPatch.context() as patch:  # the server is every module's
+            patch.setattr(loop_server, "api_key", key := make_key(page))
+            session_id = play_a_run(loop_server)
+        return Played(session_id, key, page.context.storage_state())
+
+
+@contextmanager
+def shown(loop_server: LoopServer, it: Played) -> Iterator[Run]:
+    """For one module: the event loop of a browser that is open lets no other one start, and no test of asyncio run."""
+    session_url, headers = f"{loop_server.url}/v1/sessions/{it.session_id}", {"Authorization": f"Bearer {it.key}"}
+    with httpx.Client(base_url=session_url, headers=headers, timeout=30) as api, _page(loop_server, it.cookies) as page:
+        until(lambda: api.get(session_url).json()["state"] == "stopped", "the session has stopped", 60)
+        yield Run(page, it.session_id, api)
+
+
+@contextmanager
+def _page(server: LoopServer, cookies: StorageState | None = None) -> Iterator[Page]:
+    """A browser. An error in any page's script fails the tests at its end."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(chromium_need()), args=SWITCHES)
-        context = browser.new_context(base_url=loop_server.url, viewport={"width": 1440, "height": 900})
+        viewport = {"width": 1440, "height": 900}
+        context = browser.new_context(base_url=server.url, viewport=viewport, storage_state=cookies)
         context.set_default_timeout(30_000)
         page = context.new_page()
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None)
-        sign_up(page, "rita@example.org")
-        with pytest.MonkeyPatch.context() as patch:  # the server is every module's
-            patch.setattr(loop_server, "api_key", key := make_key(page))
-            session_id = play_a_run(loop_server)
-        session_url = f"{loop_server.url}/v1/sessions/{session_id}"
-        with httpx.Client(
-            base_url=session_url,
-            headers={"Authorization": f"Bearer {key}"},
-            timeout=30,
-        ) as api:
-            until(lambda: api.get(session_url).json()["state"] == "stopped", "the session has stopped", 60)
-            yield Run(page, session_id, api)
+        yield page
         browser.close()
         assert errors == []
 

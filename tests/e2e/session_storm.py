@@ -6,9 +6,10 @@
 Real: ``manage.py up`` with its web server, reconciler and object store, the process launcher, the whole runtime but for
 its engine and trainer, and the SDK on the laptops. All sessions are made at once and wait for one of ``--at-once``
 places. Most play episodes and end; some are stopped at once, some are cancelled in the queue, some sleep and are woken,
-some bring their model home. Meanwhile SIGKILL strikes runtimes, reconciler, web server, store and ``up`` itself; ``up``
-is started again by us, all others by the server. A kill strikes when so many deeds are done (a session made, an episode
-acknowledged, a session ended), so that a slow machine has the same storm. What must be true then: storm_checks.py.
+some bring their model home. Meanwhile SIGKILL strikes runtimes, reconciler, web server, lease process, store and ``up``
+itself, which is started again by us, all others by the server. A kill strikes when so many deeds are done (a session
+made, an episode acknowledged, a session ended), so that a slow machine has the same storm. What must be true then:
+storm_checks.py.
 """
 
 import argparse
@@ -51,7 +52,7 @@ CONFIG = SessionConfig(
     grpo_n=PAIR, tasks_per_batch=1, max_context_length=512, max_tokens=16, checkpoint_every_steps=2
 )  # fmt: skip
 SHARES = {"cancel": 0.1, "idle": 0.1, "nap": 0.08, "export": 0.12}  # the others work
-STRUCK = {"reconcile": 0.15, "web": 0.15, "store": 0.06, "up": 0.06}  # the others are runtimes
+STRUCK = {"reconcile": 0.15, "web": 0.13, "lease": 0.13, "store": 0.06, "up": 0.06}  # the others are runtimes
 AT_WORK = 0.7  # how often a runtime with an agent is struck; the others start, stop or sleep for the most part
 KILLS_EACH = 3  # of one session's runtimes; the reconciler gives up after five without a step
 PATIENCE_S = 900.0  # of a laptop, with whatever it waits for

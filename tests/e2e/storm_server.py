@@ -15,7 +15,6 @@ from console.scheduling.launchers.process import MARK
 from console.scheduling.launchers.protocol import launch_session
 
 VICTIM_S = 90.0  # the longest that a process may be away: its supervisor waits 10 s at most, a leader's lease too
-CHILDREN = ("web", "reconcile", "store")
 
 
 class StormServer(LoopServer):
@@ -33,7 +32,7 @@ class StormServer(LoopServer):
             self.api_key = self.make_key("alice@example.com")
 
     def kill_one(self, whom: str, choose: Callable[[list[str]], str | None]) -> str | None:
-        """SIGKILL of "runtime", "web", "reconcile", "store" or "up"; ``up`` is started again, the others by it.
+        """SIGKILL of "runtime", "web", "lease", "reconcile", "store" or "up", which is started again; the others by it.
 
         ``choose`` takes one of the sessions that have a process, or none. Answers the session of a runtime.
         """

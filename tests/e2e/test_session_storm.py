@@ -27,7 +27,7 @@ def test_no_session_is_lost_or_doubled_while_runtimes_reconciler_and_web_server_
     figures = dict(line.split("  ", 1) for line in ran.stdout.splitlines() if "  " in line.strip())
     said = {name: figure.strip() for name, figure in figures.items()}
     assert said["sessions"].startswith(f"{SESSIONS}: ") and "failed" not in said["sessions"]
-    assert said["kills"] == f"{KILLS}: 1 reconcile, 2 runtime, 1 web"
+    assert said["kills"] == f"{KILLS}: 1 lease, 1 reconcile, 1 runtime, 1 web"
     assert said["broken promises"] == "0"
 
 
@@ -36,7 +36,7 @@ def test_a_seed_draws_the_same_storm_again_and_another_one_does_not() -> None:
     assert storm_draw(200, 30, 7) != storm_draw(200, 30, 8)
     stories, kills = storm_draw(200, 30, 7)
     assert len({story.name for story in stories}) == 200 and len(kills) == 30
-    assert {kill.whom for kill in kills} == {"runtime", "reconcile", "web", "store", "up"}
+    assert {kill.whom for kill in kills} == {"runtime", "reconcile", "web", "lease", "store", "up"}
 
 
 # -- What the checks see ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Usage: ``up_with_fakes.py up``. Its reconciler is a child of its own, as that of
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import django
 
@@ -21,8 +22,9 @@ def main() -> None:
     reconcile.launcher_get = lambda: ProcessLauncher((sys.executable, str(RUNTIME)))
     python = up.python_start
 
-    def with_our_reconciler(*arguments: str):
-        return python(*((__file__, "reconcile") if arguments == ("manage.py", "reconcile") else arguments))
+    def with_our_reconciler(*arguments: str, **options: Any):
+        ours = (__file__, "reconcile") if arguments == ("manage.py", "reconcile") else arguments
+        return python(*ours, **options)
 
     up.python_start = with_our_reconciler
     call_command(sys.argv[1])
