@@ -40,6 +40,16 @@ export function totalsQuery(id: string, isLive: boolean) {
   });
 }
 
+/** The reward of each step, in `points` at most. */
+export function rewardsQuery(id: string, points: number, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "rewards", points],
+    queryFn: () => get<MetricColumns>(`/v1/sessions/${id}/metrics?names=reward_mean&points=${String(points)}`),
+    retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
+    refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
+
 export interface LastMeasures {
   step: StepMetrics | null;
   /** The newest of each set. */

@@ -4,6 +4,7 @@ import { ApiError, download, get, patch, post, remove } from "./client";
 import type { EpisodeExport, Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
 
 const PAGE = 50;
+const QUEUED = 200; // the most that one request may ask for
 const LOG_LINES = 200;
 
 export const ENDED_STATES: readonly SessionState[] = ["stopped", "failed", "cancelled"];
@@ -21,14 +22,17 @@ export interface SessionFilter {
   tag?: string;
   pinned?: boolean;
   sort?: SessionSort;
+  /** None of them: every kind. */
+  kinds?: readonly Session["kind"][];
 }
 
 /** What every list of sessions is kept under, whatever its filter. */
 export const sessionsKey = ["sessions"];
 
-export function sessionsPath({ states, name, tag = "", pinned = false, sort = "newest" }: SessionFilter, cursor: string, limit = PAGE): string {
+export function sessionsPath({ states, name, tag = "", pinned = false, sort = "newest", kinds = [] }: SessionFilter, cursor: string, limit = PAGE): string {
   const asked = new URLSearchParams({ limit: String(limit) });
   for (const state of states) asked.append("state", state);
+  for (const kind of kinds) asked.append("kind", kind);
   if (name) asked.set("name", name);
   if (tag) asked.set("tag", tag);
   if (pinned) asked.set("pinned", "true");
@@ -48,6 +52,21 @@ export function sessionsQuery(filter: SessionFilter) {
   });
 }
 
+/** Every queued session as far as one request brings them; the next one to start first. */
+export const queueQuery = queryOptions({
+  queryKey: [...sessionsKey, "queue"],
+  queryFn: async () => {
+    const page = await get<Page<Session>>(sessionsPath({ states: ["queued"], name: "" }, "", QUEUED));
+    return { ...page, items: inTurn(page.items) };
+  },
+  refetchInterval: 5_000,
+});
+
+export function inTurn(queued: readonly Session[]): Session[] {
+  const place = ({ queue_position: position }: Session) => position ?? Infinity;
+  return [...queued].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
+}
+
 /** Phase, queue position and episode counts come with heartbeats and are no entries of the record: so it is asked again. */
 export function sessionQuery(id: string) {
   return queryOptions({
@@ -59,8 +78,11 @@ export function sessionQuery(id: string) {
 
 /** Asking again would bring nothing new: it has ended, or was refused (signed out, removed, in another project). */
 export function isFinal(session: Session | undefined, error: Error | null): boolean {
-  if (error instanceof ApiError && error.status >= 400 && error.status < 500) return true;
-  return session !== undefined && hasEnded(session);
+  return isRefused(error) || (session !== undefined && hasEnded(session));
+}
+
+export function isRefused(error: Error | null): boolean {
+  return error instanceof ApiError && error.status >= 400 && error.status < 500;
 }
 
 /** What the session's runtime, or its last one, wrote last: asked for when shown, and again when the user wants it. */

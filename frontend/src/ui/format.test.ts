@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, bytes, number, seconds, span } from "./format";
+import { ago, bytes, dateTime, number, restartsText, seconds, span, timeOfDay, timeWithin } from "./format";
 
 test("numbers keep what matters and nothing that was not measured", () => {
   expect([0, 12, 0.123456, 0.00002, 12345.6, null, NaN].map(number)).toEqual(["0", "12", "0.1235", "2e-5", "12,346", "–", "–"]);
@@ -19,4 +19,14 @@ test("durations and ages read as people say them", () => {
 
 test("lengths of time keep their two largest units", () => {
   expect([0, 45, 60, 90, 5400, 86_399, 97_200].map(span)).toEqual(["0 s", "45 s", "1 min", "1 min 30 s", "1 h 30 min", "23 h 59 min", "1 d 3 h"]);
+});
+
+test("a time within more than a day has its date", () => {
+  const at = "2030-01-02T10:05:00Z";
+  expect(timeWithin(at, 3600)).toBe(timeOfDay(at));
+  expect(timeWithin(at, 3 * 86_400)).toBe(dateTime(at));
+});
+
+test("restarts are counted in words that fit", () => {
+  expect([0, 1, 2].map(restartsText)).toEqual(["no restart", "1 restart", "2 restarts"]);
 });

@@ -57,6 +57,16 @@ export function timeOfDay(at: string): string {
   return new Date(at).toLocaleTimeString(undefined, { hour12: false });
 }
 
+/** A time within a stretch of `lengthS`: of one that is longer than a day, with the date. */
+export function timeWithin(at: string, lengthS: number): string {
+  return lengthS > 86_400 ? dateTime(at) : timeOfDay(at);
+}
+
+export function restartsText(count: number): string {
+  if (count === 0) return "no restart";
+  return count === 1 ? "1 restart" : `${number(count)} restarts`;
+}
+
 /** How long ago, in the largest unit that fits. */
 export function ago(at: string, now = Date.now()): string {
   const passed = Math.max(0, (now - Date.parse(at)) / 1000);
@@ -64,6 +74,11 @@ export function ago(at: string, now = Date.now()): string {
   if (passed < 3600) return `${String(Math.max(1, Math.round(passed / 60)))} min ago`;
   if (passed < 86_400) return `${String(Math.round(passed / 3600))} h ago`;
   return `${String(Math.round(passed / 86_400))} d ago`;
+}
+
+/** How long something has waited since `at`. */
+export function waited(at: string, now = Date.now()): string {
+  return span(Math.max(0, (now - Date.parse(at)) / 1000));
 }
 
 export function hasPassed(at: string | null): boolean {

@@ -1,12 +1,13 @@
 // The project at a glance: what runs and how it learns, what waits, what failed, what the week used.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import { totalsQuery } from "../../../api/metrics";
-import { sessionsQuery } from "../../../api/sessions";
-import type { Session, SessionState } from "../../../api/types";
+import { rewardsQuery } from "../../../api/metrics";
+import { servingQuery } from "../../../api/serving";
+import { queueQuery, sessionsQuery } from "../../../api/sessions";
+import type { Page, Session, SessionState } from "../../../api/types";
 import { usageQuery } from "../../../api/usage";
 import { ButtonLink } from "../../../ui/button";
-import { ago, dateTime, number, span } from "../../../ui/format";
+import { dateTime, number, span, waited } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
@@ -22,15 +23,16 @@ const WIDTH = 240;
 const HEIGHT = 48;
 
 export function HomePage() {
-  const live = useInfiniteQuery(sessionsQuery({ states: LIVE, name: "" }));
-  const queued = useInfiniteQuery(sessionsQuery({ states: ["queued"], name: "" }));
+  const live = useInfiniteQuery(sessionsQuery({ states: LIVE, name: "", kinds: ["episodes", "tinker"] }));
+  const served = useQuery(servingQuery);
+  const queued = useQuery(queueQuery);
   const failed = useInfiniteQuery(sessionsQuery({ states: ["failed"], name: "" }));
   const mayWrite = useMayWrite();
   const running = live.data?.pages[0]?.items ?? [];
   return (
     <>
       <PageHeader title="Home">{mayWrite && <ButtonLink to="/sessions/new">New session</ButtonLink>}</PageHeader>
-      <ErrorNotice error={live.error ?? queued.error ?? failed.error} />
+      <ErrorNotice error={live.error ?? served.error ?? queued.error ?? failed.error} />
       <div className="space-y-4">
         <Panel title="Live runs">
           {live.isPending && <Loading />}
@@ -41,15 +43,24 @@ export function HomePage() {
             ))}
           </ul>
           {running.length > SHOWN_LIVE && (
-            <p className="border-t border-line px-4 py-2 text-xs text-muted">The newest {SHOWN_LIVE}; the others are in the list of all.</p>
+            <p className="border-t border-line px-4 py-2 text-xs text-muted">
+              The newest {SHOWN_LIVE}; the others are in the{" "}
+              <Link to="/sessions" className="rounded text-accent underline underline-offset-2">
+                list of all sessions
+              </Link>
+              .
+            </p>
           )}
         </Panel>
-        <div className="grid items-start gap-4 lg:grid-cols-3">
+        <div className="grid items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
           <Panel title="Queue">
-            <Lines sessions={queued.data?.pages[0]?.items} none="Nothing waits." text={(one) => `${one.queue_position === null ? "" : `position ${number(one.queue_position)}, `}since ${ago(one.created_at)}`} />
+            <Lines page={queued.data} error={queued.error} none="Nothing waits." text={queueText} />
+          </Panel>
+          <Panel title="Served models">
+            <Lines page={served.data} error={served.error} none="No model is served." text={(one) => one.state} />
           </Panel>
           <Panel title="Failed">
-            <Lines sessions={failed.data?.pages[0]?.items} none="Nothing failed." text={(one) => one.failure?.code.replaceAll("_", " ") ?? ""} />
+            <Lines page={failed.data?.pages[0]} error={failed.error} none="Nothing failed." text={(one) => one.failure?.code.replaceAll("_", " ") ?? ""} />
           </Panel>
           <Week />
         </div>
@@ -58,9 +69,15 @@ export function HomePage() {
   );
 }
 
+/** Since when one waits that ran before is not known here. */
+function queueText({ queue_position: position, created_at: at, restarts, policy_version: version }: Session): string {
+  const isNew = restarts === 0 && version === 0;
+  return [position === null ? "" : `position ${number(position)}`, isNew ? `waits ${waited(at)}` : ""].filter(Boolean).join(", ");
+}
+
 function LiveRun({ session }: { session: Session }) {
-  const { data } = useQuery(totalsQuery(session.id, true));
-  const points = sparkPoints(data?.rewards.columns.reward_mean?.mean ?? [], WIDTH, HEIGHT);
+  const { data } = useQuery(rewardsQuery(session.id, WIDTH, session.state !== "suspended"));
+  const points = sparkPoints(data?.columns.reward_mean?.mean ?? [], WIDTH, HEIGHT);
   return (
     <li className="min-w-0 bg-surface p-4">
       <p className="flex items-center gap-2">
@@ -84,8 +101,17 @@ function LiveRun({ session }: { session: Session }) {
   );
 }
 
-function Lines({ sessions, none, text }: { sessions: Session[] | undefined; none: string; text: (session: Session) => string }) {
-  if (!sessions) return <Loading />;
+interface LinesProps {
+  page: Page<Session> | undefined;
+  /** Stands over the page; without it what is not there yet is on the way. */
+  error: Error | null;
+  none: string;
+  text: (session: Session) => string;
+}
+
+function Lines({ page, error, none, text }: LinesProps) {
+  if (!page) return error ? <p className="p-4 text-muted">–</p> : <Loading />;
+  const sessions = page.items;
   if (sessions.length === 0) return <p className="p-4 text-muted">{none}</p>;
   return (
     <ul className="divide-y divide-line">
@@ -99,7 +125,7 @@ function Lines({ sessions, none, text }: { sessions: Session[] | undefined; none
           </span>
         </li>
       ))}
-      {sessions.length > SHOWN && <li className="px-4 py-2 text-xs text-muted">and {sessions.length === 50 ? "more" : `${String(sessions.length - SHOWN)} more`}</li>}
+      {sessions.length > SHOWN && <li className="px-4 py-2 text-xs text-muted">and {page.next_cursor ? "more" : `${String(sessions.length - SHOWN)} more`}</li>}
     </ul>
   );
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { sessionsPath } from "../../../api/sessions";
+import { inTurn, sessionsPath } from "../../../api/sessions";
+import type { Session } from "../../../api/types";
 import { filterOf, STATE_CHOICES } from "./session-filter";
 
 const EVERY = { states: [], name: "", tag: "", pinned: false, sort: "pinned" } as const;
@@ -14,6 +15,12 @@ test("an address without a filter asks for every session", () => {
 test("a filter goes with every page that is asked for", () => {
   const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y+&pinned=true&sort=name"));
   expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&pinned=true&sort=name&cursor=ses_1");
+});
+
+test("a list may be of some kinds, and a queue begins with what starts next", () => {
+  expect(sessionsPath({ states: ["ready"], name: "", kinds: ["episodes", "tinker"] }, "", 5)).toBe("/v1/sessions?limit=5&state=ready&kind=episodes&kind=tinker");
+  const queued = [7, null, 2, 1].map((position) => ({ queue_position: position }) as Session);
+  expect(inTurn(queued).map((one) => one.queue_position)).toEqual([1, 2, 7, null]);
 });
 
 test("going and ended are all the states there are, each once", () => {
