@@ -64,7 +64,7 @@ export function RuntimeLog({ sessionId }: { sessionId: string }) {
           </Button>
         </span>
       </div>
-      {found === 0 && data && <p className="p-4 text-muted">{asked ? "No line contains it." : "No line: no runtime of this session has written anything that was kept."}</p>}
+      {found === 0 && data && <p className="p-4 text-muted">{asked ? "No line contains it." : "The log is empty: nothing that a runtime of this session wrote was kept."}</p>}
       {found > 0 && (
         <pre ref={block} tabIndex={0} aria-label="Runtime log" className="max-h-80 overflow-auto p-4 font-mono text-xs leading-relaxed">
           {visible(data?.lines.join("\n") ?? "")}

@@ -1,7 +1,7 @@
 // The few numbers that answer "how is it going" at a glance.
 import type { Session, StepMetrics } from "../../../api/types";
 import { Fact } from "../../../ui/fact";
-import { ago, dateTime, number, seconds } from "../../../ui/format";
+import { ago, dateTime, number, restartsText, seconds } from "../../../ui/format";
 
 export function policyText(maxStaleness: number): string {
   if (maxStaleness === 0) return "strictly on-policy";
@@ -35,7 +35,7 @@ export function SessionFacts({ session, last }: { session: Session; last: StepMe
           {session.base_model}
         </span>
       </Fact>
-      <Fact term="Created" note={session.restarts > 0 ? `restarted ${String(session.restarts)} times` : "no restart"}>
+      <Fact term="Created" note={restartsText(session.restarts)}>
         <span className="text-sm" title={dateTime(session.created_at)}>
           {ago(session.created_at)}
         </span>

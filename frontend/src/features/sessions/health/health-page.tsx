@@ -1,11 +1,12 @@
 // How a run fares: what it was doing when, what it used of its machine, what went wrong, what its runtime wrote.
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useParams } from "react-router";
 import { HEALTH_ENTRIES, healthEventsQuery } from "../../../api/resources";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { ButtonLink } from "../../../ui/button";
+import { restartsText } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
@@ -13,6 +14,7 @@ import { useTitle } from "../../../ui/use-title";
 import { RuntimeLog } from "../detail/runtime-log";
 import { SessionCrumb } from "../session-crumb";
 import { StateBadge } from "../state-badge";
+import { useOnEnd } from "../use-on-end";
 import { phaseLanes } from "./phase-lanes";
 import { PhaseGantt } from "./phase-gantt";
 import { ResourcesPanel } from "./resources-panel";
@@ -22,7 +24,7 @@ import { restartsOf, troublesOf } from "./troubles";
 export function HealthPage() {
   const { id = "" } = useParams();
   const { data: session, error } = useQuery(sessionQuery(id));
-  useTitle("Health");
+  useTitle(session ? `Health of ${session.name || session.id}` : "Health");
   return (
     <>
       <SessionCrumb session={session} id={id} page="Health" />
@@ -40,13 +42,17 @@ export function HealthPage() {
 }
 
 function Health({ session }: { session: Session }) {
+  const client = useQueryClient();
   const isLive = !hasEnded(session);
   const { data, error, dataUpdatedAt } = useQuery(healthEventsQuery(session.id, isLive));
   const entries = useMemo(() => data?.items ?? [], [data]);
   const lanes = useMemo(() => phaseLanes(entries, isLive ? dataUpdatedAt : null), [entries, isLive, dataUpdatedAt]);
   const troubles = useMemo(() => troublesOf(entries), [entries]);
   const restarts = restartsOf(entries);
-  const note = entries.length === HEALTH_ENTRIES ? `the last ${String(HEALTH_ENTRIES)} entries of the record` : restarts ? `${String(restarts)} restarts` : "no restart";
+  useOnEnd(isLive, () => {
+    for (const part of ["health", "resources", "logs"]) void client.invalidateQueries({ queryKey: ["session", session.id, part] });
+  });
+  const note = entries.length === HEALTH_ENTRIES ? `the last ${String(HEALTH_ENTRIES)} entries of the record` : restartsText(restarts);
   return (
     <div className="space-y-4">
       <ErrorNotice error={error} />

@@ -1,5 +1,5 @@
 // What the run was doing when: a lane for each state and each phase, with how long the phase may stand still.
-import { span, timeOfDay } from "../../../ui/format";
+import { span, timeWithin } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
 import type { Lane, Lanes } from "./phase-lanes";
 
@@ -16,13 +16,16 @@ export function PhaseGantt({ lanes, beginMs, endMs }: Lanes) {
               {visible(lane.name)}
             </span>
             <Track lane={lane} beginMs={beginMs} lengthMs={Math.max(endMs - beginMs, 1)} />
-            <span className="text-right text-xs text-muted tabular-nums">{laneText(lane)}</span>
+            <span className="text-right text-xs text-muted tabular-nums">
+              {laneText(lane)}
+              <span className="sr-only">{lastText(lane, endMs - beginMs)}</span>
+            </span>
           </li>
         ))}
       </ul>
       <p className="mt-2 flex justify-between text-xs text-muted tabular-nums sm:mr-[11.75rem] sm:ml-[11.75rem]">
-        <span>{timeOfDay(new Date(beginMs).toISOString())}</span>
-        <span>{timeOfDay(new Date(endMs).toISOString())}</span>
+        <span>{timeText(beginMs, endMs - beginMs)}</span>
+        <span>{timeText(endMs, endMs - beginMs)}</span>
       </p>
     </div>
   );
@@ -35,13 +38,23 @@ function Track({ lane, beginMs, lengthMs }: { lane: Lane; beginMs: number; lengt
       {lane.stretches.map((one) => (
         <span
           key={one.beginMs}
-          title={`${visible(one.title)}: ${timeOfDay(new Date(one.beginMs).toISOString())}, ${span((one.endMs - one.beginMs) / 1000)}`}
+          title={`${visible(one.title)}: ${timeText(one.beginMs, lengthMs)}, ${span((one.endMs - one.beginMs) / 1000)}`}
           className={`absolute inset-y-0 min-w-0.5 rounded-sm ${look}`}
           style={{ left: `${String(((one.beginMs - beginMs) / lengthMs) * 100)}%`, width: `${String(((one.endMs - one.beginMs) / lengthMs) * 100)}%` }}
         />
       ))}
     </span>
   );
+}
+
+function timeText(atMs: number, lengthMs: number): string {
+  return timeWithin(new Date(atMs).toISOString(), lengthMs / 1000);
+}
+
+/** For those who do not see the lane: when it was so last. */
+function lastText({ stretches }: Lane, lengthMs: number): string {
+  const last = stretches[stretches.length - 1];
+  return last ? `, last from ${timeText(last.beginMs, lengthMs)} to ${timeText(last.endMs, lengthMs)}` : "";
 }
 
 function laneText(lane: Lane): string {

@@ -1,6 +1,10 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import type { Event } from "../../../api/types";
-import { restartsOf, troublesOf } from "./troubles";
+import { FAULTS, restartsOf, troublesOf } from "./troubles";
+
+const ROOT = new URL("../../../../../", import.meta.url).pathname;
 
 function entry(cursor: number, kind: Event["kind"], data: Record<string, unknown>): Event {
   return { cursor, kind, at: "2030-01-01T00:00:00Z", data };
@@ -14,11 +18,22 @@ test("restarts, faults and stacks are told, newest first, and nothing else", () 
     entry(4, "state", { from: "ready", to: "queued", reason: "the runtime's process ended" }),
     entry(5, "state", { from: "ready", to: "ready", phase: "saving" }),
     entry(6, "event", { name: "runtime_fault", cause: "boom", trace: "Traceback" }),
+    entry(7, "event", { name: "checkpoint_failed", checkpoint_id: "ckp_1", reason: "its files are not what was said" }),
   ];
   expect(troublesOf(record).map((one) => [one.cursor, one.title, one.text, one.trace])).toEqual([
+    [7, "checkpoint failed", "its files are not what was said", ""],
     [6, "runtime fault", "boom", "Traceback"],
     [4, "Restarted", "the runtime's process ended", ""],
     [3, "stuck", "training step 1: no progress for 600 s Look.", "== runtime ==\nThread 1"],
   ]);
   expect(restartsOf(record)).toBe(1);
+});
+
+test("each fault is an event that the server or a runtime writes", () => {
+  const written = ["console", "gpu_runtime"].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: "utf8" })
+      .filter((path) => path.endsWith(".py"))
+      .flatMap((path) => [...readFileSync(join(ROOT, folder, path), "utf8").matchAll(/"name": "(\w+)"/g)].map(([, name]) => name)),
+  );
+  expect(FAULTS.filter((name) => !written.includes(name))).toEqual([]);
 });

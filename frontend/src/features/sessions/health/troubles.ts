@@ -10,7 +10,8 @@ export interface Trouble {
   trace: string;
 }
 
-const NAMES = new Set(["runtime_fault", "stuck", "store_full", "step_refused", "disk_full", "alert", "budget_near", "budget_exhausted"]);
+/** Events that the server and its runtimes write. */
+export const FAULTS: readonly string[] = ["runtime_fault", "stuck", "store_full", "storage_unavailable", "step_refused", "checkpoint_failed", "alert", "budget_near", "budget_exhausted"];
 const RUNNING = new Set(["provisioning", "loading", "ready", "stopping"]);
 
 /** Newest first. */
@@ -28,7 +29,7 @@ function troubleOf(entry: Event): Trouble | null {
   if (isRestart(entry)) return { cursor, at, title: "Restarted", text: said(data.reason), trace: "" };
   if (entry.kind === "state" && data.to === "failed") return { cursor, at, title: "Failed", text: said(data.reason), trace: "" };
   const name = said(data.name);
-  if (entry.kind !== "event" || !(NAMES.has(name) || name.endsWith("_refused"))) return null;
+  if (entry.kind !== "event" || !FAULTS.includes(name)) return null;
   const text = [said(data.cause) || said(data.reason) || said(data.text), said(data.hint)].filter(Boolean).join(" ");
   return { cursor, at, title: name.replaceAll("_", " "), text, trace: said(data.stacks) || said(data.trace) };
 }
