@@ -15,8 +15,8 @@ const TONES: Record<Checkpoint["state"], Tone> = { requested: "busy", uploading:
 
 interface CheckpointEntryProps {
   checkpoint: Checkpoint;
-  /** Undefined for a user who may only look. */
-  actions: { onPin: (pinned: boolean) => void; onDelete: () => void; onServe: () => void } | null;
+  /** Null for a user who may only look. `isServing`: one of these models is being brought to serve. */
+  actions: { onPin: (pinned: boolean) => void; onDelete: () => void; onServe: () => void; isServing: boolean } | null;
 }
 
 export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
@@ -67,7 +67,7 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
         <Collapsible.Content>
           {actions && checkpoint.kind === "model" && (
             <div className="flex items-center gap-3 border-t border-line bg-sunken px-4 pt-2 pl-9 text-xs">
-              <Button className="h-6 px-2 text-xs" onClick={actions.onServe}>
+              <Button className="h-6 px-2 text-xs" disabled={actions.isServing} onClick={actions.onServe}>
                 Serve this model
               </Button>
               <span className="text-muted">An engine answers calls of it, without a trainer.</span>

@@ -21,6 +21,10 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   const pin = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; pinned: boolean }) => pinCheckpoint(wanted.checkpoint, wanted.pinned), onSettled });
   const remove = useMutation({ mutationFn: deleteCheckpoint, onSettled });
   const serve = useServe();
+  // One error stands over the list: that of what was tried last.
+  const forgetErrors = () => {
+    for (const tried of [pin, remove, serve]) if (tried.isError) tried.reset();
+  };
   const [all, setAll] = useState(false);
   const shown = shownCheckpoints(data?.items ?? [], all);
   const kept = data?.items.reduce((sum, checkpoint) => sum + (checkpoint.size_bytes ?? 0), 0) ?? 0;
@@ -43,14 +47,16 @@ export function CheckpointsPanel({ session }: { session: Session }) {
                 mayWrite
                   ? {
                       onPin: (pinned) => {
-                        remove.reset();
+                        forgetErrors();
                         pin.mutate({ checkpoint, pinned });
                       },
                       onDelete: () => {
-                        pin.reset();
+                        forgetErrors();
                         remove.mutate(checkpoint);
                       },
+                      isServing: serve.isPending,
                       onServe: () => {
+                        forgetErrors();
                         serve.mutate({ model: checkpoint.id, name: `${session.name}, step ${number(checkpoint.step)}`.slice(0, 120) });
                       },
                     }

@@ -3,7 +3,7 @@ import { Link } from "react-router";
 import type { Session } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
 import { Fact } from "../../../ui/fact";
-import { ago, dateTime, number, span } from "../../../ui/format";
+import { ago, dateTime, number, restartsText, span } from "../../../ui/format";
 import { EndpointPanel } from "../serving/endpoint-panel";
 import { hasEnded } from "../../../api/sessions";
 import { NotesPanel } from "./annotate-session";
@@ -14,7 +14,7 @@ export function ServedSession({ session, record }: { session: Session; record: S
   return (
     <>
       <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line lg:grid-cols-4">
-        <Fact term="Serves" note={session.served_checkpoint_id ? `step ${number(session.policy_version)}` : "base model"}>
+        <Fact term="Serves" note={servedNote(session)}>
           <span className="block truncate font-mono text-sm">{session.served_checkpoint_id ?? session.base_model}</span>
         </Fact>
         <Fact term="Base model" note={`${number(session.config.max_context_length)} tokens a call`}>
@@ -23,7 +23,7 @@ export function ServedSession({ session, record }: { session: Session; record: S
         <Fact term="Idle" note="then it suspends; a call starts it again">
           <span className="text-sm">{span(session.config.idle_suspend_s)}</span>
         </Fact>
-        <Fact term="Created" note={session.restarts > 0 ? `restarted ${String(session.restarts)} times` : "no restart"}>
+        <Fact term="Created" note={restartsText(session.restarts)}>
           <span className="text-sm" title={dateTime(session.created_at)}>
             {ago(session.created_at)}
           </span>
@@ -33,7 +33,7 @@ export function ServedSession({ session, record }: { session: Session; record: S
         <div className="min-w-0 space-y-4">
           {hasEnded(session) ? (
             <p className="text-muted">
-              It serves nothing any more. <Link to="/serving" className="rounded text-accent hover:underline">Serve a model</Link>
+              This model is no longer served. <Link to="/serving" className="rounded text-accent hover:underline">Serve a model</Link>
             </p>
           ) : (
             <EndpointPanel session={session} />
@@ -47,4 +47,10 @@ export function ServedSession({ session, record }: { session: Session; record: S
       </div>
     </>
   );
+}
+
+/** The step of a checkpoint is known once it was loaded. */
+function servedNote({ served_checkpoint_id: checkpoint, policy_version: step }: Session): string {
+  if (!checkpoint) return "base model";
+  return step > 0 ? `step ${number(step)}` : "checkpoint";
 }

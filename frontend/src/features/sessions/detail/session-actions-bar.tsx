@@ -5,7 +5,7 @@ import { deleteSession, resumeSession, sessionQuery, sessionsKey, stopSession, s
 import type { Session } from "../../../api/types";
 import { Button } from "../../../ui/button";
 import { Confirm } from "../../../ui/dialog";
-import { allowedActions, ACTION_LABELS, type SessionAction } from "./session-actions";
+import { actionWords, allowedActions, type SessionAction } from "./session-actions";
 
 const CALLS: Record<Exclude<SessionAction, "delete">, (id: string) => Promise<Session>> = {
   suspend: suspendSession,
@@ -50,20 +50,21 @@ export function useSessionActions({ id }: Session): SessionMoves {
 }
 
 export function SessionActionsBar({ session, actions }: { session: Session; actions: SessionMoves }) {
-  return allowedActions(session.state).map((action) => (
-    <Confirm
-      key={action}
-      trigger={
-        <Button look={action === "stop" || action === "delete" ? "danger" : "secondary"} disabled={actions.busy}>
-          {ACTION_LABELS[action].button}
-        </Button>
-      }
-      title={ACTION_LABELS[action].title}
-      description={ACTION_LABELS[action].description}
-      action={ACTION_LABELS[action].action}
-      onConfirm={() => {
-        actions.ask(action);
-      }}
-    />
-  ));
+  return allowedActions(session.state).map((action) => {
+    const { button, ...question } = actionWords(session.kind, action);
+    return (
+      <Confirm
+        key={action}
+        trigger={
+          <Button look={action === "stop" || action === "delete" ? "danger" : "secondary"} disabled={actions.busy}>
+            {button}
+          </Button>
+        }
+        {...question}
+        onConfirm={() => {
+          actions.ask(action);
+        }}
+      />
+    );
+  });
 }

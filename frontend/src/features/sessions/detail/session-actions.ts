@@ -1,5 +1,5 @@
 // What can be asked of a session in which state, and what each asks the user first.
-import type { SessionState } from "../../../api/types";
+import type { Session, SessionState } from "../../../api/types";
 
 export type SessionAction = "suspend" | "resume" | "stop" | "delete";
 
@@ -21,7 +21,7 @@ interface Words {
   action: string;
 }
 
-export const ACTION_LABELS: Record<SessionAction, Words> = {
+const OF_RUNS: Record<SessionAction, Words> = {
   suspend: {
     button: "Suspend",
     title: "Suspend this session?",
@@ -48,3 +48,15 @@ export const ACTION_LABELS: Record<SessionAction, Words> = {
     action: "Delete session",
   },
 };
+
+/** A served model has no state of its own, no episodes and no checkpoints. */
+const OF_SERVED_MODELS: Record<SessionAction, Words> = {
+  suspend: { ...OF_RUNS.suspend, description: "Its runtime ends and costs nothing. The next call starts it again, or “Resume”." },
+  resume: { ...OF_RUNS.resume, description: "It joins the queue, loads its model again, and uses device time again." },
+  stop: { ...OF_RUNS.stop, description: "It ends, its keys with it, and cannot be started again. What it serves stays and can be served anew." },
+  delete: { ...OF_RUNS.delete, description: "Its record and its log are removed; what it served stays. This cannot be undone." },
+};
+
+export function actionWords(kind: Session["kind"], action: SessionAction): Words {
+  return (kind === "serving" ? OF_SERVED_MODELS : OF_RUNS)[action];
+}

@@ -40,11 +40,11 @@ export function EndpointPanel({ session }: { session: Session }) {
       <div className="space-y-3 p-4">
         <ErrorNotice error={key.error} />
         <CopyBlock label="base_url of OpenAI’s clients" text={baseUrl} />
-        <CopyBlock label="base_url of Anthropic’s clients" text={baseUrl.replace(/\/v1$/, "")} />
+        <CopyBlock label="base_url of Anthropic’s clients" text={key.data?.anthropic_base_url ?? `${location.origin}/openai`} />
         {key.data ? (
           <>
             <p className="text-muted">
-              Copy the key now: it is not kept and cannot be shown again. It is of this model alone, until {dateTime(key.data.expires_at)}, and ends with your membership.
+              Copy the key now: it is not kept and cannot be shown again. It works for this model only, until {dateTime(key.data.expires_at)}, and ends with your membership.
             </p>
             <CopyBlock label="key" text={keySnippet(key.data.api_key)} />
           </>

@@ -33,7 +33,8 @@ export function ServingPage() {
           <div className="rounded-lg border border-line bg-surface">
             {data.items.length === 0 ? (
               <Empty title="No model is served">
-                An engine without a trainer answers calls of a base model or of a checkpoint. Serve one below, or by “Serve” at a checkpoint of a session.
+                An engine without a trainer answers calls of a base model or of a checkpoint. Serve one below, or open a model checkpoint on its session’s page: “Serve
+                this model”.
               </Empty>
             ) : (
               <Table label="Served models" head={HEAD}>
@@ -42,6 +43,7 @@ export function ServingPage() {
                 ))}
               </Table>
             )}
+            {data.next_cursor && <p className="border-t border-line px-4 py-2 text-xs text-muted">The newest hundred; the others are in the list of all sessions.</p>}
           </div>
         )}
         {mayWrite && <ServeBaseModel />}
@@ -71,7 +73,8 @@ function Row({ session }: { session: Session }) {
 }
 
 function ServeBaseModel() {
-  const models = useQuery(baseModelsQuery).data?.items ?? [];
+  const { data, error } = useQuery(baseModelsQuery);
+  const models = data?.items ?? [];
   const [chosen, setChosen] = useState("");
   const serve = useServe();
   const model = chosen || (models[0]?.name ?? "");
@@ -84,7 +87,7 @@ function ServeBaseModel() {
           serve.mutate({ model });
         }}
       >
-        <ErrorNotice error={serve.error} />
+        <ErrorNotice error={serve.error ?? error} />
         <div className="flex flex-wrap items-end gap-3">
           <div className="w-72 max-w-full">
             <SelectField
