@@ -1,10 +1,12 @@
 // Public links to a run: made and revoked by its people, and what somebody without an account reads by one.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { ApiError, apiError, get, post, remove } from "./client";
+import { ENDED_STATES, isRefused } from "./sessions";
 import type { Episode, EpisodeTimelines, Items, MetricColumns, Page, Share, ShareCreated, SharedRun } from "./types";
 
 const DEADLINE_MS = 30_000;
 const REFRESH_MS = 5_000;
+const TOKENS = 5_000; // of one page, as on the pages of a signed-in person
 
 export function sharesQuery(id: string) {
   return queryOptions({ queryKey: ["session", id, "shares"], queryFn: () => get<Items<Share>>(`/v1/sessions/${id}/shares`) });
@@ -28,15 +30,26 @@ async function read<T>(token: string, path: string): Promise<T> {
   return (await response.json()) as T;
 }
 
-export function sharedRunQuery(token: string) {
-  return queryOptions({ queryKey: ["shared", token], queryFn: () => read<SharedRun>(token, "/v1/shared"), refetchInterval: (query) => (query.state.error ? false : REFRESH_MS) });
+/** When to ask again: never once the run has ended or the link was refused, and again after what may pass. */
+export function sharedRefreshMs(state: SharedRun["state"] | undefined, error: Error | null): number | false {
+  const isOver = (state !== undefined && ENDED_STATES.includes(state)) || isRefused(error);
+  return isOver ? false : REFRESH_MS;
 }
 
-export function sharedMetricsQuery(token: string, isLive: boolean) {
+export function sharedRunQuery(token: string) {
+  return queryOptions({
+    queryKey: ["shared", token],
+    queryFn: () => read<SharedRun>(token, "/v1/shared"),
+    refetchInterval: (query) => sharedRefreshMs(query.state.data?.state, query.state.error),
+  });
+}
+
+/** `state` is the run's. */
+export function sharedMetricsQuery(token: string, state: SharedRun["state"]) {
   return queryOptions({
     queryKey: ["shared", token, "metrics"],
     queryFn: () => read<MetricColumns>(token, "/v1/shared/metrics"),
-    refetchInterval: isLive ? REFRESH_MS : false,
+    refetchInterval: (query) => sharedRefreshMs(state, query.state.error),
   });
 }
 
@@ -51,9 +64,15 @@ export function sharedEpisodesQuery(token: string) {
 }
 
 export function sharedTimelinesQuery(token: string, episodeId: string) {
-  return queryOptions({
+  return infiniteQueryOptions({
     queryKey: ["shared", token, "timelines", episodeId],
-    queryFn: () => read<EpisodeTimelines>(token, `/v1/shared/episodes/${encodeURIComponent(episodeId)}/timelines`),
+    queryFn: ({ pageParam }) => read<EpisodeTimelines>(token, sharedTimelinesPath(episodeId, pageParam)),
+    initialPageParam: "0",
+    getNextPageParam: (page) => page.next_cursor ?? undefined,
     staleTime: 30_000,
   });
+}
+
+export function sharedTimelinesPath(episodeId: string, cursor: string): string {
+  return `/v1/shared/episodes/${encodeURIComponent(episodeId)}/timelines?limit=${String(TOKENS)}&cursor=${encodeURIComponent(cursor)}`;
 }

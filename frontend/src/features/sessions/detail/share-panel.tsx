@@ -5,6 +5,7 @@ import { createShare, revokeShare, sharesQuery } from "../../../api/sharing";
 import type { Session } from "../../../api/types";
 import { Button } from "../../../ui/button";
 import { CopyBlock } from "../../../ui/copy";
+import { Confirm } from "../../../ui/dialog";
 import { inputClass } from "../../../ui/field";
 import { dateTime } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
@@ -15,17 +16,23 @@ const DAYS = [1, 7, 30, 365];
 
 export function SharePanel({ session }: { session: Session }) {
   const mayWrite = useMayWrite();
-  const { data, error } = useQuery(sharesQuery(session.id));
+  const { data, error } = useQuery({ ...sharesQuery(session.id), enabled: mayWrite });
   const [days, setDays] = useState(7);
   const client = useQueryClient();
   const onSettled = () => client.invalidateQueries({ queryKey: sharesQuery(session.id).queryKey });
-  const create = useMutation({ mutationFn: () => createShare(session.id, days), onSettled });
-  const revoke = useMutation({ mutationFn: (shareId: string) => revokeShare(session.id, shareId), onSettled });
+  const create = useMutation({ mutationFn: () => createShare(session.id, days), onSettled, gcTime: 0 });
+  const revoke = useMutation({
+    mutationFn: (shareId: string) => revokeShare(session.id, shareId),
+    onSuccess: (_, shareId) => {
+      if (create.data?.id === shareId) create.reset(); // its address is of no use any more
+    },
+    onSettled,
+  });
   if (!mayWrite) return null;
   return (
     <Panel title="Public links">
       <div className="space-y-3 p-4">
-        <p className="text-xs text-muted">Whoever has a link reads this run’s options, curves and episodes, without an account, and nothing else.</p>
+        <p className="text-xs text-muted">Anyone who has a link can read this run’s options, curves and episodes without an account. It gives access to nothing else.</p>
         <ErrorNotice error={error ?? create.error ?? revoke.error} />
         <div className="flex items-center gap-2">
           <select
@@ -60,16 +67,19 @@ export function SharePanel({ session }: { session: Session }) {
               until {dateTime(share.expires_at)}
               {share.by && `, by ${share.by}`}
             </span>
-            <Button
-              look="quiet"
-              className="ml-auto h-6 px-2 text-xs"
-              disabled={revoke.isPending}
-              onClick={() => {
+            <Confirm
+              trigger={
+                <Button look="quiet" className="ml-auto h-6 px-2 text-xs" disabled={revoke.isPending} aria-label={`Revoke the link until ${dateTime(share.expires_at)}`}>
+                  Revoke
+                </Button>
+              }
+              title="Revoke this link?"
+              description="Everyone who has it stops reading this run now. It cannot be brought back; another one can be made."
+              action="Revoke link"
+              onConfirm={() => {
                 revoke.mutate(share.id);
               }}
-            >
-              Revoke
-            </Button>
+            />
           </li>
         ))}
       </ul>

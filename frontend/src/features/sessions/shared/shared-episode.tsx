@@ -1,15 +1,19 @@
 // One episode of a shared run, down to the token.
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
 import { Link } from "react-router";
 import { sharedTimelinesQuery } from "../../../api/sharing";
+import { Button } from "../../../ui/button";
 import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { visible } from "../../../ui/plain-text";
 import { Conversation } from "../episodes/conversation";
+import { joinPages } from "../episodes/join-pages";
 
 export function SharedEpisode({ token, episodeId }: { token: string; episodeId: string }) {
-  const { data, error } = useQuery(sharedTimelinesQuery(token, episodeId));
+  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(sharedTimelinesQuery(token, episodeId));
+  const told = useMemo(() => (data ? joinPages(data.pages) : null), [data]);
   return (
     <>
       <nav aria-label="Where this is" className="text-xs">
@@ -18,15 +22,21 @@ export function SharedEpisode({ token, episodeId }: { token: string; episodeId: 
         </Link>
       </nav>
       <ErrorNotice error={error} />
-      {!data && !error && <Loading />}
-      {data && (
+      {!told && !error && <Loading />}
+      {told && (
         <>
           <h2 className="font-semibold break-words">
-            <bdi>{visible(data.episode.task ?? episodeId)}</bdi>
-            <span className="ml-3 font-normal text-muted tabular-nums">reward {number(data.episode.reward)}</span>
+            <bdi>{visible(told.episode.task ?? episodeId)}</bdi>
+            <span className="ml-3 font-normal text-muted tabular-nums">reward {number(told.episode.reward)}</span>
           </h2>
-          <Conversation timelines={data.timelines} calls={data.calls} />
-          {data.next_cursor && <p className="text-xs text-muted">Its first tokens are shown; the rest can be read with an account.</p>}
+          <Conversation timelines={told.timelines} calls={told.calls} />
+          {hasNextPage && (
+            <div className="text-center">
+              <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
+                {isFetchingNextPage ? "Loading…" : "Show more tokens"}
+              </Button>
+            </div>
+          )}
         </>
       )}
     </>

@@ -1,10 +1,10 @@
 // A run as somebody reads it who was sent a link: its numbers, its curves, its episodes down to the token.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { useCallback, useMemo } from "react";
+import { useCallback, useEffect, useMemo } from "react";
 import { useLocation, useSearchParams } from "react-router";
 import { stepsOf } from "../../../api/metrics";
 import { sharedEpisodesQuery, sharedMetricsQuery, sharedRunQuery } from "../../../api/sharing";
-import { ENDED_STATES } from "../../../api/sessions";
+import { ENDED_STATES, isRefused } from "../../../api/sessions";
 import type { SharedRun } from "../../../api/types";
 import { Chart } from "../../../ui/chart";
 import { dateTime, number } from "../../../ui/format";
@@ -18,8 +18,9 @@ import { lines, rewardBand, type Line } from "../detail/step-columns";
 import { EpisodesTable } from "../episodes/episodes-table";
 import { Facts } from "../episodes/facts";
 import { StateBadge } from "../state-badge";
+import { useOnEnd } from "../use-on-end";
 import { SharedEpisode } from "./shared-episode";
-import { tokenOf } from "./shared-token";
+import { rememberToken, tokenOf } from "./shared-token";
 
 const CHARTS: { title: string; unit?: string; lines: Line[] }[] = [
   { title: "Loss", lines: [["loss", "loss", "--series-2"]] },
@@ -30,6 +31,9 @@ const CHARTS: { title: string; unit?: string; lines: Line[] }[] = [
 
 export function SharedPage() {
   const token = tokenOf(useLocation().hash);
+  useEffect(() => {
+    rememberToken(token);
+  }, [token]);
   const { data: run, error } = useQuery({ ...sharedRunQuery(token), enabled: token !== "" });
   const [address] = useSearchParams();
   const episode = address.get("episode");
@@ -39,7 +43,9 @@ export function SharedPage() {
       <header className="border-b border-line bg-surface">
         <div className="mx-auto flex h-12 max-w-7xl items-center gap-4 px-6">
           <Wordmark />
-          <span className="ml-auto truncate text-xs text-muted">{run && `Read-only link, until ${dateTime(run.expires_at)}`}</span>
+          <span className="ml-auto truncate text-xs text-muted">
+            {run && (isRefused(error) ? "Read-only link, no longer valid" : `Read-only link, until ${dateTime(run.expires_at)}`)}
+          </span>
         </div>
       </header>
       <main className="mx-auto max-w-7xl px-6 py-6">
@@ -50,20 +56,32 @@ export function SharedPage() {
           </Empty>
         )}
         {token !== "" && !run && !error && <Loading />}
-        {run && <Run token={token} run={run} episode={episode} />}
+        {run && error && (
+          <div className="mb-4">
+            <ErrorNotice error={error} />
+          </div>
+        )}
+        {run && <Run token={token} run={run} episode={episode} isErrorShown={error !== null} />}
       </main>
     </div>
   );
 }
 
-function Run({ token, run, episode }: { token: string; run: SharedRun; episode: string | null }) {
+interface RunProps {
+  token: string;
+  run: SharedRun;
+  /** An error of the link as a whole stands over the run already. */
+  isErrorShown: boolean;
+}
+
+function Run({ token, run, episode, isErrorShown }: RunProps & { episode: string | null }) {
   const facts: [string, string][] = [
     ["Steps", number(run.policy_version)],
     ["Reward", number(run.reward_mean)],
     ["Episodes", number(run.accounting.begun)],
     ["Base model", run.base_model],
     ["Loss", run.config.loss],
-    ["Samples", `${number(run.config.tasks_per_batch)} × ${number(run.config.grpo_n)}`],
+    ["Tasks × attempts", `${number(run.config.tasks_per_batch)} × ${number(run.config.grpo_n)}`],
     ["Max tokens", number(run.config.max_tokens)],
     ["Created", dateTime(run.created_at)],
   ];
@@ -76,14 +94,15 @@ function Run({ token, run, episode }: { token: string; run: SharedRun; episode: 
         <StateBadge state={run.state} />
       </div>
       <Facts facts={facts} />
-      <div className="mt-4 space-y-4">{episode ? <SharedEpisode key={episode} token={token} episodeId={episode} /> : <Overview token={token} run={run} />}</div>
+      <div className="mt-4 space-y-4">{episode ? <SharedEpisode key={episode} token={token} episodeId={episode} /> : <Overview token={token} run={run} isErrorShown={isErrorShown} />}</div>
     </>
   );
 }
 
-function Overview({ token, run }: { token: string; run: SharedRun }) {
+function Overview({ token, run, isErrorShown }: RunProps) {
   const { hash } = useLocation();
-  const metrics = useQuery(sharedMetricsQuery(token, !ENDED_STATES.includes(run.state)));
+  const metrics = useQuery(sharedMetricsQuery(token, run.state));
+  useOnEnd(!ENDED_STATES.includes(run.state), () => void metrics.refetch());
   const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage } = useInfiniteQuery(sharedEpisodesQuery(token));
   const episodes = useMemo(() => data?.pages.flatMap((page) => page.items) ?? [], [data]);
   const onEnd = useCallback(() => {
@@ -96,7 +115,7 @@ function Overview({ token, run }: { token: string; run: SharedRun }) {
   }, [metrics.data]);
   return (
     <>
-      <ErrorNotice error={metrics.error ?? error} />
+      <ErrorNotice error={isErrorShown ? null : (metrics.error ?? error)} />
       <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
         <Chart title="Reward" unit="mean, 10th to 90th percentile" x={drawn.x} series={drawn.reward} band={drawn.band} height={220} />
         <div className="grid sm:grid-cols-2">
