@@ -3,7 +3,7 @@ import { chosenProject } from "./project";
 import type { ErrorBody } from "./types";
 
 const DEADLINE_MS = 30_000;
-const DOWNLOAD_DEADLINE_MS = 600_000;
+const LONG_DEADLINE_MS = 600_000;
 
 /** What the API, or a proxy before it, returned instead of a result. `fields` maps a field's path to what is wrong with it. */
 export class ApiError extends Error {
@@ -28,17 +28,23 @@ export function post<T>(path: string, body: unknown = {}): Promise<T> {
   return send("POST", path, body);
 }
 
+/** Also sent where the page is being closed; the body is small. */
+export function postKeepalive<T>(path: string, body: unknown): Promise<T> {
+  return send("POST", path, body, { keepalive: true });
+}
+
 export function patch<T>(path: string, body: unknown): Promise<T> {
   return send("PATCH", path, body);
 }
 
-export function remove<T>(path: string): Promise<T> {
-  return send("DELETE", path);
+/** `isLong`: what it removes may take the server minutes. */
+export function remove<T>(path: string, { isLong = false } = {}): Promise<T> {
+  return send("DELETE", path, undefined, isLong ? { deadlineMs: LONG_DEADLINE_MS } : {});
 }
 
 /** A file that the API itself sends, for the browser to keep: asked for here because a plain link names no project. */
 export async function download(path: string, fileName: string): Promise<void> {
-  const response = await request("GET", path, undefined, DOWNLOAD_DEADLINE_MS);
+  const response = await request("GET", path, undefined, { deadlineMs: LONG_DEADLINE_MS });
   if (!response.ok) throw apiError(response.status, await response.json().catch(() => null));
   const url = URL.createObjectURL(await response.blob());
   save(url, fileName);
@@ -53,14 +59,19 @@ export function save(url: string, fileName: string): void {
   link.click();
 }
 
-async function send<T>(method: string, path: string, body?: unknown): Promise<T> {
-  const response = await request(method, path, body);
+interface RequestOptions {
+  deadlineMs?: number;
+  keepalive?: boolean;
+}
+
+async function send<T>(method: string, path: string, body?: unknown, options: RequestOptions = {}): Promise<T> {
+  const response = await request(method, path, body, options);
   if (!response.ok) throw apiError(response.status, await response.json().catch(() => null));
   return (response.status === 204 ? undefined : await response.json()) as T;
 }
 
 /** A request as this browser's user. Raises ApiError only when no answer came at all. */
-export async function request(method: string, path: string, body?: unknown, deadlineMs = DEADLINE_MS): Promise<Response> {
+export async function request(method: string, path: string, body?: unknown, { deadlineMs = DEADLINE_MS, keepalive = false }: RequestOptions = {}): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (method !== "GET") headers["X-CSRFToken"] = await csrfToken();
   // Whose account it is does not depend on the project: so a choice that is no longer theirs can be found out.
@@ -72,6 +83,7 @@ export async function request(method: string, path: string, body?: unknown, dead
       headers,
       body: body === undefined ? null : JSON.stringify(body),
       credentials: "same-origin",
+      keepalive,
       signal: AbortSignal.timeout(deadlineMs),
     });
   } catch {

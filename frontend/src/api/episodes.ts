@@ -54,9 +54,9 @@ export function annotateEpisode(id: string, episodeId: string, said: { thumb: Th
   return patch(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}/annotation`, said);
 }
 
-/** Everything that is kept of an episode of a session that has ended. */
+/** Everything that is kept of an episode of a session that has ended. The server rewrites its parts of the archive meanwhile. */
 export function eraseEpisode(id: string, episodeId: string): Promise<void> {
-  return remove(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}`);
+  return remove(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}`, { isLong: true });
 }
 
 /** The pages of an episode's tokens with these annotations: what was loaded stays, and is not asked for again. */

@@ -1,18 +1,32 @@
 // Erasing what is kept of an episode, for those who may, once its session has ended.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "react-router";
+import { useRef } from "react";
+import { useNavigate, useSearchParams } from "react-router";
+import { ApiError } from "../../../api/client";
 import { eraseEpisode } from "../../../api/episodes";
 import { Button } from "../../../ui/button";
 import { Confirm } from "../../../ui/dialog";
 import { ErrorNotice } from "../../../ui/notice";
+import { listPart } from "./episode-filter";
 
 export function EraseEpisode({ id, episodeId }: { id: string; episodeId: string }) {
   const client = useQueryClient();
   const navigate = useNavigate();
+  const [address] = useSearchParams();
+  const hasTried = useRef(false);
   const erase = useMutation({
-    mutationFn: () => eraseEpisode(id, episodeId),
+    mutationFn: async () => {
+      try {
+        await eraseEpisode(id, episodeId);
+      } catch (problem) {
+        // An erasure goes on where its connection was lost: the second try finds nothing.
+        if (!(hasTried.current && problem instanceof ApiError && problem.status === 404)) throw problem;
+      } finally {
+        hasTried.current = true;
+      }
+    },
     onSuccess: async () => {
-      await navigate(`/sessions/${id}/episodes`);
+      await navigate(`/sessions/${id}/episodes${listPart(address)}`);
       client.removeQueries({ queryKey: ["session", id, "timelines", episodeId] });
       await client.invalidateQueries({ queryKey: ["session", id, "episodes"] });
     },
