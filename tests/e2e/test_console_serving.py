@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from e2e.console_pages import Server, browser, create_session, page, pages_need, sign_up
-from e2e.loop_server import BASE_MODEL, LoopServer
+from e2e.loop_server import BASE_MODEL, LoopServer, until
 from playwright.sync_api import Page, expect
 
 __all__ = ["browser", "page"]
@@ -59,6 +59,8 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     assert first and answers.first.locator("[data-heat]").count() > 0
     page.get_by_role("button", name="Add a column").click()
     expect(answers).to_have_count(2)
+    expect(answers.nth(1)).to_have_attribute("aria-busy", "false")
+    assert answers.nth(1).inner_text() == "", "what was asked before it was added is not asked of it"
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_text("ended by stop")).to_have_count(2)
     assert answers.all_inner_texts() == [first, first], "the same model, greedily"
@@ -67,8 +69,16 @@ def test_a_base_model_is_served_and_two_columns_answer_in_the_colours_of_their_t
     photograph(page, "playground")
     assert page.evaluate("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
 
+    page.goto(f"/playground?columns=ses_gone,{session_id}")
+    page.get_by_label("Prompt", exact=True).fill("Tell me about rain.")
+    page.get_by_label("Temperature", exact=True).fill("0")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_text("ended by stop")).to_be_visible()
+    page.get_by_role("button", name="Remove Model 1").click()
+    expect(answers).to_have_text([first])  # it stays with the model that gave it
+
     stop(page, session_id)
-    expect(page.get_by_text("It serves nothing any more.")).to_be_visible()
+    expect(page.get_by_text("This model is no longer served.")).to_be_visible()
 
 
 def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(page: Page, server: Server) -> None:
@@ -83,7 +93,19 @@ def test_the_present_policy_of_a_run_is_asked_by_an_episode_that_is_given_up(pag
     assert page.get_by_test_id("answer").inner_text()
     said = page.request.get(f"/v1/sessions/{session_id}/accounting").json()
     assert (said["begun"], said["open"], said["abandoned_by_reason"]) == (1, 0, {"playground": 1}), said
-    stop(page, session_id)
+
+    page.route("**/openai/v1/chat/completions", lambda route: None)  # its answer never comes
+    page.get_by_role("button", name="Ask").click()
+    accounting = f"/v1/sessions/{session_id}/accounting"
+    until(lambda: page.request.get(accounting).json()["open"] == 1, "the second episode is open", 30)
+    page.goto(f"/sessions/{session_id}/health")
+    until(lambda: page.request.get(accounting).json()["open"] == 0, "a page that is left gives up its episode", 30)
+    assert page.request.get(accounting).json()["abandoned_by_reason"] == {"playground": 2}
+
+    other = page.context.new_page()
+    stop(other, session_id)
+    phases = page.get_by_role("list", name="Phases").get_by_role("listitem")
+    expect(phases.filter(has_text="stopped")).to_be_visible()  # the last entries, without a reload
 
 
 def stop(page: Page, session_id: str) -> None:

@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { read, split } from "./chat-stream";
 
 const chunk = (choice: unknown) => `data: ${JSON.stringify({ choices: [choice] })}`;
+const scored = (content: string, ...tokens: [string, number][]) =>
+  chunk({ delta: { content }, finish_reason: null, logprobs: { content: tokens.map(([token, logprob]) => ({ token, logprob })) } });
 
 test("a stream is cut at its events, wherever the network cut it", () => {
   const { events, left } = split(`${chunk({ delta: { content: "a" } })}\n\ndata: {"cho`);
@@ -11,9 +13,23 @@ test("a stream is cut at its events, wherever the network cut it", () => {
 });
 
 test("tokens come with their log-probabilities, and without them where there are none", () => {
-  const scored = { delta: { content: "ab" }, finish_reason: null, logprobs: { content: [{ token: "a", logprob: -1 }, { token: "b", logprob: -2 }] } };
-  expect(read(chunk(scored))).toEqual({ tokens: [{ text: "a", logprob: -1 }, { text: "b", logprob: -2 }], finish: null });
-  expect(read(chunk({ delta: { content: "ab" }, finish_reason: "stop" }))).toEqual({ tokens: [{ text: "ab", logprob: undefined }], finish: "stop" });
+  const tokens = [{ text: "a", logprob: -1, count: 1 }, { text: "b", logprob: -2, count: 1 }];
+  expect(read(scored("ab", ["a", -1], ["b", -2]))).toEqual({ tokens, finish: null });
+  expect(read(chunk({ delta: { content: "ab" }, finish_reason: "stop" }))).toEqual({ tokens: [{ text: "ab", logprob: undefined, count: 0 }], finish: "stop" });
+});
+
+test("a character of several tokens is one text, with what its tokens sum to", () => {
+  expect(read(scored("a☔ b", ["a", -1], ["\ufffd", -2], ["\ufffd", -3], [" b", -4]))?.tokens).toEqual([
+    { text: "a", logprob: -1, count: 1 },
+    { text: "☔", logprob: -5, count: 2 },
+    { text: " b", logprob: -4, count: 1 },
+  ]);
+});
+
+test("the end of a turn is counted and no text, and thoughts are text", () => {
+  const end = chunk({ delta: {}, finish_reason: "stop", logprobs: { content: [{ token: "<|im_end|>", logprob: -1 }] } });
+  expect(read(end)).toEqual({ tokens: [{ text: "", logprob: -1, count: 1 }], finish: "stop" });
+  expect(read(chunk({ delta: { reasoning_content: "hm" }, finish_reason: null }))?.tokens.map(({ text }) => text)).toEqual(["hm"]);
 });
 
 test("an event without a choice adds nothing, and the server's error is raised", () => {

@@ -1,9 +1,14 @@
 // A streamed chat completion, token by token with log-probabilities, by a key that this page alone holds.
+import { ApiError } from "../../api/client";
 import type { ChatBody } from "../../ui/call-snippets";
 
+/** One token, or several that have their text together only: the bytes of one character, say. */
 export interface Token {
   text: string;
+  /** The sum over its tokens. */
   logprob: number | undefined;
+  /** How many tokens were scored. */
+  count: number;
 }
 
 /** What one event of the stream adds. */
@@ -12,25 +17,35 @@ export interface Delta {
   finish: string | null;
 }
 
-interface Chunk {
-  error?: { message: string };
-  choices?: { delta: { content?: string | null }; finish_reason: string | null; logprobs?: { content: { token: string; logprob: number }[] | null } | null }[];
+interface Scored {
+  token: string;
+  logprob: number;
 }
 
-/** Streams the answer into `onDelta`. Raises Error with the server's words, and AbortError when `signal` ends it. */
+interface Chunk {
+  error?: { message: string };
+  choices?: { delta: { content?: string | null; reasoning_content?: string | null }; finish_reason: string | null; logprobs?: { content: Scored[] | null } | null }[];
+}
+
+/** Streams the answer into `onDelta`. Raises Error with the server's words, and ApiError without a connection, which `signal` ends too. */
 export async function chat(key: string, body: ChatBody, signal: AbortSignal, onDelta: (delta: Delta) => void): Promise<void> {
-  const response = await fetch("/openai/v1/chat/completions", {
+  const request = fetch("/openai/v1/chat/completions", {
     method: "POST",
     headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
     body: JSON.stringify({ ...body, stream: true, logprobs: true }),
     credentials: "omit",
     signal,
   });
+  const response = await request.catch(() => {
+    throw new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
+  });
   if (!response.ok || !response.body) throw new Error(await problem(response));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(() => {
+      throw new ApiError(0, "cut_off", "The connection ended before the answer did.", "Ask again.");
+    });
     if (done) return;
     const { events, left } = split(rest + value);
     rest = left;
@@ -59,13 +74,38 @@ export function read(event: string): Delta | null {
   if (chunk.error) throw new Error(chunk.error.message);
   const choice = chunk.choices?.[0];
   if (!choice) return null;
-  const scored = choice.logprobs?.content ?? [];
-  const tokens = scored.length > 0 ? scored.map(({ token, logprob }) => ({ text: token, logprob })) : plain(choice.delta.content);
-  return { tokens, finish: choice.finish_reason };
+  const text = (choice.delta.reasoning_content ?? "") + (choice.delta.content ?? "");
+  return { tokens: tokensOf(choice.logprobs?.content ?? [], text), finish: choice.finish_reason };
 }
 
-function plain(text: string | null | undefined): Token[] {
-  return text ? [{ text, logprob: undefined }] : [];
+/**
+ * `text` in the tokens that it is of. A token alone is no text where a character has several, where it is a mark such as
+ * the end of a turn, or where a part of it comes later: what lies between the tokens that are, is one.
+ */
+function tokensOf(scored: Scored[], text: string): Token[] {
+  if (scored.length === 0) return text ? [{ text, logprob: undefined, count: 0 }] : [];
+  let [first, begin] = [0, 0];
+  for (let next = scored[first]; next && text.startsWith(next.token, begin); next = scored[first]) {
+    begin += next.token.length;
+    first += 1;
+  }
+  let [last, end] = [scored.length, text.length];
+  for (let next = scored[last - 1]; next && last > first && text.slice(begin, end).endsWith(next.token); next = scored[last - 1]) {
+    end -= next.token.length;
+    last -= 1;
+  }
+  const between = scored.slice(first, last);
+  const joined = { text: text.slice(begin, end), logprob: sum(between), count: between.length };
+  const isEmpty = joined.count === 0 && joined.text === "";
+  return [...scored.slice(0, first).map(single), ...(isEmpty ? [] : [joined]), ...scored.slice(last).map(single)];
+}
+
+function single({ token, logprob }: Scored): Token {
+  return { text: token, logprob, count: 1 };
+}
+
+function sum(scored: Scored[]): number | undefined {
+  return scored.length === 0 ? undefined : scored.reduce((before, { logprob }) => before + logprob, 0);
 }
 
 async function problem(response: Response): Promise<string> {

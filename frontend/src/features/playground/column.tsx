@@ -18,6 +18,8 @@ export type Question = Omit<ChatBody, "model">;
 
 interface ColumnProps {
   label: string;
+  /** As the address has it: `session` is undefined where there is none that can be asked. */
+  sessionId: string;
   session: Session | undefined;
   known: Session[];
   /** A new object asks again; null ends what runs. */
@@ -27,15 +29,7 @@ interface ColumnProps {
   onRemove: (() => void) | null;
 }
 
-export function Column({ label, session, known, asked, draft, onChoose, onRemove }: ColumnProps) {
-  const { answer, ask, stop } = useAnswer();
-  const last = useRef<Question | null>(null);
-  useEffect(() => {
-    if (asked === last.current) return;
-    last.current = asked;
-    if (asked && session) void ask(session, asked);
-    else stop();
-  });
+export function Column({ label, sessionId, session, known, asked, draft, onChoose, onRemove }: ColumnProps) {
   return (
     <section aria-label={label} className="flex min-w-0 flex-col gap-3 rounded-lg border border-line bg-surface p-4">
       <div className="flex items-end gap-2">
@@ -61,38 +55,62 @@ export function Column({ label, session, known, asked, draft, onChoose, onRemove
           </Button>
         )}
       </div>
-      <ErrorNotice error={answer.error} />
-      <AnswerText answer={answer} />
-      <Facts answer={answer} />
+      <ModelAnswer key={sessionId} session={session} asked={asked} />
       {session && <AsCode session={session} draft={draft} />}
     </section>
   );
 }
 
-function AnswerText({ answer }: { answer: Answer }) {
+/** Its key is the model: what one answered never stands under the name of another. */
+function ModelAnswer({ session, asked }: Pick<ColumnProps, "session" | "asked">) {
+  const { answer, ask, stop } = useAnswer();
+  const last = useRef(asked); // what was asked before this model was chosen is not asked of it
+  useEffect(() => {
+    if (asked === last.current) return;
+    last.current = asked;
+    if (asked && session) void ask(session, asked);
+    else stop();
+  });
+  return (
+    <>
+      <ErrorNotice error={answer.error} />
+      <AnswerText answer={answer} isStarting={session !== undefined && session.state !== "ready"} />
+      <Facts answer={answer} />
+    </>
+  );
+}
+
+function AnswerText({ answer, isStarting }: { answer: Answer; isStarting: boolean }) {
   return (
     <div data-testid="answer" aria-busy={answer.running} className="min-h-24 flex-1 font-mono text-xs leading-5 whitespace-pre-wrap wrap-anywhere">
       {answer.tokens.map((token, at) => (
-        <span key={at} data-heat={surpriseHeat(token.logprob)} title={titleOf(token)}>
+        <span key={at} data-heat={heatOf(token)} title={titleOf(token)}>
           {visible(token.text)}
         </span>
       ))}
-      {answer.running && <span className="text-muted"> …</span>}
+      {answer.running && <span className="text-muted">{isStarting && answer.tokens.length === 0 ? "The model is starting …" : " …"}</span>}
     </div>
   );
 }
 
-function titleOf({ logprob }: Token): string | undefined {
-  return logprob === undefined ? undefined : `log-probability ${number(logprob)}, probability ${number(Math.exp(logprob) * 100)} %`;
+/** That of each of its tokens in the mean. */
+function heatOf({ logprob, count }: Token): string | undefined {
+  return logprob === undefined ? undefined : surpriseHeat(logprob / count);
+}
+
+function titleOf({ logprob, count }: Token): string | undefined {
+  if (logprob === undefined) return undefined;
+  const together = count === 1 ? "" : `${number(count)} tokens together: `;
+  return `${together}log-probability ${number(logprob)}, probability ${number(Math.exp(logprob) * 100)} %`;
 }
 
 function Facts({ answer }: { answer: Answer }) {
-  const scored = answer.tokens.flatMap(({ logprob }) => (logprob === undefined ? [] : [logprob]));
-  if (scored.length === 0) return null;
-  const mean = scored.reduce((sum, one) => sum + one, 0) / scored.length;
+  const count = answer.tokens.reduce((before, token) => before + token.count, 0);
+  if (count === 0) return null;
+  const mean = answer.tokens.reduce((before, { logprob }) => before + (logprob ?? 0), 0) / count;
   return (
     <p role="status" className="text-xs text-muted tabular-nums">
-      {number(scored.length)} tokens · mean log-probability {number(mean)}
+      {number(count)} tokens · mean log-probability {number(mean)}
       {answer.seconds !== null && ` · ${number(answer.seconds)} s`}
       {answer.finish && ` · ended by ${answer.finish}`}
     </p>

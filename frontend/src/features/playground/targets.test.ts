@@ -1,8 +1,12 @@
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import type { Session } from "../../api/types";
-import { columnsOf, nameOf } from "./targets";
+import { columnKeys, columnsOf, nameOf, open } from "./targets";
 
 const session = (fields: Partial<Session>) => ({ id: "ses_1", name: "ses_1", kind: "serving", base_model: "small", served_checkpoint_id: null, ...fields }) as Session;
+
+afterEach(() => {
+  vi.unstubAllGlobals();
+});
 
 test("the address says the columns; without one the first model stands there", () => {
   expect(columnsOf(new URLSearchParams("columns=a,b,c,d,e"), [])).toEqual(["a", "b", "c", "d"]);
@@ -10,9 +14,31 @@ test("the address says the columns; without one the first model stands there", (
   expect(columnsOf(new URLSearchParams(), [])).toEqual([]);
 });
 
+test("a column keeps its key when one before it is removed, and a new one has a key that no other has", () => {
+  expect(columnKeys([], 3)).toEqual([0, 1, 2]);
+  expect(columnKeys([1, 2], 3)).toEqual([1, 2, 3]);
+  expect(columnKeys([5, 1, 2], 2)).toEqual([5, 1]);
+});
+
 test("a column is named by its session, else by what it serves", () => {
   expect(nameOf(session({}))).toBe("small");
   expect(nameOf(session({ served_checkpoint_id: "ckp_1" }))).toBe("ckp_1");
   expect(nameOf(session({ name: "mine" }))).toBe("mine");
   expect(nameOf(session({ kind: "episodes", name: "run", policy_version: 8 }))).toBe("run, version 8");
+});
+
+test("the episode of a run ends by itself in minutes, and is given up once, also by a page that is being closed", async () => {
+  const sent: [string, unknown, boolean | undefined][] = [];
+  vi.stubGlobal("document", { cookie: "csrftoken=x" });
+  vi.stubGlobal("localStorage", { getItem: () => null });
+  vi.stubGlobal("fetch", (path: string, { body, keepalive }: RequestInit) => {
+    sent.push([path, JSON.parse(body as string), keepalive]);
+    return Promise.resolve(Response.json({ episode_id: "ep_1", api_key: "k", model: "m" }));
+  });
+  const access = await open(session({ kind: "episodes" }));
+  await Promise.all([access.release(), access.release()]);
+  expect(sent).toEqual([
+    ["/v1/sessions/ses_1/episodes", { eval: true, timeout_s: 300 }, false],
+    ["/v1/sessions/ses_1/episodes/ep_1/abandon", { reason: "playground" }, true],
+  ]);
 });

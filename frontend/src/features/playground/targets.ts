@@ -1,11 +1,14 @@
-// What a column asks: a model that is served, or the present policy of a run, by an episode that is not trained.
-import { post } from "../../api/client";
+// What a column asks: a model that is served, or the current policy of a run, by an episode that is not trained.
+import { post, postKeepalive } from "../../api/client";
 import { createServingKey, servedModel } from "../../api/serving";
 import type { Session } from "../../api/types";
 
 export const MOST_COLUMNS = 4;
 
-/** A key for calls, what to name in them, and what to do when they are over. */
+/** How long an episode may take: it ends by itself where the page could not end it. */
+const EPISODE_S = 300;
+
+/** A key for calls, what to name in them, and what to do when they are over, however often it is said. */
 export interface Access {
   key: string;
   model: string;
@@ -26,8 +29,10 @@ export async function open(session: Session): Promise<Access> {
     return { key: made.api_key, model: made.model, release: NOTHING };
   }
   const episodes = `/v1/sessions/${session.id}/episodes`;
-  const begun = await post<Begun>(episodes, { eval: true });
-  return { key: begun.api_key, model: begun.model, release: () => post(`${episodes}/${begun.episode_id}/abandon`, { reason: "playground" }) };
+  const begun = await post<Begun>(episodes, { eval: true, timeout_s: EPISODE_S });
+  let released: Promise<unknown> | undefined;
+  const release = () => (released ??= postKeepalive(`${episodes}/${begun.episode_id}/abandon`, { reason: "playground" }));
+  return { key: begun.api_key, model: begun.model, release };
 }
 
 export function nameOf(session: Session): string {
@@ -41,4 +46,11 @@ export function columnsOf(address: URLSearchParams, known: Session[]): string[] 
   const given = (address.get("columns") ?? "").split(",").filter(Boolean).slice(0, MOST_COLUMNS);
   const first = known[0];
   return given.length > 0 || !first ? given : [first.id];
+}
+
+/** A key for each of `count` columns: those that there are, then new ones. */
+export function columnKeys(keys: readonly number[], count: number): number[] {
+  const all = keys.slice(0, count);
+  while (all.length < count) all.push(Math.max(-1, ...all) + 1);
+  return all;
 }

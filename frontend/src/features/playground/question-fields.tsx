@@ -1,0 +1,73 @@
+// What is asked of every column: the messages, and how an answer is sampled.
+import { TextField, Field, inputClass } from "../../ui/field";
+
+export type Typed = Record<"system" | "prompt" | "temperature" | "length", string>;
+
+interface QuestionFieldsProps {
+  values: Typed;
+  onType: (name: keyof Typed, value: string) => void;
+}
+
+export function MessageFields({ values, onType }: QuestionFieldsProps) {
+  return (
+    <>
+      <TextField
+        label="System message"
+        value={values.system}
+        onChange={(event) => {
+          onType("system", event.target.value);
+        }}
+      />
+      <Field label="Prompt">
+        {(input) => (
+          <textarea
+            {...input}
+            required
+            rows={4}
+            className={`${inputClass} h-auto py-1.5 font-mono text-xs`}
+            value={values.prompt}
+            onChange={(event) => {
+              onType("prompt", event.target.value);
+            }}
+          />
+        )}
+      </Field>
+    </>
+  );
+}
+
+/** `longest`: the tokens that the smallest model of the columns can hold, prompt and answer together. */
+export function SamplingFields({ values, onType, longest }: QuestionFieldsProps & { longest: number | undefined }) {
+  return (
+    <>
+      <div className="w-32">
+        <TextField
+          label="Temperature"
+          type="number"
+          min={0}
+          max={2}
+          step="any"
+          required
+          value={values.temperature}
+          onChange={(event) => {
+            onType("temperature", event.target.value);
+          }}
+        />
+      </div>
+      <div className="w-32">
+        <TextField
+          label="Tokens at most"
+          type="number"
+          min={1}
+          max={longest}
+          step={1}
+          required
+          value={values.length}
+          onChange={(event) => {
+            onType("length", event.target.value);
+          }}
+        />
+      </div>
+    </>
+  );
+}
