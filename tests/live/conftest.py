@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -12,6 +13,7 @@ from django.conf import settings
 from django.db import connection
 
 START_S = 60.0
+PROGRAM = str(Path(__file__).with_name("server_without_looks.py"))
 
 
 def database_url() -> str:
@@ -20,10 +22,10 @@ def database_url() -> str:
     return f"{served.rpartition('/')[0]}/{name}" if served else f"sqlite:///{name}"
 
 
-# ``console.asgi`` runs under each; {fd} is the listening socket's number.
+# ``console.asgi`` runs under each, where it is only woken; {fd} is the listening socket's number.
 SERVERS = {
-    "uvicorn": ["-m", "console.server.uvicorn", "--fd", "{fd}"],
-    "daphne": ["-m", "daphne", "--fd", "{fd}", "--verbosity", "0", "console.asgi:application"],
+    "uvicorn": ["console.server.uvicorn", "--fd", "{fd}"],
+    "daphne": ["daphne", "--fd", "{fd}", "--verbosity", "0", "console.asgi:application"],
 }
 
 
@@ -43,7 +45,7 @@ def origin(asgi_server: str, transactional_db: None) -> Iterator[str]:
         "PYTHONPATH": os.pathsep.join([".", "sdk"]),
     }
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        command = [sys.executable, *(word.format(fd=listener.fileno()) for word in SERVERS[asgi_server])]
+        command = [sys.executable, PROGRAM, *(word.format(fd=listener.fileno()) for word in SERVERS[asgi_server])]
         process = subprocess.Popen(command, env=environment, cwd=settings.BASE_DIR, pass_fds=[listener.fileno()])
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,22 +1,28 @@
 """The live websocket: who may watch, from where, and that a broken connection costs nothing."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from channels.routing import URLRouter
 from channels.testing import WebsocketCommunicator
 from django.conf import settings
 from django.contrib.sessions.models import Session as DjangoSession
+from django.urls import path
 from django.utils import timezone
 
 from console.asgi import application
 from console.live import consumer, watchers
+from console.live.consumer import LiveConsumer
 from console.live.models import EventRecord
 from console.live.services import event_record
 from console.sessions.models import Session
 from console.users.models import ApiKey, Membership, Project, User
 from support import factories
 from support.signing_in import cookie_of
+from support.waiting import eventually
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.events import EventKind, EventPage
 
@@ -86,7 +92,24 @@ async def test_who_may_no_longer_watch_gets_no_more(by_key, end, code, session, 
     await sync_to_async(end)(session, member)
     message = await client.receive_output(timeout=25)  # nothing is written meanwhile: a quiet socket ends as well
     assert (message["type"], message.get("code")) == ("websocket.close", code)
+
+
+async def test_a_quiet_watcher_is_checked_more_often_than_once_a_second(session, monkeypatch) -> None:
     assert consumer.RECHECK_S < 1.0
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.001)
+    checked: list[str] = []
+
+    async def allow(scope: Mapping[str, Any], session_id: str) -> None:
+        checked.append(session_id)
+
+    watch: Any = LiveConsumer.as_asgi(allow=allow)
+    channels = URLRouter([path("ws/v1/sessions/<str:session_id>", watch)])
+    client = WebsocketCommunicator(channels, f"/ws/v1/sessions/{session.id}")
+    await client.connect(timeout=25)
+    await page(client)
+    await eventually(lambda: len(checked) > 100)  # as often as it says: by a pause of its own it would take a minute
+    await client.disconnect(timeout=25)
+    assert set(checked) == {session.id}
 
 
 async def test_a_client_resumes_after_the_last_entry_that_it_saw(session, api_key) -> None:

@@ -1,7 +1,6 @@
-"""The server as it runs: a process of its own, over real sockets."""
+"""The server as it runs: a process of its own, over real sockets, that learns of what is new by wake-ups alone."""
 
 import asyncio
-import time
 
 import aiohttp
 import pytest
@@ -23,7 +22,7 @@ async def live_page(watched: aiohttp.ClientWebSocketResponse) -> EventPage:
     return EventPage.model_validate_json(await watched.receive_str(timeout=25))
 
 
-async def test_a_report_reaches_a_watcher(http, project: Project, api_key: str) -> None:
+async def test_a_report_reaches_a_watcher_by_its_wake_up(http, project: Project, api_key: str) -> None:
     session, lease = await sync_to_async(factories.runtime_make)(project)
     headers = {"Authorization": f"Bearer {api_key}"}
     async with http.ws_connect(f"/ws/v1/sessions/{session.id}", headers=headers) as watched:
@@ -51,11 +50,9 @@ async def test_a_long_poll_returns_when_there_is_something(http, project: Projec
     # The server is a process of its own: that it holds the request shows only in no response coming.
     assert not (await asyncio.wait({asked}, timeout=0.3))[0]
     await sync_to_async(event_record)(session_id=session.id, kind=EventKind.LOG, data={"line": "2"})
-    began = time.monotonic()
     async with await asked as answer:
         page = EventPage.model_validate_json(await answer.read())
-    assert [event.data for event in page.items] == [{"line": "2"}]
-    assert time.monotonic() - began < 18, "it was held for its 20 s"
+    assert [event.data for event in page.items] == [{"line": "2"}], "nothing: it was held for its 20 s"
 
 
 async def test_the_relay_streams_and_hangs_up_over_real_sockets(http, asgi_server, project: Project) -> None:
