@@ -56,3 +56,16 @@ def said(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """The client's warnings so far."""
     caplog.set_level(logging.WARNING, "tinkerscript")
     return lambda: [record.getMessage() for record in caplog.records if record.name == "tinkerscript"]
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Every pause between two tries of a request so far, in seconds; each is waited for."""
+    pauses, sleep = [], transport.Transport.sleep
+
+    def counted(waiting: transport.Transport, seconds: float) -> None:
+        pauses.append(seconds)
+        sleep(waiting, seconds)
+
+    monkeypatch.setattr(transport.Transport, "sleep", counted)
+    return pauses
