@@ -27,6 +27,7 @@ from api.gateway_client import client_close
 from api.openapi import FILE
 from console.asgi import application
 from console.sessions.models import Checkpoint, Session
+from console.sessions.sharing.services import share_create
 from console.users.models import ApiKey, Membership, Project, User
 from support import factories
 from support.gateway_harness import RELAY_KEY, running_gateway
@@ -48,6 +49,8 @@ CONFORMS = [
 NO_VALUES = ("NUL character", "the largest whole number", "not a finite number", "half of a surrogate pair")
 # What ends or suspends the session comes after what needs it.
 ENDINGS = ("/stop", "/suspend")
+BY_LINK = "/v1/shared"
+MALFORMED = {"Idempotency-Key": "x" * 201}
 
 
 def operations_of(document: dict[str, Any]) -> list[APIOperation]:
@@ -78,10 +81,14 @@ ROOM = {"grpo_n": 256, "tasks_per_batch": 1024, "max_staleness": 16}
 class World:
     """The application, and alice's project in it: one thing of every kind, by the names that paths have for ids."""
 
-    def __init__(self, runner: asyncio.Runner, project: Project, ids: dict[str, str]) -> None:
-        self.project, self.ids, self._runner = project, ids, runner
+    def __init__(self, runner: asyncio.Runner, project: Project, ids: dict[str, str], link: str) -> None:
+        self.project, self.ids, self.link, self._runner = project, ids, link, runner
         transport = httpx.ASGITransport(application, raise_app_exceptions=False)
         self._http = httpx.AsyncClient(transport=transport, timeout=30)
+
+    def credential(self, case: Case, key: str) -> str:
+        """What the owner of ``key`` sends with it: routes of public links take none but theirs."""
+        return self.link if case.operation.path.startswith(BY_LINK) else key
 
     def ask(self, case: Case, key: str | None, ids: dict[str, str] | None = None) -> httpx.Response:
         """The answer to ``case`` with ``ids`` in its path, and no waiting for news."""
@@ -129,6 +136,7 @@ def world(
     session, _lease = factories.runtime_make(project, launcher="process", launch_handle=handle)
     checkpoint = Checkpoint.objects.create(session=session, kind="model")
     ids = factories.ids_make(project, alice) | {"session_id": session.id, "checkpoint_id": checkpoint.id}
+    _, link = share_create(project=project, session_id=session.id, person=alice, expires_in_days=1)
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         serving = running_gateway(_folder(tmp_path_factory), session_id=session.id, **ROOM)
@@ -136,7 +144,7 @@ def world(
         Session.objects.filter(id=session.id).update(address=gateway.address)
         begun = runner.run(gateway.begin(task="t"))
         runner.run(gateway.raw_chat(begun["api_key"]))
-        made = World(runner, project, ids | {"episode_id": begun["episode_id"]})
+        made = World(runner, project, ids | {"episode_id": begun["episode_id"]}, link)
         yield made
         made.close()
         runner.run(stack.aclose())
@@ -173,16 +181,17 @@ def takes_something(operation: APIOperation) -> bool:
     return bool(operation.body or operation.query)
 
 
-def test_every_answer_to_the_owner_is_one_of_the_document(world: World, alice: User) -> None:
+@pytest.mark.parametrize("examples", [2, pytest.param(10, marks=pytest.mark.nightly)])
+def test_every_answer_to_the_owner_is_one_of_the_document(world: World, alice: User, examples: int) -> None:
     key = factories.key_make(world.project, alice, list(Scope))
     statuses = set()
 
     def check(case: Case) -> None:
-        answer = world.ask(case, key)
+        answer = world.ask(case, world.credential(case, key))
         statuses.add(answer.status_code)
         case.validate_response(answer, checks=CONFORMS)
 
-    each_operation(check, RIGHT, examples=2, among=in_order([*OPERATIONS, *WITHOUT_HEADERS]))
+    each_operation(check, RIGHT, examples=examples, among=in_order([*OPERATIONS, *WITHOUT_HEADERS]))
     assert {200, 201, 202, 204} <= statuses, "nothing was reached"
 
 
@@ -190,7 +199,7 @@ def test_what_the_document_does_not_allow_breaks_nothing(world: World, alice: Us
     key = factories.key_make(world.project, alice, list(Scope))
 
     def check(case: Case) -> None:
-        answer = world.ask(case, key)
+        answer = world.ask(case, world.credential(case, key))
         case.validate_response(answer, checks=CONFORMS)
 
     each_operation(check, WRONG, examples=4, among=WITHOUT_HEADERS)  # what is wrong is in the query or the body
@@ -204,7 +213,7 @@ def test_unknown_fields_and_parameters_are_refused_by_name(world: World, alice: 
             case.body[UNKNOWN] = 1
         else:
             case.query = {**(case.query or {}), UNKNOWN: "1"}
-        answer = world.ask(case, key)
+        answer = world.ask(case, world.credential(case, key))
         if answer.status_code == 403:  # what people do, and no key does
             return
         assert answer.status_code == 400, answer.text
@@ -227,7 +236,8 @@ def test_an_outsider_gets_the_same_whether_it_exists_or_not(world: World, bob: U
         assert hers.status_code in (404, 403, 400), hers.text
         assert (hers.status_code, hers.json()["error"]) == (nonexistent.status_code, nonexistent.json()["error"])
 
-    each_operation(check, RIGHT, WRONG, examples=2, among=[each for each in WITHOUT_HEADERS if each.path_parameters])
+    named = [each for each in WITHOUT_HEADERS if each.path_parameters and not each.path.startswith(BY_LINK)]
+    each_operation(check, RIGHT, WRONG, examples=2, among=named)
     assert world.rows() == before
 
 
@@ -235,7 +245,8 @@ def test_no_one_gets_in_without_a_key_or_with_one_of_nonexistent(world: World) -
     before = world.rows()
 
     def check(case: Case) -> None:
-        for key in (None, "tsk_" + "0" * 40, "x"):
+        for key, headers in ((None, MALFORMED), ("tsk_" + "0" * 40, {}), ("x", {})):
+            case.headers = headers
             answer = world.ask(case, key)
             assert answer.status_code == 401, answer.text
             assert ErrorBody.model_validate_json(answer.content).error.code == "unauthenticated"
