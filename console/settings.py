@@ -58,10 +58,12 @@ HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
 PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", schemes=("http", "https"))
 # Where this machine finds the server: an address that listens everywhere listens on loopback too.
-INTERNAL_URL = f"http://{'127.0.0.1' if HOST in ('0.0.0.0', '::') else HOST}:{PORT}"
+_internal_host = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST
+INTERNAL_URL = f"http://{_internal_host}:{PORT}"
 # Empty: the lease process that `manage.py up` runs, else the web server. See console/server/lease_process.py.
 RUNTIME_SERVER_URL = read_url("TINKERSCRIPT_RUNTIME_SERVER_URL", "", schemes=("http", "https"))
 LEASE_PORT = read_int("TINKERSCRIPT_LEASE_PORT", 0, low=0, high=65535)
+LEASE_URL = f"http://{_internal_host}:{LEASE_PORT}" if LEASE_PORT else ""
 DEBUG = read_text("TINKERSCRIPT_DEBUG", "0", among=("0", "1")) == "1"
 # Where the server keeps the secret that it made: the key in force, and in a second line the one before it.
 SECRET_KEY_FILE = DATA / "secret_key"
@@ -109,7 +111,10 @@ if S3_ENDPOINT_URL and not (S3_ACCESS_KEY and S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ENDPOINT_URL needs S3_ACCESS_KEY and S3_SECRET_KEY beside it.")
 if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ACCESS_KEY and S3_SECRET_KEY do nothing without S3_ENDPOINT_URL.")
-LAUNCHER = launcher_options_read(server_url=RUNTIME_SERVER_URL or INTERNAL_URL, s3_endpoint_url=S3_ENDPOINT_URL)
+# Without an address of its own the lease process listens on loopback, whatever HOST is.
+LAUNCHER = launcher_options_read(
+    server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL
+)
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 

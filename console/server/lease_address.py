@@ -41,7 +41,9 @@ def runtime_server_url() -> str:
     """The origin at which a runtime that is started now finds the server."""
     if settings.RUNTIME_SERVER_URL:
         return settings.RUNTIME_SERVER_URL
-    port = settings.LEASE_PORT or _kept_port()
+    if settings.LEASE_URL:
+        return settings.LEASE_URL
+    port = _kept_port()
     return f"http://127.0.0.1:{port}" if port else settings.INTERNAL_URL
 
 

@@ -157,3 +157,17 @@ def test_a_misspelt_folder_of_a_model_stops_start_up_and_names_its_neighbour(tmp
     monkeypatch.setenv("TINKERSCRIPT_MODELS", f"qwen={tmp_path}/qwen3-8B")
     with pytest.raises(ImproperlyConfigured, match="Beside it is qwen3-8b"):
         read_models("TINKERSCRIPT_MODELS")
+
+
+def test_runtimes_are_given_the_address_that_the_lease_process_listens_on(tmp_path) -> None:
+    elsewhere = {
+        "TINKERSCRIPT_HOST": "10.0.0.5", "TINKERSCRIPT_LAUNCHER": "docker", "TINKERSCRIPT_RUNTIME_IMAGE": "runtime:1",
+        "TINKERSCRIPT_RUNTIME_MEMORY_GIB": "16", "S3_ENDPOINT_URL": "http://10.0.0.5:9000", "S3_ACCESS_KEY": "k",
+        "S3_SECRET_KEY": "s",
+    }  # fmt: skip
+    says = "import os; os.environ['DJANGO_SETTINGS_MODULE'] = 'console.settings'; "
+    says += "from console.server.lease_address import runtime_server_url; print(runtime_server_url())"
+    given = read(tmp_path, says, **elsewhere, TINKERSCRIPT_LEASE_PORT="8001")
+    assert given.stdout.strip() == "http://10.0.0.5:8001", given.stderr
+    refused = read(tmp_path, says, **elsewhere)
+    assert refused.returncode and "needs TINKERSCRIPT_RUNTIME_SERVER_URL, or TINKERSCRIPT_LEASE_PORT" in refused.stderr
