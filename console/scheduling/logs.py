@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from console.errors import SessionNotReady
 from console.live.models import RuntimeLog
@@ -41,17 +42,27 @@ def session_logs(*, project: Project, session_id: str, lines: int, containing: s
     return [line for line in found or _kept(session_id) if wanted in line.casefold()][-lines:]
 
 
-def log_keep(session: Session, launcher: Launcher) -> None:
-    """Keep the end of the log of a runtime that is about to be ended: its launcher may remove it with the runtime."""
+def log_read(session: Session, launcher: Launcher) -> list[str]:
+    """The last lines of a runtime that is about to be ended: its launcher may remove them with it.
+
+    None where they cannot be read: that keeps no runtime from being ended.
+    """
     assert session.launch_handle is not None, "a runtime that is ended was launched"
     try:
-        text = "\n".join(launcher.logs(session.launch_handle, lines=MAX_LINES))
-    except LauncherUnavailable as error:  # a log that cannot be read keeps no runtime from being ended
-        log.warning("the log of %s could not be kept: %s", session.id, error)
-        return
-    if text:
-        packed = gzip.compress(text[-MAX_CHARACTERS:].encode(), compresslevel=6, mtime=0)
-        RuntimeLog.objects.update_or_create(session_id=session.id, defaults={"lines": packed})
+        return launcher.logs(session.launch_handle, lines=MAX_LINES)
+    except (LauncherUnavailable, OSError) as error:
+        log.warning("the log of %s could not be read: %s", session.id, error)
+        return []
+
+
+def log_keep(*, session_id: str, lines: list[str]) -> None:
+    """Keep what ``log_read`` read of a runtime that was ended; on a full disk it is lost, and nothing else."""
+    if text := "\n".join(lines)[-MAX_CHARACTERS:]:
+        packed = gzip.compress(text.encode(), compresslevel=6, mtime=0)
+        try:
+            RuntimeLog.objects.update_or_create(session_id=session_id, defaults={"lines": packed})
+        except DatabaseError as error:
+            log.warning("the log of %s could not be kept: %s", session_id, error)
 
 
 def _kept(session_id: str) -> list[str]:

@@ -23,7 +23,7 @@ from console.scheduling.draining import is_draining
 from console.scheduling.instance import instance_id
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import holder_new, leader_release, leader_renew
-from console.scheduling.logs import log_keep
+from console.scheduling.logs import log_keep, log_read
 from console.scheduling.session_notes import address_note, stuck_announce, suspend_request, waiting_note
 from console.server.lease_address import runtime_server_url
 from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync, devices_take
@@ -116,9 +116,12 @@ class Reconciler:
         elif running and session.desired == Desired.RUN:
             self._requeue(session, "the server was stopped", session.restarts, session.created_at)
 
-    def _end(self, session: Session, *, grace_s: float) -> None:
-        log_keep(session, self._launcher)
+    def _end(self, session: Session, *, grace_s: float) -> list[str]:
+        """End its runtime; returns the last lines that it wrote."""
+        lines = log_read(session, self._launcher)
         self._launcher.stop(_handle(session), grace_s=grace_s)
+        log_keep(session_id=session.id, lines=lines)
+        return lines
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
         try:
@@ -178,15 +181,15 @@ class Reconciler:
         session.refresh_from_db(fields=["phase"])  # its last heartbeat may have come after this tick read it
         preempted = session.phase.startswith(PHASE_PREEMPTED)
         failures.restart_count(cause="preempted" if preempted else kind)
-        tail = "\n".join(self._launcher.logs(_handle(session), lines=LOG_LINES))
         log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
-        self._end(session, grace_s=0)
+        lines = self._end(session, grace_s=0)
         if preempted:  # however often machines are taken away, the session itself did not fail
             self._requeue(session, f"its machine was taken away: {cause}", session.restarts)
             return
         if session.restarts < settings.MAX_RESTARTS:
             self._requeue(session, cause, session.restarts + 1)
             return
+        tail = "\n".join(lines[-LOG_LINES:])
         failure = failures.runtime_lost(cause=cause, restarts=session.restarts, tail=tail)
         self._move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
 

@@ -1,8 +1,12 @@
 """The end of a runtime's log outlives the runtime, and is searched before and after its end."""
 
+import errno
+from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from console.live.models import RuntimeLog
@@ -34,6 +38,13 @@ def ended(world: World, project) -> Session:
     return session
 
 
+def failing(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **names: object) -> None:
+        raise error
+
+    return fail
+
+
 def test_the_log_is_read_and_searched_after_the_end(world, project, api_key, client_for) -> None:
     session = ended(world, project)
     client, path = client_for(api_key), f"/v1/sessions/{session.id}/logs"
@@ -50,13 +61,18 @@ def test_a_living_runtimes_log_is_searched_beyond_the_lines_that_are_shown(world
     assert found == ["line 19"]
 
 
-def test_a_log_that_cannot_be_read_keeps_no_runtime_from_being_ended(world, project, monkeypatch) -> None:
-    def away(handle, *, lines: int) -> list[str]:
-        raise LauncherUnavailable("no log driver")
+def test_a_log_that_cannot_be_read_or_kept_keeps_no_runtime_from_being_ended(world, project, monkeypatch) -> None:
+    for error in (LauncherUnavailable("no log driver"), OSError(errno.ESTALE, "Stale file handle")):
+        with monkeypatch.context() as context:
+            context.setattr(world.launcher, "logs", failing(error))
+            session = ended(world, project)
+        assert logs.session_logs(project=project, session_id=session.id, lines=9) == []
 
-    monkeypatch.setattr(world.launcher, "logs", away)
-    session = ended(world, project)
-    assert logs.session_logs(project=project, session_id=session.id, lines=9) == []
+    session = world.ready(project)
+    monkeypatch.setattr(RuntimeLog.objects, "update_or_create", failing(OperationalError("database or disk is full")))
+    world.reconciler.release_all(grace_s=1)
+    session.refresh_from_db()
+    assert (world.launcher.alive, session.state) == ({}, "queued")
 
 
 def test_a_log_goes_with_the_record_of_a_session_that_ended_long_ago(project, settings) -> None:
