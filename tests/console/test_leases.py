@@ -187,6 +187,16 @@ def test_restarts_are_forgotten_only_after_a_step_that_is_new(project):
         assert (session.policy_version, session.restarts) == (version, restarts)
 
 
+@pytest.mark.parametrize(("kind", "left"), [("serving", 0), ("tinker", 0), ("episodes", 4)])
+def test_restarts_of_a_session_that_serves_calls_are_forgotten_once_it_was_ready_for_minutes(project, kind, left):
+    session, token = factories.runtime_make(project, kind=kind, restarts=4, policy_version=8, policy_version_high=8)
+    for ready_for, restarts in [(leases.STEADY / 2, 4), (leases.STEADY * 1.1, left)]:
+        Session.objects.filter(id=session.id).update(state_since=timezone.now() - ready_for)
+        heartbeat(token, BEAT.model_copy(update={"policy_version": 8}))
+        session.refresh_from_db()
+        assert session.restarts == restarts
+
+
 def test_a_loading_runtime_does_not_take_back_the_version_that_users_see(project):
     session, token = factories.runtime_make(project, SessionState.LOADING, policy_version=5, reward_mean=0.7)
     heartbeat(token, RuntimeState(state=RuntimeStage.LOADING, progress=1))

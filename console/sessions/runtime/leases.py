@@ -49,6 +49,8 @@ from tinkerscript.wire.sessions import SessionKind, SessionState
 PREFIX = "tml-ls-"
 ADDRESS = re.compile(r"[A-Za-z0-9.\-]+:(?P<port>[1-9]\d{0,4})")
 MAX_PORT = 65_535
+# A session that serves calls is ready for this long: its next restart is counted anew. One of episodes: with each step.
+STEADY = timedelta(minutes=5)
 
 
 def lease_issue(*, session: Session) -> str:
@@ -238,6 +240,9 @@ def _observed(row: Session, body: RuntimeState) -> dict[str, Any]:
         fields["reward_mean"] = body.reward_mean
         if body.policy_version > row.policy_version_high:
             fields |= {"policy_version_high": body.policy_version, "restarts": 0}
+    serves_calls = row.kind != SessionKind.EPISODES
+    if serves_calls and row.state == SessionState.READY and timezone.now() - row.state_since > STEADY:
+        fields["restarts"] = 0
     return fields
 
 
