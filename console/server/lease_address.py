@@ -1,40 +1,49 @@
 """Where the lease process listens: the address that runtimes are given where no other one is set.
 
-The port is kept in DATA/run, so that runtimes that outlive a server that was killed find its successor.
+The port is kept in DATA/run for good: runtimes find the next server after one that was killed or failed to start.
 """
 
+import logging
+import random
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from django.conf import settings
 
+log = logging.getLogger(__name__)
+
 BACKLOG = 1024
+# Below those that the system hands to clients, and above the object store's: while a server is started anew, no
+# connection of another process can be given it.
+PORT_RANGE = range(23_000, 30_000)
+PORTS_TRIED = 100
+# What a predecessor that is being killed holds is free again by then.
+WAIT_S, POLL_S = 3.0, 0.1
+PROBE_TIMEOUT_S = 1.0
 
 
-def lease_listener() -> socket.socket | None:
+def lease_listener(*, wait_s: float = WAIT_S) -> socket.socket | None:
     """A listening socket for the lease process, or None where runtimes were given another address and no port is set.
 
-    The port of the settings on HOST, else the one of the last start on this machine alone, else a free one. Raises
-    OSError when the port of the settings is taken.
+    The port of the settings on HOST, else the one of the last start on this machine alone, which is waited for, else a
+    free one. Raises OSError when the port of the settings is taken, or none is free.
     """
     if settings.LEASE_PORT:
         return _listen(settings.HOST, settings.LEASE_PORT)
     if settings.RUNTIME_SERVER_URL:
         return None
-    listener = None
-    if kept := _kept_port():
-        with suppress(OSError):
-            listener = _listen("127.0.0.1", kept)
-    listener = listener or _listen("127.0.0.1", 0)
-    _path().parent.mkdir(parents=True, exist_ok=True)
-    _path().write_text(str(listener.getsockname()[1]))
+    kept = _kept_port()
+    listener = _listen_when_free(kept, wait_s) if kept else None
+    if listener is None:
+        listener = _listen_anew()
+        port = listener.getsockname()[1]
+        if kept:
+            log.warning("port %d is taken: the lease process has %d, where no running runtime looks", kept, port)
+        _path().parent.mkdir(parents=True, exist_ok=True)
+        _path().write_text(str(port))
     return listener
-
-
-def lease_address_forget() -> None:
-    """Nobody listens there any more."""
-    _path().unlink(missing_ok=True)
 
 
 def runtime_server_url() -> str:
@@ -44,7 +53,35 @@ def runtime_server_url() -> str:
     if settings.LEASE_URL:
         return settings.LEASE_URL
     port = _kept_port()
-    return f"http://127.0.0.1:{port}" if port else settings.INTERNAL_URL
+    return f"http://127.0.0.1:{port}" if port and _is_listened_on(port) else settings.INTERNAL_URL
+
+
+def _is_listened_on(port: int) -> bool:
+    """Not where a server of several processes was started by hand in the folder of an earlier ``manage.py up``."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PROBE_TIMEOUT_S).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:  # its backlog is full, or this process has no file left: nothing says that it is gone
+        return True
+    return True
+
+
+def _listen_when_free(port: int, wait_s: float) -> socket.socket | None:
+    until = time.monotonic() + wait_s
+    while True:
+        with suppress(OSError):
+            return _listen("127.0.0.1", port)
+        if time.monotonic() >= until:
+            return None
+        time.sleep(POLL_S)
+
+
+def _listen_anew() -> socket.socket:
+    for port in random.sample(PORT_RANGE, PORTS_TRIED):
+        with suppress(OSError):
+            return _listen("127.0.0.1", port)
+    return _listen("127.0.0.1", 0)
 
 
 def _kept_port() -> int:

@@ -170,4 +170,4 @@ def test_runtimes_are_given_the_address_that_the_lease_process_listens_on(tmp_pa
     given = read(tmp_path, says, **elsewhere, TINKERSCRIPT_LEASE_PORT="8001")
     assert given.stdout.strip() == "http://10.0.0.5:8001", given.stderr
     refused = read(tmp_path, says, **elsewhere)
-    assert refused.returncode and "needs TINKERSCRIPT_RUNTIME_SERVER_URL, or TINKERSCRIPT_LEASE_PORT" in refused.stderr
+    assert refused.returncode and "needs TINKERSCRIPT_RUNTIME_SERVER_URL or TINKERSCRIPT_LEASE_PORT" in refused.stderr

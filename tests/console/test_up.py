@@ -97,38 +97,15 @@ def server(tmp_path):
     assert wait_until(lambda: server.left() == [], timeout_s=60)
 
 
-def runtime_plant(server: Server, tmp_path: Path) -> tuple[str, dict]:
-    """A ready session whose runtime is a sleeping process without a parent of ours, as after a crash of the server."""
-    program = "import time; print('up', flush=True); time.sleep(300)"
-    launcher = ProcessLauncher([sys.executable, "-c", program])
-    asked = server.run("shell", "-v", "0", "-c", "from console.scheduling.instance import *; print(instance_id())")
-    instance_id = asked.stdout.strip()
-    assert len(instance_id) == 8, asked.stderr
-    handle = launcher.new_handle(session_id="ses_planted", instance_id=instance_id, folder=tmp_path / "planted")
-    handle = launcher.start(handle, environment={})
+def session_plant(server: Server, session_id: str, **fields: object) -> urllib.request.Request:
+    """A session with a runtime, and the heartbeat of that to the address that it was given at its start."""
     code = f"""
-        from console.models import Project, Session
-        from django.utils import timezone
-        project = Project.objects.create(name="p")
-        Session.objects.create(
-            id="ses_planted", project=project, base_model="SmolLM2-135M-Instruct", state="ready", launcher="process",
-            launch_handle={handle!r}, lease_sha256="0" * 64, lease_expires_at=timezone.now(),
-        )
-    """
-    planted = server.run("shell", "-v", "0", "-c", textwrap.dedent(code))
-    assert planted.returncode == 0, planted.stderr
-    return handle, launcher
-
-
-def lease_plant(server: Server) -> urllib.request.Request:
-    """The heartbeat of a runtime that the launcher left alone, to the address that it was given at its start."""
-    code = """
         from console.models import Project, Session
         from console.server.lease_address import runtime_server_url
         from console.sessions.runtime.leases import lease_issue
         session = Session.objects.create(
-            id="ses_leased", project=Project.objects.create(name="q"), base_model="SmolLM2-135M-Instruct",
-            state="provisioning", launcher="process",
+            id="{session_id}", project=Project.objects.create(name="p"), base_model="SmolLM2-135M-Instruct",
+            launcher="process", **{fields!r},
         )
         print(runtime_server_url(), lease_issue(session=session))
     """
@@ -137,6 +114,23 @@ def lease_plant(server: Server) -> urllib.request.Request:
     url, lease = planted.stdout.split()
     headers = {"Authorization": f"Bearer {lease}", "Content-Type": "application/json"}
     return urllib.request.Request(f"{url}/v1/runtime/heartbeat", b'{"state": "loading", "progress": 1}', headers)
+
+
+def runtime_plant(server: Server, tmp_path: Path) -> tuple[dict, ProcessLauncher, urllib.request.Request]:
+    """A ready session, as a crash of the server leaves it: its runtime, a process without a parent of ours, sleeps."""
+    program = "import time; print('up', flush=True); time.sleep(300)"
+    launcher = ProcessLauncher([sys.executable, "-c", program])
+    asked = server.run("shell", "-v", "0", "-c", "from console.scheduling.instance import *; print(instance_id())")
+    instance_id = asked.stdout.strip()
+    assert len(instance_id) == 8, asked.stderr
+    handle = launcher.new_handle(session_id="ses_planted", instance_id=instance_id, folder=tmp_path / "planted")
+    handle = launcher.start(handle, environment={})
+    return handle, launcher, session_plant(server, "ses_planted", state="ready", launch_handle=handle)
+
+
+def stop_of(heartbeat: urllib.request.Request) -> str | None:
+    with urllib.request.urlopen(heartbeat, timeout=20) as orders:
+        return json.load(orders)["stop"]
 
 
 def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
@@ -157,11 +151,10 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     assert wait_until(lambda: not server.answers(), timeout_s=25, poll_s=0.05)
     assert wait_until(server.answers, timeout_s=60, poll_s=0.2), "a child that died was not started again"
 
-    heartbeat = lease_plant(server)
+    heartbeat = session_plant(server, "ses_leased", state="provisioning")
     stopped = server.child("web")
     os.kill(stopped, signal.SIGSTOP)
-    with urllib.request.urlopen(heartbeat, timeout=20) as orders:
-        assert json.load(orders)["stop"] is None, "a stalled web process cost a runtime its lease"
+    assert stop_of(heartbeat) is None, "a stalled web process cost a runtime its lease"
     assert wait_until(lambda: server.child("web") != stopped and server.answers(), timeout_s=90, poll_s=0.2), (
         "a web process that was stopped was never noticed"
     )
@@ -171,17 +164,23 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     assert list((server.data / "run").glob("*.json")) == []
 
 
-def test_after_a_sigkill_a_new_server_cleans_adopts_and_serves(server, tmp_path):
+def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serves(server, tmp_path):
     server.start()
     store = server.lines[1]
-    handle, launcher = runtime_plant(server, tmp_path)
+    handle, launcher, heartbeat = runtime_plant(server, tmp_path)
     try:
         server.end(signal.SIGKILL)
         assert wait_until(lambda: server.left() == [], timeout_s=25), "children outlived their parent"
         assert launcher.inspect(handle).state == "running", "a runtime must outlive its server"
 
+        with socket.create_server(("127.0.0.1", server.port)):
+            refused = server.run("up")
+        assert refused.returncode != 0 and str(server.port) in refused.stderr and "TINKERSCRIPT_PORT" in refused.stderr
+        assert server.left() == [], "a port that is taken is named and nothing is started"
+
         server.start()
         assert server.answers() and server.lines[1] == store
+        assert stop_of(heartbeat) is None, "a living runtime must find the new server"
         assert launcher.inspect(handle).state == "running", "a living runtime must be adopted"
 
         assert server.end(signal.SIGINT) == 0
@@ -190,15 +189,6 @@ def test_after_a_sigkill_a_new_server_cleans_adopts_and_serves(server, tmp_path)
         assert server.run("shell", "-v", "0", "-c", code).stdout.strip() == "queued 0"
     finally:
         launcher.stop(handle, grace_s=0)
-
-
-def test_a_port_that_is_taken_is_named_and_nothing_is_started(server):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", server.port))
-        taken.listen()
-        refused = server.run("up")
-    assert refused.returncode != 0 and str(server.port) in refused.stderr and "TINKERSCRIPT_PORT" in refused.stderr
-    assert server.left() == []
 
 
 def test_a_server_whose_disk_is_nearly_full_reports_it_serves_and_reports_when_there_is_room(server):

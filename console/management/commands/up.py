@@ -30,7 +30,7 @@ from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import leader_status
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
-from console.server.lease_address import lease_address_forget, lease_listener
+from console.server.lease_address import lease_listener
 from console.sessions.limits.devices import devices_sync
 from console.users.sealing import sealed_renew
 
@@ -108,7 +108,9 @@ class Command(BaseCommand):
         try:
             listener = lease_listener()
         except OSError as error:
-            raise CommandError(f"TINKERSCRIPT_LEASE_PORT cannot be listened on ({error.strerror}).") from None
+            raise CommandError(
+                f"The lease process has no port ({error.strerror}): set TINKERSCRIPT_LEASE_PORT to a free one."
+            ) from None
         if listener is None:
             return
         host, port = listener.getsockname()
@@ -175,7 +177,6 @@ class Command(BaseCommand):
             self._release_runtimes()
         connections.close_all()
         self._children.stop("store", force=self._force)
-        lease_address_forget()
 
     def _launcher_get(self) -> Launcher:
         try:

@@ -159,7 +159,7 @@ def _check_installed(name: str) -> None:
 def _check_reach(name: str, server_url: str, s3_endpoint_url: str) -> None:
     if urlsplit(server_url).netloc.startswith(LOOPBACK):
         raise ImproperlyConfigured(
-            f"{CHOICE}={name} needs TINKERSCRIPT_RUNTIME_SERVER_URL, or TINKERSCRIPT_LEASE_PORT and a TINKERSCRIPT_HOST "
+            f"{CHOICE}={name} needs TINKERSCRIPT_RUNTIME_SERVER_URL or TINKERSCRIPT_LEASE_PORT and a TINKERSCRIPT_HOST "
             f"that runtimes reach: they have a network of their own, on which {server_url} is not this server."
         )
     if not s3_endpoint_url:
