@@ -1,6 +1,6 @@
 """``python -m console.server.uvicorn``: the web server's process, on the address of the settings or on a given socket.
 
-With ``--lease`` it is the lease process, which serves runtimes alone.
+With ``--lease`` it is the lease process, which serves runtimes alone; it listens on the port of that, where one is set.
 
 It is uvicorn because uvicorn makes an application wait for a client that reads slowly. A server that takes all that it
 is given keeps in memory what such a client has not read, and the live channel, which would send it fewer and longer
@@ -30,6 +30,13 @@ def files_raise() -> int:
     return most
 
 
+def port_of(*, lease: bool) -> int:
+    """The port to listen on where no socket is given: the lease process has the web server's where it has none."""
+    from django.conf import settings
+
+    return settings.LEASE_PORT if lease and settings.LEASE_PORT else settings.PORT
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -42,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = uvicorn.Config(
         "console.server.lease_process:application" if options.lease else "console.asgi:application",
         host=settings.HOST,
-        port=settings.PORT,
+        port=port_of(lease=options.lease),
         http=BoundedHttp,
         # Past it a request is refused with 503, and no connection is left without a file.
         limit_concurrency=files_raise() - OTHER_FILES,

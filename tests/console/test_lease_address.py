@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from console.server.lease_address import PORT_RANGE, lease_listener, runtime_server_url
+from console.server.uvicorn import port_of
 
 
 @pytest.fixture
@@ -43,3 +44,10 @@ def test_runtimes_are_given_it_while_something_listens_there(data, settings) -> 
     assert runtime_server_url() == settings.INTERNAL_URL, "a server that was started by hand in the same folder"
     settings.RUNTIME_SERVER_URL = "http://10.0.0.5:8000"
     assert runtime_server_url() == "http://10.0.0.5:8000" and lease_listener() is None
+
+
+def test_a_lease_process_that_is_started_by_hand_has_the_port_of_its_setting(settings) -> None:
+    settings.PORT, settings.LEASE_PORT = 8000, 8001
+    assert (port_of(lease=True), port_of(lease=False)) == (8001, 8000)
+    settings.LEASE_PORT = 0
+    assert port_of(lease=True) == 8000
