@@ -5,7 +5,8 @@
 /openai/v1/...          all of these with an API key; with the key of an episode it is the relay's
 
 The body's ``model`` is found in it and its session looked up; the rest is the relay's and the gateway's. A model that a
-session of kind serving serves is called there; any other on a runtime that samples for Tinker clients.
+session of kind serving serves is called there; any other, or one whose serving session would be waited for while
+such a runtime is ready, on a runtime that samples for Tinker clients.
 """
 
 import asyncio
@@ -30,10 +31,11 @@ from console.errors import DomainError
 from console.server.logs import logs_bind
 from console.sessions.runtime.leases import relay_key
 from console.sessions.serving import serving_of_model
-from console.tinker.endpoints import own_loop_check, sampler_of_model, sampler_paths_of
+from console.tinker.endpoints import own_loop_check, sampler_is_ready, sampler_of_model, sampler_paths_of
 from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
 from tinkerscript.wire.errors import ErrorCode
+from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
 
 OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
@@ -155,7 +157,11 @@ def _find(key_id: str, prefix: str, name: str) -> _Served:
     key = ApiKey.objects.select_related("project", "user").get(id=key_id)
     if prefix == PREFIX:
         own_loop_check(key=key, name=name)
-    if (session := serving_of_model(project=key.project, key=key, name=name)) is not None:
+    session = serving_of_model(project=key.project, key=key, name=name)
+    waits = session is not None and session.id != name and session.state != SessionState.READY
+    if waits and sampler_is_ready(project=key.project, key=key, name=name):
+        session = None
+    if session is not None:
         key_model_check(key=key, base_model=session.base_model)
         return _Served(session.id)
     sampler = sampler_of_model(project=key.project, key=key, name=name)

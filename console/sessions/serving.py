@@ -4,7 +4,7 @@ import math
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Case, IntegerField, When
+from django.db.models import Case, IntegerField, Q, When
 from django.utils import timezone
 
 from console.catalogue.base_models import base_model_resolve
@@ -20,6 +20,8 @@ from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.serving.endpoints import ServingCreate, ServingEndpoint
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
+
+FELT_BY_CALLS = ("max_context_length", "max_tokens", "temperature")
 
 
 def serving_create(
@@ -70,7 +72,11 @@ def serving_key_create(*, project: Project, session_id: str, caller_id: str, day
 
 
 def serving_of_model(*, project: Project, key: ApiKey, name: str) -> Session | None:
-    """The session that serves the model of this name, or goes by it, and that ``key`` may use; one that runs first."""
+    """The session that goes by this name, or one that serves the model of this name and that ``key`` may use.
+
+    One that is ready first, and of the key's own person. Others' sessions only while they are ready and have the
+    options of every session by default: no call waits for a start that another person wants, or is cut by their limits.
+    """
     sessions = Session.objects.filter(project=project, kind=SessionKind.SERVING)
     sessions = sessions.exclude(state__in=[*ENDED, SessionState.STOPPING])
     if key.spend_cap_s is not None:  # a session counts against the cap of the key that started it
@@ -80,7 +86,10 @@ def serving_of_model(*, project: Project, key: ApiKey, name: str) -> Session | N
     served = name if name.startswith("ckp_") else ""
     by_model = {"served_checkpoint_id": served} | ({} if served else {"base_model": name})
     is_ready = Case(When(state=SessionState.READY, then=0), default=1, output_field=IntegerField())
-    return sessions.filter(**by_model).order_by(is_ready, "-created_at", "-id").first()
+    is_own = Case(When(person=key.user, then=0), default=1, output_field=IntegerField())
+    usable = sessions.filter(Q(person=key.user) | Q(state=SessionState.READY), **by_model)
+    found = usable.order_by(is_ready, is_own, "-created_at", "-id")
+    return next((each for each in found if each.person_id == key.user_id or _has_usual_options(each)), None)
 
 
 def model_checkpoint(*, project: Project, name: str) -> Checkpoint | None:
@@ -115,3 +124,8 @@ def _config(body: ServingCreate, longest: int | None) -> SessionConfig:
         model_names=body.model_names,
         idle_suspend_s=body.idle_suspend_s,
     )
+
+
+def _has_usual_options(session: Session) -> bool:
+    usual = _config(ServingCreate(model=session.base_model), base_model_resolve(session.base_model).context_length)
+    return all(session.config[option] == getattr(usual, option) for option in FELT_BY_CALLS)

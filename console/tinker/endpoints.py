@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Case, IntegerField, Max, When
+from django.db.models import Case, IntegerField, Max, QuerySet, When
 from django.utils import timezone
 
 from console.errors import InvalidRequest, NotFound
@@ -54,6 +54,13 @@ def sampler_of_model(*, project: Project, key: ApiKey, name: str) -> TinkerSampl
             number=number, base_model=base_model, model_path=stored.path if stored else "",
             checkpoint=stored.checkpoint if stored else None,
         )  # fmt: skip
+
+
+def sampler_is_ready(*, project: Project, key: ApiKey, name: str) -> bool:
+    """Whether a runtime is up that ``sampler_of_model`` would sample the model on; raises what that does for a name."""
+    stored, base_model = _named(project, name)
+    runtimes = _runtimes(project, key, base_model, stored.rank if stored else 0)
+    return runtimes.filter(session__state=SessionState.READY).exists()
 
 
 def own_loop_check(*, key: ApiKey, name: str) -> None:
@@ -124,9 +131,8 @@ def _of_episodes(project: Project, checkpoint_id: str) -> tuple[_Stored, str]:
     return _Stored(found, found.id, rank=0), found.session.base_model
 
 
-def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) -> TinkerSession | None:
-    """The Tinker session whose runtime can sample this at once, or the soonest."""
-    is_ready = Case(When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField())
+def _runtimes(project: Project, key: ApiKey, base_model: str, rank: int) -> QuerySet[TinkerRuntime]:
+    """Those that the model can be sampled on, and that ``key`` may use."""
     runtimes = TinkerRuntime.objects.filter(
         tinker_session__project=project, tinker_session__finished__isnull=True, base_model=base_model,
         session__config__lora_rank__gte=rank,
@@ -134,6 +140,13 @@ def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) 
     runtimes = runtimes.exclude(session__state__in=[*ENDED, SessionState.STOPPING])
     if key.spend_cap_s is not None:  # a session counts against the cap of the key that started it
         runtimes = runtimes.filter(session__key=key)
+    return runtimes
+
+
+def _session_serving(project: Project, key: ApiKey, base_model: str, rank: int) -> TinkerSession | None:
+    """The Tinker session whose runtime can sample this at once, or the soonest."""
+    is_ready = Case(When(session__state=SessionState.READY, then=0), default=1, output_field=IntegerField())
+    runtimes = _runtimes(project, key, base_model, rank)
     found = runtimes.select_related("tinker_session").order_by(is_ready, "-id").first()
     if found is None:
         return None

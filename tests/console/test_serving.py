@@ -32,8 +32,8 @@ def trained(project):
     )  # fmt: skip
 
 
-def serve(project, model, **fields):
-    return serving.serving_create(project=project, body=ServingCreate(model=model, **fields))
+def serve(project, model, person=None, **fields):
+    return serving.serving_create(project=project, body=ServingCreate(model=model, **fields), person=person)
 
 
 def test_a_base_model_and_a_checkpoint_are_served_by_sessions_of_their_own_kind(project, trained) -> None:
@@ -86,7 +86,8 @@ def test_the_limits_of_a_key_hold_for_what_it_serves(project, alice) -> None:
     with pytest.raises(Forbidden):
         serving.serving_create(project=project, body=ServingCreate(model=factories.BASE_MODEL), key=key)
     key, _ = key_create(project=project, user=alice, name="k", scopes=factories.EVERY_SCOPE, spend_cap_s=1)
-    made = serving.serving_create(project=project, body=ServingCreate(model=factories.BASE_MODEL), key=key)
+    body = ServingCreate(model=factories.BASE_MODEL)
+    made = serving.serving_create(project=project, body=body, key=key, person=alice)
     assert made.key == key
     other, _ = key_create(project=project, user=alice, name="k", scopes=factories.EVERY_SCOPE, spend_cap_s=1)
     assert serving_of_model(project=project, key=key, name=factories.BASE_MODEL) == made
@@ -167,7 +168,9 @@ def test_at_its_budget_it_stops_without_a_checkpoint(project) -> None:
 
 def test_a_name_leads_to_the_one_that_serves_it_and_runs(project, alice, trained) -> None:
     key, _ = key_create(project=project, user=alice, name="k", scopes=list(Scope))
-    waiting, ready, tuned = (serve(project, name) for name in (factories.BASE_MODEL, factories.BASE_MODEL, trained.id))
+    waiting, ready, tuned = (
+        serve(project, name, person=alice) for name in (factories.BASE_MODEL, factories.BASE_MODEL, trained.id)
+    )
     Session.objects.filter(id=waiting.id).update(state="ready")
 
     def found(name: str) -> Session | None:
@@ -177,3 +180,21 @@ def test_a_name_leads_to_the_one_that_serves_it_and_runs(project, alice, trained
     assert found(trained.id) == tuned == found(tuned.id)
     assert found("another") is None and found("ckp_0") is None
     assert found(trained.session_id) is None, "it trains"
+
+
+def test_another_persons_session_is_used_while_it_is_ready_and_limits_nothing(project, alice, bob) -> None:
+    key, _ = key_create(project=project, user=alice, name="k", scopes=list(Scope))
+    usual, short = serve(project, factories.BASE_MODEL, person=bob), serve(project, factories.BASE_MODEL, person=bob)
+
+    def found() -> Session | None:
+        return serving_of_model(project=project, key=key, name=factories.BASE_MODEL)
+
+    assert found() is None, "both wait for a start that bob wants"
+    Session.objects.filter(id=short.id).update(state="ready", config=short.config | {"max_context_length": 16})
+    assert found() is None
+    Session.objects.filter(id=usual.id).update(state="ready")
+    assert found() == usual
+    own = serve(project, factories.BASE_MODEL, person=alice)
+    assert found() == usual, "at once"
+    Session.objects.filter(id=own.id).update(state="ready")
+    assert found() == own

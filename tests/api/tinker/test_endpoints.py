@@ -12,6 +12,7 @@ from django.utils import timezone
 from api.relay.routes import routes
 from console.asgi import application
 from console.sessions.models import Checkpoint, Session
+from console.sessions.serving import serving_create
 from console.tinker.models import TinkerSampler, TinkerSession
 from console.tinker.services import tinker_sessions_vanished_finish
 from console.users.keys import key_create
@@ -20,6 +21,7 @@ from support.asgi_calls import Call, FakeGateway
 from support.factories import BASE_MODEL, EVERY_SCOPE, session_make
 from support.tinker_client import Client
 from support.tinker_rows import checkpoint_store
+from tinkerscript.wire.serving.endpoints import ServingCreate
 
 pytestmark = pytest.mark.django_db(transaction=True)
 CHAT, MESSAGES = "/oai/api/v1/chat/completions", "/anthropic/api/v1/messages"
@@ -60,6 +62,22 @@ async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client
     assert samplers == {each["sampling_session_id"] for each in told}
     for request, _ in gateway.requests:
         assert request.headers["X-Relay-Key"] and not {"Authorization", "X-Api-Key"} & set(request.headers)
+
+
+async def test_a_serving_session_that_would_be_waited_for_takes_no_call_from_a_runtime_that_is_ready(
+    alices: Client, project: Project, alice: User, gateway: FakeGateway
+) -> None:
+    await trained(alices, gateway)
+    body = ServingCreate(model=BASE_MODEL)
+    served = await sync_to_async(serving_create)(project=project, body=body, person=alice)
+    row = Session.objects.filter(id=served.id)
+    await row.aupdate(state="suspended")
+    assert await ask(alices, BASE_MODEL) == (200, {"path": "/v1/chat/completions"})
+    assert gateway.requests[-1][0].headers.get("X-Tinker-Sampler")
+    assert (await row.aget()).state == "suspended"
+    await row.aupdate(state="ready", address=gateway.address)
+    assert await ask(alices, BASE_MODEL, MESSAGES) == (200, {"path": "/v1/messages"})
+    assert not gateway.requests[-1][0].headers.get("X-Tinker-Sampler"), "that of the serving session"
 
 
 async def test_a_path_that_is_saved_anew_is_sampled_anew(alices: Client, gateway: FakeGateway) -> None:
