@@ -6,17 +6,18 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from console.errors import Conflict
+from console.errors import Conflict, NotFound
 from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
 from console.sessions.dry_run import dry_run
 from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
-from console.sessions.models import Removal, Session
+from console.sessions.models import Checkpoint, Removal, Session
 from console.sessions.selectors import serving_check, session_get, tags_text
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
 from console.users.models import ApiKey, Project, User
+from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import Evaluation, EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState, SessionUpdate
@@ -33,12 +34,14 @@ def session_create(
 ) -> Session:
     """A queued session, started by ``person`` with ``key`` (None: in the console).
 
-    Raises what ``dry_run`` raises, and QuotaExceeded.
+    Raises what ``dry_run`` raises, QuotaExceeded, and NotFound for a checkpoint to serve that was deleted meanwhile.
     """
     plan = dry_run(project=project, body=body, key=key, person=person, kind=kind)
     with transaction.atomic():
         person_queue_check(person=person)
         session_quota_check(project=project, devices=plan.config.devices or 0)
+        if served_checkpoint_id:
+            _served_hold(served_checkpoint_id)
         session = Session.objects.create(
             project=project,
             key=key,
@@ -58,6 +61,13 @@ def session_create(
             data={"from": None, "to": SessionState.QUEUED, "phase": "", "reason": "created"},
         )
     return session
+
+
+def _served_hold(checkpoint_id: str) -> None:
+    """Until the transaction ends who deletes the checkpoint waits, and finds the session then. Raises NotFound."""
+    committed = Checkpoint.objects.select_for_update().filter(id=checkpoint_id, state=CheckpointState.COMMITTED)
+    if committed.first() is None:
+        raise NotFound(f"There is no checkpoint {checkpoint_id} any more.")
 
 
 def session_update(*, project: Project, session_id: str, body: SessionUpdate) -> Session:
@@ -219,8 +229,8 @@ def session_delete(*, project: Project, session_id: str) -> None:
             hint="Stop it, and delete it once it has stopped.",
             details={"state": session.state},
         )
-    serving_check(checkpoint_ids=session.checkpoints.values_list("id", flat=True))
     with transaction.atomic():
+        serving_check(checkpoint_ids=[checkpoint.id for checkpoint in session.checkpoints.select_for_update()])
         Removal.objects.create(prefix=f"sessions/{session.id}/")
         events_delete(session_id=session.id)
         session.delete()

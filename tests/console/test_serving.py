@@ -9,7 +9,7 @@ from console.live.models import EventRecord
 from console.scheduling import liveness
 from console.sessions import budgets, services, serving
 from console.sessions.checkpoints import checkpoints, removal, retention
-from console.sessions.models import Checkpoint, Session
+from console.sessions.models import Checkpoint, Removal, Session
 from console.sessions.runtime.leases import runtime_register
 from console.sessions.serving import serving_of_model
 from console.sessions.tasks import queue
@@ -19,7 +19,7 @@ from tinkerscript.wire import episode_key
 from tinkerscript.wire.account import Scope
 from tinkerscript.wire.queue.tasks import TasksPut
 from tinkerscript.wire.serving.endpoints import ServingCreate
-from tinkerscript.wire.sessions import Budget, SessionKind, SessionState
+from tinkerscript.wire.sessions import Budget, SessionCreate, SessionKind, SessionState
 
 
 @pytest.fixture
@@ -53,6 +53,9 @@ def test_its_runtime_is_told_what_to_serve_and_where_its_files_are(project, trai
     told = runtime_register(session=session)
     assert (told.kind, told.serves.checkpoint_id, told.serves.step) == (SessionKind.SERVING, trained.id, 8)
     assert told.serves.files[0].url.endswith(f"{trained.id}/config.json") and told.resume_from is None
+    Checkpoint.objects.update(state="failed", failure="its SHA-256 is another")
+    with pytest.raises(InvalidRequest, match="is failed: its SHA-256 is another"):
+        runtime_register(session=session)
     Checkpoint.objects.all().delete()
     with pytest.raises(InvalidRequest, match="was deleted"):
         runtime_register(session=session)
@@ -141,6 +144,17 @@ def test_what_is_served_is_not_removed(project, trained, settings) -> None:
     services.session_stop(project=project, session_id=session.id)
     retention.checkpoints_expire()
     assert not Checkpoint.objects.exists()
+
+
+def test_what_was_decided_before_another_served_or_deleted_it_is_decided_anew(project, trained) -> None:
+    body = SessionCreate(base_model=factories.BASE_MODEL)
+    serve(project, trained.id)
+    with pytest.raises(Conflict, match="serves the checkpoint"):
+        removal.checkpoint_remove(trained, reason="expired when it was looked at")
+    assert Checkpoint.objects.exists() and not Removal.objects.exists()
+    Checkpoint.objects.all().delete()
+    with pytest.raises(NotFound):
+        services.session_create(project=project, body=body, kind=SessionKind.SERVING, served_checkpoint_id=trained.id)
 
 
 def test_an_idle_one_is_suspended_and_one_with_calls_is_not(project) -> None:

@@ -32,16 +32,18 @@ def checkpoint_delete(*, project: Project, session_id: str, checkpoint_id: str) 
     ended = SessionState(checkpoint.session.state).is_terminal
     if not ended and checkpoint == checkpoint_resume_get(session_id=session_id):
         raise Conflict("The session would resume from this checkpoint.", hint="Take a newer one, or stop the session.")
-    serving_check(checkpoint_ids=[checkpoint.id])
     checkpoint_remove(checkpoint, reason="deleted by the user")
 
 
 def checkpoint_remove(checkpoint: Checkpoint, *, reason: str) -> None:
-    """Remove a checkpoint that nothing needs.
+    """Remove a checkpoint that nothing needs. Raises Conflict while a session serves it.
 
     A row remembers that its bytes are still to go, so that a kill or a store that is away leaves nothing behind.
     """
     with transaction.atomic():
+        # A session that is about to serve it waits for the row, or is seen here (services.session_create).
+        Checkpoint.objects.select_for_update().filter(id=checkpoint.id).first()
+        serving_check(checkpoint_ids=[checkpoint.id])
         Removal.objects.create(prefix=checkpoint_key(checkpoint, ""))
         data = {"name": "checkpoint_deleted", "checkpoint_id": checkpoint.id, "reason": reason}
         event_record(session_id=checkpoint.session_id, kind=EventKind.EVENT, data=data)

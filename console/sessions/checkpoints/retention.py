@@ -1,10 +1,12 @@
 """How long checkpoints are kept: automatic ``state`` ones by number (uploads.py), all by age, pinned ones for ever."""
 
+from contextlib import suppress
 from datetime import timedelta
 
 from django.conf import settings
 from django.utils import timezone
 
+from console.errors import Conflict
 from console.sessions.checkpoints.checkpoints import checkpoint_get, checkpoint_resume_get
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.models import Checkpoint, Session
@@ -30,4 +32,5 @@ def checkpoints_expire() -> None:
     served = Session.objects.exclude(served_checkpoint_id="").exclude(state__in=ENDED)
     for checkpoint in old.exclude(id__in=served.values("served_checkpoint_id")).select_related("session"):
         if checkpoint.session.state in ENDED or checkpoint != checkpoint_resume_get(session_id=checkpoint.session_id):
-            checkpoint_remove(checkpoint, reason=f"older than {settings.CHECKPOINT_DAYS} days")
+            with suppress(Conflict):  # one that is served since
+                checkpoint_remove(checkpoint, reason=f"older than {settings.CHECKPOINT_DAYS} days")

@@ -8,6 +8,7 @@ from console.errors import InvalidRequest
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
 from console.sessions.models import Checkpoint, Session
+from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.runtime import ResumePoint, StoredFile
 
 
@@ -26,12 +27,16 @@ def resume_point(row: Session) -> ResumePoint | None:
 
 
 def served_point(row: Session) -> ResumePoint | None:
-    """What a session of kind serving serves. Raises InvalidRequest for a checkpoint that is gone."""
+    """What a session of kind serving serves. Raises InvalidRequest for a checkpoint that is gone or was taken back."""
     if not row.served_checkpoint_id:
         return None
     checkpoint = Checkpoint.objects.filter(id=row.served_checkpoint_id, session__project_id=row.project_id).first()
     if checkpoint is None:
         raise InvalidRequest(f"The checkpoint {row.served_checkpoint_id}, which this session serves, was deleted.")
+    if checkpoint.state != CheckpointState.COMMITTED:  # its files were not what was announced: verification.py
+        raise InvalidRequest(
+            f"The checkpoint {checkpoint.id}, which this session serves, is {checkpoint.state}: {checkpoint.failure}"
+        )
     return _point(checkpoint)
 
 
