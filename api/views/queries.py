@@ -113,7 +113,7 @@ class LogQuery(Query):
     """The last lines of a log."""
 
     lines: int = Field(200, ge=1, le=5000)
-    q: str = Field("", max_length=200, description="Only lines with this, in any case, among the last 5000.")
+    q: str = Field("", max_length=200, description="Only lines with this, in any case, among the last 5000 or 1 MiB.")
 
 
 class EventQuery(Query):

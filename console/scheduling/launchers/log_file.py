@@ -17,12 +17,12 @@ from typing import BinaryIO
 
 LOG = "runtime.log"
 LIMIT_BYTES = 16 << 20
-TAIL_BYTES = 256 << 10
+TAIL_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 20
 
 
 def log_tail(path: Path, *, lines: int) -> list[str]:
-    """The last lines, none when there is no such file; at most 256 KiB of it and of the older one are read."""
+    """The last lines, none when there is no such file; at most 1 MiB of it and of the older one is read."""
     text = _end(path)
     # First the newer one: one that is emptied right now is read full, or else with an older one that is complete.
     if len(text) < TAIL_BYTES and text.count(b"\n") < lines:

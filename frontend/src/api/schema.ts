@@ -5988,7 +5988,7 @@ export interface operations {
         parameters: {
             query?: {
                 lines?: number;
-                /** @description Only lines with this, in any case, among the last 5000. */
+                /** @description Only lines with this, in any case, among the last 5000 or 1 MiB. */
                 q?: string;
             };
             header?: never;

@@ -173,3 +173,8 @@ def test_the_log_of_the_store_is_kept_small_while_it_writes(settings, tmp_path, 
     monkeypatch.setattr(logs, "log_bound", lambda path: (_ for _ in ()).throw(OSError(13, "Permission denied")))
     logs.store_log_bound()
     assert "log of the embedded store could not be kept small" in caplog.text
+
+
+def test_all_lines_that_are_searched_and_kept_are_read(path) -> None:
+    path.write_text("".join(f"line {number} {'x' * 150}\n" for number in range(2 * logs.MAX_LINES)))
+    assert numbers(log_tail(path, lines=logs.MAX_LINES)) == list(range(logs.MAX_LINES, 2 * logs.MAX_LINES))
