@@ -8,6 +8,7 @@ One that is lost costs half a second: a reader looks by itself then.
 import asyncio
 import os
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -44,11 +45,9 @@ def wakes_heard(session_id: str, wake: Callable[[], None]) -> Iterator[None]:
         yield
         return
     loop, folder, name = asyncio.get_running_loop(), _folder(session_id), _own() + secrets.token_hex(4)
-    folder.mkdir(parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.setblocking(False)
-        with _address(folder, name) as address:
-            listener.bind(address)
+        _bind(listener, folder, name)
 
         def read() -> None:
             with suppress(BlockingIOError):
@@ -63,6 +62,23 @@ def wakes_heard(session_id: str, wake: Callable[[], None]) -> Iterator[None]:
             (folder / name).unlink(missing_ok=True)
             with suppress(OSError):  # another process reads the same record
                 folder.rmdir()
+
+
+def sockets_clear() -> None:
+    """Remove what processes that were killed left; none of this server's processes runs yet."""
+    shutil.rmtree(settings.DATA / "run" / "live", ignore_errors=True)
+
+
+def _bind(listener: socket.socket, folder: Path, name: str) -> None:
+    for is_last in (False, True):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with _address(folder, name) as address:
+                listener.bind(address)
+            return
+        except OSError:  # a reader that left removed the folder in between
+            if is_last:
+                raise
 
 
 def _own() -> str:

@@ -177,9 +177,13 @@ def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serve
             refused = server.run("up")
         assert refused.returncode != 0 and str(server.port) in refused.stderr and "TINKERSCRIPT_PORT" in refused.stderr
         assert server.left() == [], "a port that is taken is named and nothing is started"
+        of_watcher = server.data / "run" / "live" / "ses_gone" / "1-of-a-process-that-was-killed"
+        of_watcher.parent.mkdir(parents=True)
+        of_watcher.touch()
 
         server.start()
         assert server.answers() and server.lines[1] == store
+        assert not of_watcher.parent.exists()
         assert stop_of(heartbeat) is None, "a living runtime must find the new server"
         assert launcher.inspect(handle).state == "running", "a living runtime must be adopted"
 

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import sys
+from pathlib import Path
 
 import pytest
 from asgiref.sync import sync_to_async
 
-from console.live import hub
+from console.live import hub, local_wakes
 from console.live.hub import event_page, follow
 from console.live.models import EventRecord
 from console.live.services import event_record
@@ -184,3 +185,18 @@ async def test_an_empty_page_keeps_its_cursor() -> None:
     for wait_s in (0, 0.02):
         page = await event_page(session_id=S, after=cursor, limit=10, wait_s=wait_s)
         assert (page.items, page.next_cursor) == ([], cursor)
+
+
+async def test_a_folder_that_another_process_removes_meanwhile_is_made_again(monkeypatch, settings) -> None:
+    folder, mkdir = settings.DATA / "run" / "live" / S, Path.mkdir
+
+    def removed_once(path: Path, *args: object, **names: object) -> None:
+        monkeypatch.setattr(Path, "mkdir", mkdir)
+        mkdir(path, *args, **names)
+        path.rmdir()
+
+    monkeypatch.setattr(local_wakes, "LAYER_IS_SHARED", False)
+    monkeypatch.setattr(Path, "mkdir", removed_once)
+    with local_wakes.wakes_heard(S, lambda: None):
+        assert len(list(folder.iterdir())) == 1
+    assert not folder.exists()

@@ -19,6 +19,7 @@ from django.db import DatabaseError, close_old_connections, connections
 
 from console.config.data_folder import data_files_close
 from console.errors import DiskFull, StorageUnavailable
+from console.live.local_wakes import sockets_clear
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
@@ -81,6 +82,7 @@ class Command(BaseCommand):
         _port_check()
         self._say(f"data    {settings.DATA}")
         data_files_close(settings.DATA)
+        sockets_clear()
         call_command("migrate", interactive=False, verbosity=0)
         self._has_tables = True
         if suspended := foreign_runtimes_forget():
