@@ -23,9 +23,9 @@ TINKERSCRIPT_LIMITS                                what one person and a new pro
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
 TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
-TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, or one person
+TINKERSCRIPT_RATE_LIMIT 6000                       requests a minute of one API key, one person or one public link
 TINKERSCRIPT_CHECKPOINT_DAYS 0                     days after which checkpoints that are not pinned go; 0: none go
-TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a session's logs go; 0: never
+TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a session's logs and samples go; 0: never
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
 REDIS_URL               (in memory)                channel layer and cache for more than one server process

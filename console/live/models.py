@@ -23,8 +23,9 @@ class EventRecord(models.Model):
 
 
 class ResourceChunk(models.Model):
-    """Ten minutes of samples of a session's machine, as columns: a row for each sample would be read one by one.
+    """Samples of a session's machine as columns: ten minutes of them, or five hours of thinned ones.
 
+    A row for each sample would be read one by one.
     ``columns`` has a list per measure beside ``at`` (Unix seconds), all of the same length; ``latest`` is the last
     sample whole. Like the record it sits below sessions.
     """

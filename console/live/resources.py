@@ -8,6 +8,9 @@ from console.live.models import ResourceChunk
 from tinkerscript.wire.reading.resources import ResourceColumns, ResourceSample
 
 CHUNK_SAMPLES = 60
+RECENT_CHUNKS = 144  # a day of samples, which are all kept
+OLDER_CHUNKS = 144  # of one sample in THINNED: thirty days before that day; what is older goes
+THINNED = 30
 MIN_BETWEEN_S = 5.0  # a runtime that samples more often than it should is not written more often
 CONSTANT = {"cores", "memory_total_bytes", "disk_total_bytes", "gpus"}  # read from the latest sample
 
@@ -17,41 +20,65 @@ Columns = dict[str, list[float | None]]
 def is_due(*, session_id: str) -> bool:
     """Whether the last sample of the session is old enough for another."""
     chunk = _last(session_id)
-    return chunk is None or time.time() - chunk.columns["at"][-1] >= MIN_BETWEEN_S
+    # The distance: a clock that was set back must not end the samples for as long.
+    return chunk is None or abs(time.time() - chunk.columns["at"][-1]) >= MIN_BETWEEN_S
 
 
 def resources_record(*, session_id: str, sample: ResourceSample, store_bytes: int) -> None:
     """Add one sample. The caller holds the session's row, so that no other writes to it meanwhile."""
     measures = _measures(sample) | {"store_bytes": store_bytes}
     chunk = _last(session_id)
-    if chunk is None or len(chunk.columns["at"]) >= CHUNK_SAMPLES:
+    is_full = chunk is not None and len(chunk.columns["at"]) >= CHUNK_SAMPLES
+    if chunk is None or is_full:
         chunk = ResourceChunk(session_id=session_id, columns={"at": []})
     _append(chunk.columns, {"at": time.time(), **measures})
     chunk.latest = sample.model_dump(mode="json")
     chunk.save()
+    if is_full:
+        _older_thin(session_id)
 
 
 def resource_columns(*, session_id: str, created_at: float, points: int) -> ResourceColumns:
-    """Every sample of the session as at most ``points`` points. ``created_at`` is the Unix time that x begins at.
+    """Every kept sample of the session as at most ``points`` points. ``created_at`` is the Unix time that x begins at.
 
     The caller has checked that the session is the reader's (console.sessions.selectors.session_get).
     """
-    chunks = list(ResourceChunk.objects.filter(session_id=session_id).order_by("id"))
+    chunks = ResourceChunk.objects.filter(session_id=session_id).order_by("id")
     every: Columns = {"at": []}
-    for chunk in chunks:
-        _join(every, chunk.columns)
+    for columns in chunks.values_list("columns", flat=True):
+        _join(every, columns)
+    latest = chunks.values_list("latest", flat=True).last()
     at = every.pop("at")
     stretches = buckets(len(at), points) if at else []
     return ResourceColumns(
         x=[(at[stretch.stop - 1] or 0.0) - created_at for stretch in stretches],
         columns={name: column(values, stretches) for name, values in sorted(every.items())},
-        latest=ResourceSample.model_validate(chunks[-1].latest) if chunks else None,
+        latest=ResourceSample.model_validate(latest) if latest else None,
         samples_in_all=len(at),
     )
 
 
 def _last(session_id: str) -> ResourceChunk | None:
     return ResourceChunk.objects.filter(session_id=session_id).order_by("-id").first()
+
+
+def _older_thin(session_id: str) -> None:
+    """Thin the one chunk that became older than RECENT_CHUNKS into those before it; remove what is older still."""
+    chunks = ResourceChunk.objects.filter(session_id=session_id).order_by("-id")
+    aged, before = [*chunks[RECENT_CHUNKS : RECENT_CHUNKS + 2], None, None][:2]
+    if aged is None:
+        return
+    count = len(aged.columns["at"])
+    thin = {name: values[(count - 1) % THINNED :: THINNED] for name, values in aged.columns.items()}
+    if before is not None and len(before.columns["at"]) + len(thin["at"]) <= CHUNK_SAMPLES:
+        _join(before.columns, thin)
+        before.save()
+        aged.delete()
+    else:
+        aged.columns = thin
+        aged.save()
+    beyond = list(chunks.values_list("id", flat=True)[RECENT_CHUNKS + OLDER_CHUNKS :])
+    ResourceChunk.objects.filter(id__in=beyond).delete()
 
 
 def _measures(sample: ResourceSample) -> dict[str, float | None]:

@@ -1,4 +1,4 @@
-"""What goes by itself: logs and events of sessions that ended long ago, done deliveries, old responses, ended sign-ins.
+"""What goes by itself: logs, events and samples of sessions that ended long ago, deliveries, responses, sign-ins.
 
 Metrics of steps stay as long as their session: what was used is counted from them.
 """
@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session as BrowserSession
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from console.live.models import EventRecord, RuntimeLog
+from console.live.models import EventRecord, ResourceChunk, RuntimeLog
 from console.sessions.models import Session
 from console.sessions.states import ENDED
 from console.users.idempotency import KEPT_FOR as RESPONSES_KEPT_FOR
@@ -39,6 +39,7 @@ def expired_remove() -> None:
         ended = Session.objects.filter(state__in=ENDED, state_since__lt=before).order_by().values("id")
         _delete_some(EventRecord.objects.filter(session_id__in=ended).exclude(kind__in=MEASURED))
         _delete_some(RuntimeLog.objects.filter(session_id__in=ended))
+        _delete_some(ResourceChunk.objects.filter(session_id__in=ended))
 
 
 def _delete_some(rows: QuerySet) -> None:

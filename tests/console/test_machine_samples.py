@@ -83,3 +83,23 @@ def test_a_phase_is_recorded_with_its_deadline(project) -> None:
     beat(token, None, phase="training step 1", deadline_s=600)
     entry = EventRecord.objects.filter(session_id=session.id, data__phase="training step 1").get()
     assert entry.data["deadline_s"] == 600
+
+
+def test_what_is_kept_of_a_session_has_a_bound_and_what_is_older_is_sparser(clock, monkeypatch) -> None:
+    for name, value in (("CHUNK_SAMPLES", 4), ("RECENT_CHUNKS", 3), ("OLDER_CHUNKS", 2), ("THINNED", 2)):
+        monkeypatch.setattr(resources, name, value)
+    for _ in range(100):
+        resources.resources_record(session_id="ses_long", sample=SAMPLE, store_bytes=0)
+        clock.now += 10
+    assert ResourceChunk.objects.count() == 5
+    told = resources.resource_columns(session_id="ses_long", created_at=2e9, points=1000)
+    assert told.x == [10 * number for number in [*range(73, 88, 2), *range(88, 100)]]
+    assert told.columns["cpu_cores"].mean == [1.5] * len(told.x) and told.samples_in_all == len(told.x)
+
+
+def test_samples_go_on_when_the_clock_was_set_back(project, clock) -> None:
+    session, token = factories.runtime_make(project)
+    beat(token, SAMPLE)
+    clock.now -= 3600
+    beat(token, SAMPLE)
+    assert resources.resource_columns(session_id=session.id, created_at=2e9, points=10).x == [0, -3600]

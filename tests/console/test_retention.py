@@ -5,7 +5,7 @@ from datetime import timedelta
 from django.contrib.sessions.models import Session as BrowserSession
 from django.utils import timezone
 
-from console.live.models import EventRecord
+from console.live.models import EventRecord, ResourceChunk
 from console.live.services import event_record
 from console.scheduling.retention import expired_remove
 from console.sessions.models import Session
@@ -51,6 +51,7 @@ def test_the_record_of_a_session_that_ended_long_ago_goes_but_for_what_it_used(p
         event_record(session_id=session.id, kind=EventKind.METRIC, data={"step": 1, "tokens_trained": 7})
         event_record(session_id=session.id, kind=EventKind.EVALUATION, data={"step": 1, "reward_mean": 0.5})
         event_record(session_id=session.id, kind=EventKind.LOG, data={"line": "hello"})
+        ResourceChunk.objects.create(session_id=session.id, columns={"at": []}, latest={})
 
     def kinds(session: Session) -> list[str]:
         return list(EventRecord.objects.filter(session_id=session.id).order_by("id").values_list("kind", flat=True))
@@ -62,3 +63,4 @@ def test_the_record_of_a_session_that_ended_long_ago_goes_but_for_what_it_used(p
     settings.RECORD_DAYS = 400
     expired_remove()
     assert (kinds(old), kinds(recent), kinds(running)) == (["metric", "evaluation"], before, before)
+    assert set(ResourceChunk.objects.values_list("session_id", flat=True)) == {recent.id, running.id}

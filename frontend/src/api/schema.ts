@@ -2655,6 +2655,8 @@ export interface components {
          *
          *     Columns are those of ResourceSample, ``store_bytes`` (what the session has in the object store), and of each GPU
          *     ``gpu0_busy``, ``gpu0_memory_bytes`` and ``gpu0_power_w``. ``latest`` has what does not change: totals and names.
+         *
+         *     Kept are all of the last day of samples, and one of each five minutes of the thirty days before that.
          */
         ResourceColumns: {
             /** Columns */
@@ -2664,7 +2666,7 @@ export interface components {
             latest: components["schemas"]["ResourceSample"] | null;
             /**
              * Samples In All
-             * @description Samples that the points stand for.
+             * @description Kept samples, which the points stand for.
              */
             samples_in_all: number;
             /** X */

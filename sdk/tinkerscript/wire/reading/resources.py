@@ -37,9 +37,11 @@ class ResourceColumns(Response):
 
     Columns are those of ResourceSample, ``store_bytes`` (what the session has in the object store), and of each GPU
     ``gpu0_busy``, ``gpu0_memory_bytes`` and ``gpu0_power_w``. ``latest`` has what does not change: totals and names.
+
+    Kept are all of the last day of samples, and one of each five minutes of the thirty days before that.
     """
 
     x: list[float]
     columns: dict[str, MetricColumn]
     latest: ResourceSample | None
-    samples_in_all: int = Field(description="Samples that the points stand for.")
+    samples_in_all: int = Field(description="Kept samples, which the points stand for.")
