@@ -10,4 +10,6 @@ class ConsoleConfig(AppConfig):
     label = "console"
 
     def ready(self) -> None:
-        from console.users import sign_ins, sign_up  # noqa: F401 - their receivers are connected from here on
+        # Their receivers are connected from here on.
+        from console.sessions.sharing import services  # noqa: F401
+        from console.users import sign_ins, sign_up  # noqa: F401

@@ -26,13 +26,14 @@ def share_create(request: ApiRequest, session_id: str, body: ShareCreate) -> Sha
         project=request.auth.project,
         session_id=session_id,
         person=request.auth.user,
+        key=request.auth.key,
         expires_in_days=body.expires_in_days,
     )
     return ShareCreated(**_view(link).model_dump(), url=f"{settings.PUBLIC_URL}/shared#{token}")
 
 
 def share_list(request: ApiRequest, session_id: str) -> ShareList:
-    """The links to the session that have not expired; their tokens are not kept."""
+    """The links that read the session now; their tokens are not kept."""
     links = services.share_list(project=request.auth.project, session_id=session_id)
     return ShareList(items=[_view(link) for link in links])
 

@@ -899,8 +899,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The links to the session that have not expired; their tokens are not kept.
-         * @description The links to the session that have not expired; their tokens are not kept.
+         * The links that read the session now; their tokens are not kept.
+         * @description The links that read the session now; their tokens are not kept.
          */
         get: operations["share_list"];
         put?: never;
@@ -3583,7 +3583,7 @@ export interface components {
         ShareCreated: {
             /**
              * By
-             * @description The e-mail address of the person who made it; empty if they are gone.
+             * @description The e-mail address of the person who made it.
              */
             by: string;
             /**
@@ -3603,7 +3603,7 @@ export interface components {
         };
         /**
          * ShareList
-         * @description Those that have not expired, newest first.
+         * @description Those that read the session now, newest first.
          */
         ShareList: {
             /** Items */
@@ -3611,12 +3611,12 @@ export interface components {
         };
         /**
          * ShareView
-         * @description A link that reads a session, until it expires or is revoked.
+         * @description A link that reads a session until it expires, is revoked, or its maker may not change the session any more.
          */
         ShareView: {
             /**
              * By
-             * @description The e-mail address of the person who made it; empty if they are gone.
+             * @description The e-mail address of the person who made it.
              */
             by: string;
             /**

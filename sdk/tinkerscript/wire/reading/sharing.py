@@ -16,10 +16,10 @@ class ShareCreate(Request):
 
 
 class ShareView(Response):
-    """A link that reads a session, until it expires or is revoked."""
+    """A link that reads a session until it expires, is revoked, or its maker may not change the session any more."""
 
     id: str
-    by: str = Field(description="The e-mail address of the person who made it; empty if they are gone.")
+    by: str = Field(description="The e-mail address of the person who made it.")
     created_at: datetime
     expires_at: datetime
 
@@ -31,7 +31,7 @@ class ShareCreated(ShareView):
 
 
 class ShareList(Response):
-    """Those that have not expired, newest first."""
+    """Those that read the session now, newest first."""
 
     items: list[ShareView]
 

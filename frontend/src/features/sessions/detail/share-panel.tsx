@@ -32,7 +32,7 @@ export function SharePanel({ session }: { session: Session }) {
   return (
     <Panel title="Public links">
       <div className="space-y-3 p-4">
-        <p className="text-xs text-muted">Anyone who has a link can read this run’s options, curves and episodes without an account. It gives access to nothing else.</p>
+        <p className="text-xs text-muted">Anyone who has a link can read this run’s options, curves and episodes without an account. It gives access to nothing else. A link also ends when its maker may no longer change runs here.</p>
         <ErrorNotice error={error ?? create.error ?? revoke.error} />
         <div className="flex items-center gap-2">
           <select
