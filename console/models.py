@@ -17,6 +17,7 @@ from console.sessions.models import (
     Session,
     Upload,
 )
+from console.sessions.runtime.models import SessionTurn
 from console.sessions.sharing.models import ShareLink
 from console.tinker.models import (
     TinkerCheckpoint,
@@ -54,6 +55,7 @@ __all__ = [
     "RuntimeSpan",
     "ServerInstance",
     "Session",
+    "SessionTurn",
     "ShareLink",
     "TinkerCheckpoint",
     "TinkerModel",

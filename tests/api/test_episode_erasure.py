@@ -2,22 +2,23 @@
 
 import gzip
 import json
-import subprocess
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from django.conf import settings
 from django.test import Client
+from django.utils import timezone
 
 from console.audit.models import AuditRecord
-from console.errors import StorageUnavailable
+from console.errors import SessionNotReady, StorageUnavailable
 from console.object_store import client as object_store
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.names import journal_key, pack_key
-from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
+from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, QueuedTask, Session
 from console.sessions.runtime import episode_erasure
 from console.sessions.runtime.archive import part_key
+from console.sessions.runtime.models import SessionTurn
+from console.sessions.runtime.session_turn import Turn, session_turn
 from gpu_runtime.archive.table import SCHEMA, part_write
 from support import factories
 from tinkerscript.wire.sessions import SessionState
@@ -131,20 +132,70 @@ def test_one_of_a_session_that_goes_on_is_refused(owner, ended) -> None:
     assert EpisodeRecord.objects.filter(episode_id="ep_1").exists()
 
 
-def test_two_erasures_of_a_session_take_turns(owner, ended, monkeypatch) -> None:
-    """The second one waits for the first, whose new pack has no row yet, and reads its own row again."""
-    download, seen = object_store.download, []
+def test_one_erasure_at_a_time_of_a_session_and_the_next_is_told_to_come_back(owner, ended, project) -> None:
+    """The second one would take the first one's new pack, which has no row yet, for one that no row names."""
+    other = factories.session_make(project)
+    with session_turn(ended.id), session_turn(other.id):
+        refused = erase(owner, ended, "ep_1")
+        assert refused.status_code == 503 and refused["Retry-After"] == "2"
+        assert "Another episode" in refused.json()["error"]["message"]
+    assert erase(owner, ended, "ep_1").status_code == 204
+    assert not SessionTurn.objects.exists()
 
-    def held(key, path):
-        other = subprocess.run(
-            ["flock", "--nonblock", settings.DATA / "run" / "session_turn", "true"], check=False, timeout=30
-        )
-        seen.append(other.returncode)
-        return download(key, path)
+
+def test_who_was_killed_in_turn_is_followed_after_its_time(owner, ended) -> None:
+    killed = Turn(ended.id)
+    killed.take()
+    SessionTurn.objects.update(expires_at=timezone.now())
+    assert erase(owner, ended, "ep_1").status_code == 204
+    with pytest.raises(SessionNotReady):
+        killed.renew()
+
+
+def test_an_erasure_that_lost_its_turn_writes_no_row(owner, ended, monkeypatch) -> None:
+    upload = object_store.upload
+
+    def slow(path, key):
+        upload(path, key)
+        SessionTurn.objects.update(holder="another")
 
     with monkeypatch.context() as patched:
-        patched.setattr(object_store, "download", held)
-        assert erase(owner, ended, "ep_1").status_code == 204
-        assert erase(owner, ended, "ep_2").status_code == 204
-    assert seen == [1, 1, 1, 1], "no other process of the server gets a turn meanwhile"
-    assert document_read(EpisodeRecord.objects.get(session=ended))["said"] == f"{SECRET} 0"
+        patched.setattr(object_store, "upload", slow)
+        assert erase(owner, ended, "ep_1").status_code == 503
+    assert ended.archive_parts.get(number=1).sha256 == "1" * 64
+    assert EpisodeRecord.objects.filter(episode_id="ep_1").exists() and entries() == []
+    assert SessionTurn.objects.get().holder == "another", "nor ends the turn of the one who has it now"
+
+
+def test_an_object_that_is_away_is_not_taken_for_an_empty_one(owner, ended) -> None:
+    def places() -> list[tuple]:
+        return list(EpisodeRecord.objects.order_by("seq").values_list("episode_id", "pack__sha256", "pack_offset"))
+
+    before, pack, part = places(), pack_key(ended, "a" * 64), part_key(ended, "1" * 64)
+    whole, rows = object_store.get(pack), object_store.get(part)
+    for cut in (None, whole[:-1]):
+        object_store.delete([pack])
+        if cut is not None:
+            object_store.put(pack, cut)
+        refused = erase(owner, ended, "ep_1")
+        assert refused.status_code == 503 and "was not erased" in refused.json()["error"]["message"]
+        assert places() == before
+    object_store.put(pack, whole)
+    object_store.delete([part])
+    assert erase(owner, ended, "ep_1").status_code == 503 and entries() == []
+    object_store.put(part, rows)
+    assert erase(owner, ended, "ep_1").status_code == 204
+    left = EpisodeRecord.objects.filter(session=ended).order_by("seq")
+    assert [document_read(record)["said"] for record in left] == [f"{SECRET} 0", f"{SECRET} 2"]
+
+
+def test_what_failed_attempts_at_its_task_said_goes_with_it(owner, ended) -> None:
+    EpisodeRecord.objects.filter(episode_id="ep_1").update(task="its")
+    for name, state, episode_id in (
+        ("its", "failed", "ep_1"), ("its", "waiting", None), ("its", "failed", "ep_0"), ("other", "waiting", None)
+    ):  # fmt: skip
+        QueuedTask.objects.create(
+            session=ended, name=name, row=1, tries=2, state=state, episode_id=episode_id, error=SECRET
+        )
+    assert erase(owner, ended, "ep_1").status_code == 204
+    assert list(QueuedTask.objects.order_by("id").values_list("error", flat=True)) == ["", "", SECRET, SECRET]

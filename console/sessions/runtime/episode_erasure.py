@@ -13,15 +13,16 @@ from django.conf import settings
 from django.db import transaction
 
 from console.audit.services import audit_record
-from console.errors import Conflict
+from console.errors import Conflict, StorageUnavailable
 from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.episodes.names import pack_key
 from console.sessions.episodes.selectors import episode_get
 from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
 from console.sessions.runtime.archive import part_key
-from console.sessions.runtime.session_turn import session_turn
+from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
+from console.sessions.tasks.queue import task_errors_erase
 from console.users.models import Project
 from tinkerscript.wire.events import EventKind
 
@@ -37,13 +38,13 @@ def episode_erase(
     Checkpoints stay: what was learned from an episode is in no file of its own.
     """
     record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
-    with session_turn(record.session_id):
+    with session_turn(record.session_id) as turn:
         # Read again: an erasure that came before may have moved it into another pack.
         record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
-        _erase(record, actor=actor, key_id=key_id, request_id=request_id)
+        _erase(record, turn, actor=actor, key_id=key_id, request_id=request_id)
 
 
-def _erase(record: EpisodeRecord, *, actor: str, key_id: str | None, request_id: str) -> None:
+def _erase(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None, request_id: str) -> None:
     session, episode_id = record.session, record.episode_id
     if session.state not in ENDED or session.launch_handle:
         raise Conflict(
@@ -52,16 +53,20 @@ def _erase(record: EpisodeRecord, *, actor: str, key_id: str | None, request_id:
             details={"state": session.state},
         )
     if record.pack is not None:
-        _pack_rewrite(session, record.pack, record)
+        _pack_rewrite(session, record.pack, record, turn)
     for part in session.archive_parts.order_by("number"):
-        _part_rewrite(session, part, episode_id)
+        turn.renew()
+        _part_rewrite(session, part, episode_id, turn)
     Session.objects.filter(id=session.id).update(journal=None)
+    turn.renew()
     _unnamed_remove(session, replaced=record.pack)
     for pattern in LOCAL_COPIES:
         for path in (settings.DATA / "runtimes" / session.id).glob(pattern):
-            path.unlink()
+            path.unlink(missing_ok=True)
     with transaction.atomic():
+        turn.renew()
         EpisodeAnnotation.objects.filter(session=session, episode_id=episode_id).delete()
+        task_errors_erase(session=session, task=record.task, episode_id=episode_id)
         record.delete()
         EpisodePack.objects.filter(session=session, episodes__isnull=True).delete()
         data = {"name": "episode_erased", "episode_id": episode_id}
@@ -76,12 +81,14 @@ def _erase(record: EpisodeRecord, *, actor: str, key_id: str | None, request_id:
         )
 
 
-def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord) -> None:
+def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord, turn: Turn) -> None:
     """Put the other documents of its pack into a new one. None is left to do where an earlier attempt did it."""
     others = list(EpisodeRecord.objects.filter(pack=pack).exclude(id=erased.id).order_by("pack_offset"))
     if not others:
         return
     whole = object_store.get(pack_key(session, pack.sha256)) or b""
+    if max(record.pack_offset + record.pack_bytes for record in others) > len(whole):
+        raise _not_there("pack of tokens")
     kept = bytearray()
     for record in others:
         document = whole[record.pack_offset : record.pack_offset + record.pack_bytes]
@@ -90,13 +97,14 @@ def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord) ->
     sha256 = hashlib.sha256(kept).hexdigest()
     object_store.put(pack_key(session, sha256), bytes(kept))
     with transaction.atomic():
+        turn.renew()
         fresh, _ = EpisodePack.objects.get_or_create(session=session, sha256=sha256, defaults={"size_bytes": len(kept)})
         for record in others:
             record.pack = fresh
         EpisodeRecord.objects.bulk_update(others, ["pack", "pack_offset"])
 
 
-def _part_rewrite(session: Session, part: ArchivePart, episode_id: str) -> None:
+def _part_rewrite(session: Session, part: ArchivePart, episode_id: str, turn: Turn) -> None:
     """Put a part without the episode in the place of one that has it."""
     from pyarrow import compute
     from pyarrow.parquet import ParquetFile, ParquetWriter
@@ -104,7 +112,7 @@ def _part_rewrite(session: Session, part: ArchivePart, episode_id: str) -> None:
     with tempfile.TemporaryDirectory(dir=settings.DATA) as folder:
         old, new = Path(folder) / "old", Path(folder) / "new"
         if not object_store.download(part_key(session, part.sha256), old):
-            return
+            raise _not_there("part of the archive")
         with ParquetFile(old) as source:
             ids = source.read(columns=["episode_id"])["episode_id"].to_pylist()
             if episode_id not in ids:
@@ -117,7 +125,9 @@ def _part_rewrite(session: Session, part: ArchivePart, episode_id: str) -> None:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         object_store.upload(new, part_key(session, sha256))
         part.sha256, part.size_bytes, part.episodes = sha256, new.stat().st_size, len(ids) - ids.count(episode_id)
-        part.save(update_fields=["sha256", "size_bytes", "episodes"])
+        with transaction.atomic():
+            turn.renew()
+            part.save(update_fields=["sha256", "size_bytes", "episodes"])
 
 
 def _unnamed_remove(session: Session, *, replaced: EpisodePack | None) -> None:
@@ -130,3 +140,10 @@ def _unnamed_remove(session: Session, *, replaced: EpisodePack | None) -> None:
     for folder in ("trajectories", "episodes", "journal"):
         prefix = f"sessions/{session.id}/{folder}/"
         object_store.delete([key for key in object_store.keys_under(prefix) if key not in named])
+
+
+def _not_there(what: str) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"The object store has not the whole {what} that other episodes are in: the episode was not erased.",
+        hint="Look at the store, and erase the episode again; where it is lost for good, delete the session.",
+    )

@@ -121,6 +121,15 @@ def task_finish(*, project: Project, session_id: str, task_id: str, lease: str, 
     return _change(project, session_id, task_id, lease, state=WAITING, error=error, episode_id=None)
 
 
+def task_errors_erase(*, session: Session, task: str | None, episode_id: str) -> None:
+    """Forget what failed attempts said that may quote an episode of ``task``.
+
+    An attempt that has failed for good names its last episode; one that is tried again does not say whose error it has.
+    """
+    may_quote = Q(episode_id=episode_id) | Q(name=task) & ~Q(state=FAILED)
+    QueuedTask.objects.filter(may_quote, session=session).update(error="")
+
+
 def _change(project: Project, session_id: str, task_id: str, lease: str, **fields: object) -> QueuedTask:
     row = _task(session_get(project=project, session_id=session_id), task_id)
     held = QueuedTask.objects.filter(id=row.id, state=RUNNING, lease=lease)
