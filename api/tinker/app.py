@@ -98,13 +98,14 @@ async def tinker(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     path, method = scope["path"].removeprefix(PREFIX), scope["method"]
     caller = await caller_get(scope["headers"])
-    encoding = dict(scope["headers"]).get(b"content-encoding", b"identity").lower()
-    if encoding != b"identity" and (encoding, path) != (compressed.ENCODING, compressed.PATH):
+    named = [value.lower() for name, value in scope["headers"] if name == b"content-encoding"]
+    encodings = [encoding for encoding in named if encoding != b"identity"]
+    if encodings and (encodings, path) != ([compressed.ENCODING], compressed.PATH):
         return Answer.of({"detail": f"Of compressed bodies {PREFIX}{compressed.PATH} reads zstd, and no other."}, 415)
     if path in RELAYED and method == "POST":
         with limits.hold(caller.key.id) as holding:
             body = await body_read(receive, holding)
-            if encoding == compressed.ENCODING:
+            if encodings:
                 holding.add(compressed.unpacked_size(body))
                 body = await asyncio.to_thread(compressed.unpacked, body)
             if path == "retrieve_future" and (loss := custom_losses.promised(body)) is not None:

@@ -78,3 +78,10 @@ async def test_other_compressions_and_other_calls_are_refused_as_they_come(alice
     for path, encoding in (("forward_backward", "gzip"), ("optim_step", "zstd"), ("create_session", "zstd")):
         status, answer = await send(alices, GOOD, path, encoding)
         assert status == 415 and "forward_backward reads zstd" in answer["detail"]
+
+
+async def test_an_encoding_is_not_hidden_by_a_header_after_it(alices: Client) -> None:
+    for first, last in (("gzip", "identity"), ("identity", "gzip"), ("zstd", "zstd")):
+        twice = {"content_encoding": first, "Content_Encoding": last, "x_api_key": alices.secret}
+        status, _, answer = await Call(application, "POST", "/api/v1/forward_backward", body=GOOD, **twice).answer()
+        assert status == 415 and b"reads zstd" in answer
