@@ -65,7 +65,9 @@ class NamedStore:
             raise UserMistake(opened.refusal)
         if not opened.is_stored:
             kind = CheckpointKind.STATE if wanted.segment == "weights" else CheckpointKind.MODEL
-            await self._store.checkpoint_upload(folder, kind, seq_id, opened.checkpoint_id)
+            await self._store.checkpoint_upload(
+                folder, kind, seq_id, opened.checkpoint_id, on_progress=self._agent.status.advance
+            )
         files = await asyncio.to_thread(lambda: [path for path in folder.rglob("*") if path.is_file()])
         return sum(path.stat().st_size for path in files)
 

@@ -10,7 +10,10 @@ LOOK_S = 1.0
 
 @contextlib.asynccontextmanager
 async def report_file_progress(folder: Path, on_growth: Callable[[], None]) -> AsyncIterator[None]:
-    """Beside the block, call ``on_growth`` whenever the files under ``folder`` were seen to have grown."""
+    """Beside the block, call ``on_growth`` whenever the files under ``folder`` were seen to have grown.
+
+    Growth counts from the last look: files that replace others one by one (encryption) never add up to more.
+    """
 
     async def watch() -> None:
         known = 0
@@ -18,8 +21,8 @@ async def report_file_progress(folder: Path, on_growth: Callable[[], None]) -> A
             await asyncio.sleep(LOOK_S)
             size = await asyncio.to_thread(_size_bytes, folder)
             if size > known:
-                known = size
                 on_growth()
+            known = size
 
     watching = asyncio.create_task(watch())
     try:

@@ -44,6 +44,9 @@ class ThreadedTrainer:
 
         return call
 
+    def on_progress(self) -> None:
+        """No one watches."""
+
     async def load_state(
         self, model_id: str, folder: Path, *, with_optimizer: bool, with_gradient: bool = False
     ) -> None:

@@ -11,6 +11,7 @@ import pyrage
 
 from gpu_runtime.errors import DiskFull
 from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.health.free_room import room_require
 
 MAX_RECIPIENTS = 16
 SUFFIX = ".age"
@@ -36,6 +37,7 @@ def recipients_read(keys: Sequence[str]) -> list[Recipient]:
 def folder_encrypt(folder: Path, recipients: Sequence[Recipient]) -> None:
     """Encrypt every file there; none stays that can be read. Raises DiskFull."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        room_require(folder, path.stat().st_size)  # both are there until it is whole
         try:
             pyrage.encrypt_file(str(path), f"{path}{SUFFIX}", list(recipients))
         except pyrage.EncryptError as error:  # its keys are sound, so that writing is what failed

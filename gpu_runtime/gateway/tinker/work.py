@@ -16,6 +16,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.ledger import Result
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
+from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
 from gpu_runtime.object_store.staging import folder_publish
@@ -255,10 +256,15 @@ class ModelWork:
         return Result.of({"path": path, "type": kind, "size_bytes": size_bytes})
 
     async def _write(self, folder: Path, write: Callable[[Path], Awaitable[None]]) -> None:
+        """A folder of files, whose growth is progress: what is large is longer in writing than a step may stand still.
+
+        Raises UserMistake where the volume is full.
+        """
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             with folder_publish(folder) as staging:
-                await write(staging)
+                async with report_file_progress(staging, self._trainer.on_progress):
+                    await write(staging)
         except DiskFull as full:
             raise UserMistake(f"the volume of this session is full: {full}") from full
 

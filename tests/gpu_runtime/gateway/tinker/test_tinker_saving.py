@@ -1,0 +1,64 @@
+"""A save that takes long is progress as long as its files grow: the session does not count as stuck meanwhile."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyrage
+import pytest
+
+from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.errors import DiskFull
+from gpu_runtime.gateway.tinker import work
+from gpu_runtime.gateway.tinker.encryption import folder_encrypt
+from gpu_runtime.health import file_progress, free_room
+from gpu_runtime.object_store.uploads import ObjectStore
+from gpu_runtime.run_tinker import NamedStore
+from support.fake_control_plane import LEASE, FakeControlPlane
+from support.tinker_harness import MODEL, Open
+from tinkerscript.wire.tinker.messages import LoraOptions, NamedCheckpointOpen
+
+
+async def test_an_encryption_that_takes_long_is_progress(wire_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_progress, "LOOK_S", 0.005)
+    grown, was_seen = threading.Event(), []
+
+    def slow_encrypt(folder: Path, recipients: Sequence[pyrage.x25519.Recipient]) -> None:
+        grown.clear()
+        (folder / "large.age").write_bytes(b"first part")
+        was_seen.append(grown.wait(25))
+        folder_encrypt(folder, recipients)
+
+    monkeypatch.setattr(work, "folder_encrypt", slow_encrypt)
+    key = str(pyrage.x25519.Identity.generate().to_public())
+    async with wire_open(on_progress=grown.set) as wire:
+        await wire.model()
+        body = {"model_id": MODEL, "seq_id": 1, "path": "a", "age_encryption_recipients": [key]}
+        assert "error" not in await wire.do("save_weights_external", body)
+    assert was_seen == [True]
+
+
+def test_room_for_the_second_copy_of_a_file_is_looked_at_before_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "weights").write_bytes(b"readable")
+    monkeypatch.setattr(free_room, "RESERVE_BYTES", 1 << 62)
+    with pytest.raises(DiskFull, match="MiB are needed"):
+        folder_encrypt(tmp_path, [pyrage.x25519.Identity.generate().to_public()])
+    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+
+
+async def test_each_part_of_a_named_checkpoint_that_is_stored_is_progress(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    (folder / "model.bin").write_bytes(b"0123456789")
+    with FakeControlPlane(part_size_bytes=1) as server:
+        server.answers["/v1/runtime/named-checkpoints"] = 200, {"checkpoint_id": "ckp_1"}
+        config = RuntimeConfig(server.url, LEASE, session_id="ses_0123456789abcdef", runtime_dir=tmp_path)
+        async with Agent(config) as agent:
+            await agent.register()
+            before = agent.status.progress
+            wanted = NamedCheckpointOpen(model_id=MODEL, segment="weights", name="a", lora=LoraOptions(rank=8))
+            assert await NamedStore(agent, ObjectStore(agent), tmp_path).store(wanted, folder, 1) == 10
+            assert agent.status.progress >= before + 10
