@@ -1,16 +1,19 @@
 """What NVIDIA's driver says of the GPUs that this runtime sees, read from its library (NVML) without a package.
 
-Functions and structures: https://docs.nvidia.com/deploy/nvml-api. A call that a device does not support gives None.
+Functions and structures: https://docs.nvidia.com/deploy/nvml-api. A call that a device, or a library of an older
+driver, does not support gives None. How CUDA names devices: the CUDA C++ Programming Guide, "CUDA Environment
+Variables".
 """
 
 import ctypes
 import os
 
-from tinkerscript.wire.reading.resources import MAX_GPUS, GpuSample
+from tinkerscript.wire.reading.resources import MAX_BYTES, MAX_GPUS, GpuSample
 
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS = 0
-NAME_BYTES = 96
+NAME_BYTES = 96  # of a name and of a UUID
+MAX_POWER_MW = 10**8
 
 
 class _Utilization(ctypes.Structure):
@@ -22,51 +25,89 @@ class _Memory(ctypes.Structure):
 
 
 class Nvml:
-    """The driver's library, loaded once. A call of it may take long: not for a thread that others wait for."""
+    """The driver's library, loaded once. A call of it may take long: not for a thread that others wait for.
 
-    def __init__(self, library: ctypes.CDLL, visible: str | None) -> None:
+    ``visible`` and ``order`` are CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER.
+    """
+
+    def __init__(self, library: ctypes.CDLL, visible: str | None, order: str | None = None) -> None:
         self._library = library
-        self._devices = [device for device in map(self._device, self._named(visible)) if device is not None]
+        self._devices = self._visible(visible, by_bus=order == "PCI_BUS_ID")
 
     def sample(self) -> list[GpuSample]:
         """Every visible GPU, in the order of CUDA_VISIBLE_DEVICES."""
         return [self._sample(device) for device in self._devices[:MAX_GPUS]]
 
-    def _named(self, visible: str | None) -> list[str]:
-        if visible is not None:
-            return [name.strip() for name in visible.split(",") if name.strip()]
-        count = ctypes.c_uint()
-        found = self._library.nvmlDeviceGetCount_v2(ctypes.byref(count))
-        return [str(index) for index in range(count.value)] if found == SUCCESS else []
+    def _visible(self, visible: str | None, *, by_bus: bool) -> list[ctypes.c_void_p]:
+        """The GPUs that CUDA shows this process, whose list ends before the first name that is of none.
 
-    def _device(self, name: str) -> ctypes.c_void_p | None:
-        """A device by its number or UUID, as CUDA names it; None for one that is not there."""
-        device = ctypes.c_void_p()
-        if name.isdigit():
-            found = self._library.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(int(name)), ctypes.byref(device))
-        else:
-            found = self._library.nvmlDeviceGetHandleByUUID(name.encode(), ctypes.byref(device))
-        return device if found == SUCCESS else None
+        NVML numbers them by the PCI bus, and CUDA only where it is told to. Elsewhere a number among GPUs of several
+        kinds may be of another one: no GPU is shown then.
+        """
+        devices = self._all()
+        if visible is None:
+            return [device for device in devices if device is not None]
+        are_alike = len({self._text("nvmlDeviceGetName", device) for device in devices if device is not None}) <= 1
+        found: list[ctypes.c_void_p] = []
+        for name in map(str.strip, visible.split(",")):
+            if name.isdecimal() and not by_bus and not are_alike:
+                return []
+            device = self._named(name, devices)
+            if device is None:
+                break
+            found.append(device)
+        return found
+
+    def _all(self) -> list[ctypes.c_void_p | None]:
+        """Every GPU by its number; None for one that the driver lost."""
+        count = ctypes.c_uint()
+        if not self._succeeds("nvmlDeviceGetCount_v2", ctypes.byref(count)):
+            return []
+        devices: list[ctypes.c_void_p | None] = []
+        for index in range(count.value):
+            device = ctypes.c_void_p()
+            found = self._succeeds("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(device))
+            devices.append(device if found else None)
+        return devices
+
+    def _named(self, name: str, devices: list[ctypes.c_void_p | None]) -> ctypes.c_void_p | None:
+        """A device by its number, the first characters of its UUID, or the UUID of a part of one (MIG)."""
+        if name.isdecimal():
+            return devices[int(name)] if int(name) < len(devices) else None
+        if name.startswith("MIG-"):
+            part = ctypes.c_void_p()
+            found = self._succeeds("nvmlDeviceGetHandleByUUID", name.encode(), ctypes.byref(part))
+            return part if found else None
+        if not name.startswith("GPU-"):
+            return None
+        matching = [
+            device
+            for device in devices
+            if device is not None and self._text("nvmlDeviceGetUUID", device).startswith(name)
+        ]
+        return matching[0] if len(matching) == 1 else None
 
     def _sample(self, device: ctypes.c_void_p) -> GpuSample:
-        name, busy, memory, power_mw = (
-            ctypes.create_string_buffer(NAME_BYTES),
-            _Utilization(),
-            _Memory(),
-            ctypes.c_uint(),
-        )
-        library = self._library
-        library.nvmlDeviceGetName(device, name, ctypes.c_uint(NAME_BYTES))
-        has_busy = library.nvmlDeviceGetUtilizationRates(device, ctypes.byref(busy)) == SUCCESS
-        has_memory = library.nvmlDeviceGetMemoryInfo(device, ctypes.byref(memory)) == SUCCESS
-        has_power = library.nvmlDeviceGetPowerUsage(device, ctypes.byref(power_mw)) == SUCCESS
+        busy, memory, power_mw = _Utilization(), _Memory(), ctypes.c_uint()
+        has_busy = self._succeeds("nvmlDeviceGetUtilizationRates", device, ctypes.byref(busy))
+        has_memory = self._succeeds("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
+        has_power = self._succeeds("nvmlDeviceGetPowerUsage", device, ctypes.byref(power_mw))
+        power_known_mw = _known(power_mw.value, MAX_POWER_MW) if has_power else None
         return GpuSample(
-            name=name.value.decode(errors="replace"),
+            name=self._text("nvmlDeviceGetName", device),
             busy=min(busy.gpu, 100) / 100 if has_busy else None,
-            memory_bytes=memory.used if has_memory else None,
-            memory_total_bytes=memory.total if has_memory else None,
-            power_w=power_mw.value / 1000 if has_power else None,
+            memory_bytes=_known(memory.used, MAX_BYTES) if has_memory else None,
+            memory_total_bytes=_known(memory.total, MAX_BYTES) if has_memory else None,
+            power_w=None if power_known_mw is None else power_known_mw / 1000,
         )
+
+    def _text(self, function: str, device: ctypes.c_void_p) -> str:
+        text = ctypes.create_string_buffer(NAME_BYTES)
+        self._succeeds(function, device, text, ctypes.c_uint(NAME_BYTES))
+        return text.value.decode(errors="replace")
+
+    def _succeeds(self, function: str, *arguments: object) -> bool:
+        return _succeeds(self._library, function, *arguments)
 
 
 def nvml_open(library: str = LIBRARY) -> Nvml | None:
@@ -75,6 +116,17 @@ def nvml_open(library: str = LIBRARY) -> Nvml | None:
         loaded = ctypes.CDLL(library)
     except OSError:
         return None
-    if loaded.nvmlInit_v2() != SUCCESS:
+    if not _succeeds(loaded, "nvmlInit_v2"):
         return None
-    return Nvml(loaded, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return Nvml(loaded, os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("CUDA_DEVICE_ORDER"))
+
+
+def _succeeds(library: ctypes.CDLL, function: str, *arguments: object) -> bool:
+    """Whether a call succeeded; one that the library does not have did not."""
+    called = getattr(library, function, None)
+    return called is not None and bool(called(*arguments) == SUCCESS)
+
+
+def _known(value: int, most: int) -> int | None:
+    """None for NVML_VALUE_NOT_AVAILABLE, the largest number of its type."""
+    return value if value <= most else None

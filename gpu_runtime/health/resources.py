@@ -40,12 +40,15 @@ class ResourceSampler:
         self._over.set()  # not joined: it may stand in a call to a driver
 
     def _run(self) -> None:
-        nvml = nvml_open()
+        nvml, said = nvml_open(), None
         while True:
             try:
                 self._deliver(self._usage.sample(nvml))
+                said = None
             except (OSError, psutil.Error, ValueError) as error:  # the next one may succeed
-                log.warning("no sample of the machine: %s", error)
+                if type(error) is not said:
+                    log.warning("no sample of the machine until this ends: %s", error)
+                said = type(error)
             if self._over.wait(SAMPLE_S):
                 return
 
@@ -98,10 +101,24 @@ def _cores(cgroup: Path = CGROUP) -> float:
 
 
 def _memory(cgroup: Path = CGROUP) -> tuple[int, int]:
-    """Bytes used and in all: of the container where it has a limit, else of the machine."""
+    """Bytes used and in all: of the container where it has a limit, else of the machine.
+
+    What can be taken back at once is not used: files that were read or written and may be dropped from memory.
+    """
     machine = psutil.virtual_memory()
     with suppress(OSError, ValueError):
         limit = int((cgroup / "memory.max").read_text())
         if limit < machine.total:
-            return int((cgroup / "memory.current").read_text()), limit
+            current = int((cgroup / "memory.current").read_text())
+            return max(0, current - _inactive_files(cgroup)), limit
     return machine.total - machine.available, machine.total
+
+
+def _inactive_files(cgroup: Path) -> int:
+    """Bytes of the page cache that was not used lately, as kubelet takes it from a container's memory."""
+    with suppress(OSError, ValueError):
+        for line in (cgroup / "memory.stat").read_text().splitlines():
+            name, _, size_bytes = line.partition(" ")
+            if name == "inactive_file":
+                return int(size_bytes)
+    return 0
