@@ -36,7 +36,7 @@ from console.users.keys import KEY_PREFIX, key_model_check
 from console.users.models import ApiKey
 from tinkerscript.wire.errors import ErrorCode
 from tinkerscript.wire.sessions import SessionState
-from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
+from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER
 
 OPENAI, ANTHROPIC = "/oai/api", "/anthropic/api"
 PATHS = {
@@ -96,6 +96,7 @@ async def _serve(scope: dict[str, Any], receive: Receive, send: Send, prefix: st
         for credential in CREDENTIALS:  # a runtime never sees a key
             headers.popall(credential, None)
         headers["X-Relay-Key"] = relay_key(session_id=place.session_id)
+        headers[CALLER_HEADER] = caller.key.id
         tell = None
         if place.sampler_id is not None:
             headers[SAMPLER_HEADER] = place.sampler_id

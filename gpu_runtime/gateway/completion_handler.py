@@ -38,7 +38,8 @@ def openai_error_event(request: Request, error: GatewayError) -> bytes:
 
 class CompletionHandler:
     """``authenticate`` returns the episode of a request; it raises BadKey, EpisodeClosed. ``names`` are those that the
-    session's model goes by; None takes every name as the model's."""
+    session's model goes by; None takes every name as the model's. ``caller`` names who sends a request, where callers
+    that know nothing of each other share an episode: an id is then of one caller's one body."""
 
     def __init__(
         self,
@@ -47,9 +48,10 @@ class CompletionHandler:
         names: ModelNames | None,
         *,
         policy_version: Callable[[], int] = lambda: 0,
+        caller: Callable[[Request], str] | None = None,
     ) -> None:
         self.authenticate, self._calls, self._policy_version = authenticate, calls, policy_version
-        self._names = names
+        self._names, self._caller = names, caller
 
     def identity(self, request: Request, asked: SampledRequest, body: bytes) -> tuple[str, str | None, str | None]:
         """The hash of the body, the request's id and the agent's name. Raises NotFound for another model."""
@@ -59,7 +61,10 @@ class CompletionHandler:
             raise BadRequest(f"an agent's name has at most {MAX_AGENT_NAME} characters", param="X-Agent")
         # The path belongs to the request: the same id and body on another path is another request.
         digest = hashlib.sha256(request.url.path.encode() + b"|" + body).hexdigest()
-        return digest, request_id(request), agent
+        name = request_id(request)
+        if name is not None and self._caller is not None:  # a trace's id, say, which all of its calls have in common
+            name = hashlib.sha256(f"{self._caller(request)}|{digest}|{name}".encode()).hexdigest()
+        return digest, name, agent
 
     async def answer(
         self,

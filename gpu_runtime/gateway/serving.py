@@ -28,6 +28,7 @@ from gpu_runtime.generation.forgotten_calls import ForgottenCalls
 from gpu_runtime.interfaces import TokenSource
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.wire.runtime import Assignment
+from tinkerscript.wire.tinker.ids import CALLER_HEADER
 
 
 class ServedModel:
@@ -60,7 +61,9 @@ class ServedModel:
 
     def app(self) -> Starlette:
         """The dialects, and what clients ask of the model."""
-        handler = CompletionHandler(self._authenticate, self._calls, self._names, policy_version=lambda: self._version)
+        handler = CompletionHandler(
+            self._authenticate, self._calls, self._names, policy_version=lambda: self._version, caller=_caller
+        )
         return app_of(
             [
                 *OpenAIRoutes(handler, self._recorder, self._renderer).routes(),
@@ -96,3 +99,10 @@ class ServedModel:
 
     def _call_over(self) -> None:
         self._last_call_at = time.time()
+
+
+def _caller(request: Request) -> str:
+    """Who sends a request that was let in: the API key that the control plane names, or the session's key itself."""
+    if "x-relay-key" in request.headers:
+        return request.headers.get(CALLER_HEADER, "")
+    return episode_key(request)

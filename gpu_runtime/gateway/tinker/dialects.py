@@ -34,7 +34,7 @@ from gpu_runtime.refusals import BadRequest, NotFound
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.sampler_interfaces import SamplerEngine
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.tinker.ids import SAMPLER_HEADER
+from tinkerscript.wire.tinker.ids import CALLER_HEADER, SAMPLER_HEADER
 
 MAX_SAMPLERS = 256  # whose routes are kept; those of another one are made anew
 
@@ -97,7 +97,7 @@ class DialectRoutes:
             episode.begun_at = time.time()  # no call continues another: a template may write today's date
             return episode
 
-        handler = CompletionHandler(authenticate, calls, None)
+        handler = CompletionHandler(authenticate, calls, None, caller=lambda sent: sent.headers.get(CALLER_HEADER, ""))
         routes = [
             *OpenAIRoutes(handler, recorder, renderer).routes(),
             *TokenRoutes(handler, calls, renderer).routes(),

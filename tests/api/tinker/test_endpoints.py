@@ -62,6 +62,9 @@ async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client
     assert samplers == {each["sampling_session_id"] for each in told}
     for request, _ in gateway.requests:
         assert request.headers["X-Relay-Key"] and not {"Authorization", "X-Api-Key"} & set(request.headers)
+    calls = [request for request, _ in gateway.requests if request.path.startswith("/v1/")]
+    callers = {request.headers.get("X-Tinker-Caller") for request in calls}
+    assert len(callers) == 1 and callers != {None}, "so that another key of the project is another caller"
 
 
 async def test_a_serving_session_that_would_be_waited_for_takes_no_call_from_a_runtime_that_is_ready(

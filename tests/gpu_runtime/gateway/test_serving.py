@@ -1,7 +1,8 @@
 """A model that is served and not trained: every dialect with a key of the session, and nothing of episodes."""
 
+import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from support.fakes import FakeEngine
 from support.gateway_harness import MODEL, RELAY_KEY, SESSION, make_assignment
 from support.light_tokenizer import LightTokenizer
 from support.tiny_tokenizers import build_tokenizer
+from support.waiting import eventually
 from tinkerscript.wire.episode_key import EpisodeClaim, sign
 from tinkerscript.wire.runtime import ResumePoint
 
@@ -98,12 +100,40 @@ async def test_its_models_are_listed_with_their_length(served: Served) -> None:
 
 
 async def test_calls_count_as_activity_and_none_continues_another(served: Served) -> None:
-    before = served.model.last_activity_at
-    served.engine.say("one", "two")
+    before, said = served.model.last_activity_at, "The capital is Paris."
+    odd, fresh = [token for letter in said for token in served.engine.encode(letter)], served.engine.encode(said)
+    served.engine.say([*odd, served.engine.end_id], "two")  # in ids that encoding it would never make
     await served.chat()
     assert served.model.last_activity_at > before
-    await served.chat(messages=[*MESSAGES, {"role": "assistant", "content": "one"}, *MESSAGES])
-    assert len(served.engine.requests) == 2
+    await served.chat(messages=[*MESSAGES, {"role": "assistant", "content": said}, *MESSAGES])
+    prompt = served.engine.requests[1].prompt_ids
+    assert odd != fresh and holds(prompt, fresh) and not holds(prompt, odd)
+
+
+async def test_an_id_that_requests_have_in_common_joins_a_request_to_its_retry_alone(served: Served) -> None:
+    """A trace's id, say, of one client or of clients that know nothing of each other."""
+    served.engine.hang = True
+    one, another = ({"Authorization": f"Bearer {key_of(lives_s=lives_s)}"} for lives_s in (600, 700))
+    relayed = [{"X-Relay-Key": RELAY_KEY, "X-Tinker-Caller": caller} for caller in ("key_1", "key_2")]
+    body = {"model": MODEL, "messages": MESSAGES}
+    sent = [(one, body), (one, body), (one, body | {"max_tokens": 9})]
+    sent += [(headers, body) for headers in (another, *relayed)]
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(
+                served.http.post("/v1/chat/completions", json=content, headers=headers | {"X-Request-Id": "trace"})
+            )
+            for headers, content in sent
+        ]
+        await eventually(lambda: len(served.engine.requests) >= 5)
+        served.engine.released.set()
+    assert [task.result().status_code for task in tasks] == [200] * 6 and len(served.engine.requests) == 5
+    assert tasks[0].result().json()["id"] == tasks[1].result().json()["id"]
+
+
+def holds(ids: Sequence[int], part: Sequence[int]) -> bool:
+    """Whether ``part`` is somewhere in ``ids``, without a gap."""
+    return any(list(ids[start : start + len(part)]) == list(part) for start in range(len(ids)))
 
 
 async def test_it_has_no_episodes(served: Served) -> None:

@@ -16,6 +16,7 @@ SAMPLER_ID = re.compile(
 )
 PROMISE_ID = re.compile(r"(?P<session_id>ses_[A-Za-z0-9]{1,36})\|[^\"\\]{1,200}")
 SAMPLER_HEADER = "X-Tinker-Sampler"  # of a request in OpenAI's or Anthropic's dialect: the sampling session it is for
+CALLER_HEADER = "X-Tinker-Caller"  # of such a request: the API key that sends it, by its id
 CHECKPOINT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 TINKER_PATH = re.compile(
     r"tinker://(?P<model_id>[^/]{1,80})/(?P<segment>weights|sampler_weights|external_weights)/(?P<name>[^/]{1,128})"

@@ -1,5 +1,6 @@
 """OpenAI's and Anthropic's dialects over the samplers of a Tinker session: the code of episodes, and nothing kept."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from support.light_tokenizer import LightTokenizer
 from support.tinker_fakes import FakeSamplerEngine
 from support.tinker_harness import KEY, MODEL, SESSION, Open, Wire
 from support.tiny_tokenizers import build_tokenizer
+from support.waiting import eventually
 
 BASE, TUNED = f"tnk_ab:sample:0:{SESSION}", f"tnk_ab:sample:1:{SESSION}"
 TOOL = {
@@ -139,3 +141,17 @@ async def test_an_engine_that_goes_silent_within_an_answer_counts_as_dead(words:
     source = SamplerSource(FakeSamplerEngine(words=words), None, stall_s=0.05)
     with pytest.raises(EngineDead, match="no token"):
         [delta async for delta in source.generate("one", words.encode("hello"), SamplingOptions(max_tokens=8))]
+
+
+async def test_two_keys_with_the_same_id_of_a_request_get_a_sample_each(wire_open: Open, words: FakeEngine) -> None:
+    words.hang = True
+    async with wire_open(words=words) as wire:
+        await samplers_make(wire)
+        headers = {"X-Relay-Key": "relay", "X-Tinker-Sampler": BASE, "X-Request-Id": "trace"}
+        body = {"model": "tiny", "messages": [{"role": "user", "content": "hello"}]}
+        async with asyncio.TaskGroup() as group:
+            for caller in ("key_1", "key_2"):
+                sent = wire.http.post("/v1/chat/completions", json=body, headers=headers | {"X-Tinker-Caller": caller})
+                group.create_task(sent)
+            await eventually(lambda: len(words.requests) == 2)
+            words.released.set()
