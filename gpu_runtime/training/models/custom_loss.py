@@ -30,7 +30,7 @@ from tinkerscript.wire.tinker.custom_loss import (
 )
 
 from .data_check import TARGETS
-from .masked_index import META, is_masked, shapes_of_all
+from .masked_index import META, index_numbers, mask_of, shapes_of_all
 
 MAX_ELEMENTS = 16 << 20  # of one tensor
 MAX_ELEMENTS_IN_ALL = 64 << 20  # of all that one datum's loss computes, each kept for the backward pass
@@ -131,15 +131,18 @@ class GraphLoss:
                 return self._output(index, args[0])
             kwargs = {name: _decoded(each, values, device) for name, each in node.kwargs.items()}
             where = f"{self._loss.name} of datum {index}, node {node.name!r} ({node.target})"
-            if picks := _picks(node, args, where):
+            mask = _mask_of(node, args, where)
+            if mask is not None:
                 if device == META:
                     return None
                 has_mask = True
+                elements += index_numbers(mask)
+                _within(elements, where)
             elif has_mask:
                 elements += _elements(_called(node, *shapes_of_all(args, kwargs), META, where), where)
                 _within(elements, where)
             value = values[node.name] = _called(node, args, kwargs, device, where)
-            if picks or not has_mask:
+            if mask is not None or not has_mask:
                 elements += _elements(value, where)
             _within(elements, where)
         raise AssertionError("a graph that was checked ends with its output")
@@ -204,9 +207,9 @@ def _called(node: LossNode, args: list[Any], kwargs: dict[str, Any], device: tor
         raise InvalidTrainingInput(f"{where}: {str(error)[:500]}") from error
 
 
-def _picks(node: LossNode, args: list[Any], where: str) -> bool:
+def _mask_of(node: LossNode, args: list[Any], where: str) -> Tensor | None:
     try:
-        return is_masked(node, args)
+        return mask_of(node, args)
     except IndexError as error:
         raise InvalidTrainingInput(f"{where}: {error}") from error
 

@@ -16,18 +16,26 @@ GETITEM = "operator.getitem"
 META = torch.device("meta")
 
 
-def is_masked(node: LossNode, args: list[Any]) -> bool:
-    """Whether the node picks numbers of a tensor by a tensor of truth values. Raises IndexError for a mask beside other
-    tensors or lists: an index like that picks more numbers than the tensor has."""
+def mask_of(node: LossNode, args: list[Any]) -> Tensor | None:
+    """The truth values by which the node picks numbers of a tensor, if it does.
+
+    Raises IndexError for a mask beside other tensors or lists: an index like that picks more than the tensor has.
+    """
     if node.target != GETITEM or len(args) != 2 or not isinstance(args[0], Tensor):
-        return False
+        return None
     parts = args[1] if isinstance(args[1], tuple | list) else (args[1],)
     masks = [each for each in parts if isinstance(each, Tensor) and each.dtype == torch.bool]
     if not masks:
-        return False
+        return None
     if len(masks) > 1 or any(isinstance(each, Tensor | list | tuple) for each in parts if each is not masks[0]):
         raise IndexError("a mask goes with slices and whole numbers, not with another tensor or list")
-    return True
+    return masks[0]
+
+
+def index_numbers(mask: Tensor) -> int:
+    """What the backward pass keeps beside the numbers that ``mask`` picks: an int64 for each of its dimensions and each
+    of them, counted as two numbers of 32 bits."""
+    return int(mask.count_nonzero()) * mask.ndim * 2
 
 
 def shapes_of(value: Any) -> Any:
