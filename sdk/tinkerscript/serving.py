@@ -1,5 +1,6 @@
 """A model that the server serves and does not train: an address and a key for any OpenAI or Anthropic client."""
 
+import contextlib
 import uuid
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -10,10 +11,10 @@ from pydantic import ValidationError
 from .connection.compatibility import check_server
 from .connection.transport import Transport
 from .downloads.checkpoints import TunedModel
-from .errors import IncompatibleServer, InvalidRequest
+from .errors import IncompatibleServer, InvalidRequest, TinkerScriptError
 from .outputs import sentences
 from .sessions.session import Session
-from .sessions.starting import FIRST_CONTACT_RETRY_S, connect
+from .sessions.starting import FIRST_CONTACT_RETRY_S, INTERRUPTED_TIMEOUT_S, connect
 from .wire.checkpoints import CheckpointView
 from .wire.serving.endpoints import ServingCreate, ServingEndpoint, ServingKeyCreate
 from .wire.sessions import Budget, SessionView
@@ -47,8 +48,13 @@ class ServedModel:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
-        self.close()
+        try:
+            if error is None:
+                self.stop()
+            else:
+                _stop_after_error(self._transport, self.id)
+        finally:
+            self.close()
 
     def openai(self, **options: Any) -> "OpenAI":
         """An ``openai.OpenAI`` client for it; ``options`` are that client's."""
@@ -109,7 +115,7 @@ def serve(
                 Session(transport, made.id).wait_ready(wait_timeout_s)
             return attach(transport, made.id, key)
         except BaseException:
-            Session(transport, made.id).stop()
+            _stop_after_error(transport, made.id)
             raise
     except BaseException:
         transport.close()
@@ -120,6 +126,13 @@ def attach(transport: Transport, session_id: str, key: ServingKeyCreate) -> Serv
     """A session that serves a model already, with a new key. Raises NotFound, Conflict for one that trains."""
     path = f"/v1/sessions/{session_id}/serving-keys"
     return ServedModel(transport, transport.request("POST", path, body=key, response=ServingEndpoint))
+
+
+def _stop_after_error(transport: Transport, session_id: str) -> None:
+    """End what is served; a server that is away neither hides the error nor holds it up: its caller waits for it."""
+    transport.retry_timeout_s = INTERRUPTED_TIMEOUT_S
+    with contextlib.suppress(TinkerScriptError):
+        Session(transport, session_id).stop()
 
 
 def _key(days: int) -> ServingKeyCreate:

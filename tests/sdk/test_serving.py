@@ -4,11 +4,19 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from sdk.http_parts import reply
+from sdk.http_parts import error, reply
 from sdk.rest_server import API_KEY
 
 import tinkerscript
-from tinkerscript import IncompatibleServer, InvalidRequest, SessionFailed, TunedModel
+from tinkerscript import (
+    ClientClosed,
+    Conflict,
+    IncompatibleServer,
+    InvalidRequest,
+    SessionFailed,
+    TunedModel,
+    serving,
+)
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.serving.endpoints import ServingEndpoint
 from tinkerscript.wire.sessions import SessionView
@@ -63,3 +71,27 @@ def test_one_that_does_not_come_up_is_stopped(server, made) -> None:
     with pytest.raises(SessionFailed, match="no memory"):
         serve(server, "SmolLM2")
     assert len(server.seen(f"POST /v1/sessions/{made.id}/stop")) == 1
+
+
+def test_a_server_that_is_away_hides_no_error_of_the_block(server, made, monkeypatch) -> None:
+    monkeypatch.setattr(serving, "INTERRUPTED_TIMEOUT_S", 0.1)
+    with pytest.raises(ZeroDivisionError), serve(server, "SmolLM2") as served:
+        server.stop()
+        raise ZeroDivisionError
+    with pytest.raises(ClientClosed):
+        served.status()
+
+
+def test_a_refused_stop_is_told_of_and_the_connection_is_closed(server, made) -> None:
+    server.fail("POST /v1/sessions/.*/stop", answer=error(409, "conflict"))
+    with pytest.raises(Conflict), serve(server, "SmolLM2") as served:
+        """Nothing goes wrong in here."""
+    with pytest.raises(ClientClosed):
+        served.status()
+
+
+def test_why_it_does_not_come_up_is_told_even_if_it_cannot_be_stopped(server, made) -> None:
+    server.set_state(made.id, "failed", failure={"code": "engine_dead", "cause": "no memory", "hint": ""})
+    server.fail("POST /v1/sessions/.*/stop", answer=error(409, "conflict"))
+    with pytest.raises(SessionFailed, match="no memory"):
+        serve(server, "SmolLM2")
