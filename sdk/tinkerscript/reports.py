@@ -9,7 +9,10 @@ from tinkerscript.connection.foreign_answers import excerpt, hint_for, is_page
 
 MAX_SHOWN = 10
 MAX_MESSAGE = 200
+MAX_PAGE = 4000  # characters that are looked at
 OF_ONE_REQUEST = re.compile(r" \(request \w+\)|(?<=\bepi_)\w+")  # what makes two errors of one kind differ
+# What agents, and the frameworks below them, read first of an answer of OpenAI's or Anthropic's client.
+FIELDS_OF_ANSWERS = {"choices", "content", "error", "model_dump", "output", "output_text", "usage"}
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,13 @@ def _page_of(error: BaseException) -> str:
     """Which page the response of ``error`` holds, whose client leaves it out; "" without one.
 
     Clients bring an HTTP package of their own, or another version of it: what their responses have in common is read.
-    OpenAI's takes a page that comes with status 200 for an answer, whose fields are then looked for in a string.
+    OpenAI's takes a page that comes with status 200 for an answer, whose fields are then looked for in a string; an
+    agent that reads pages of its own looks for others.
     """
-    taken = getattr(error, "obj", None) if isinstance(error, AttributeError) else None
-    if isinstance(taken, str) and is_page(taken.encode()):
-        return f"{excerpt(taken.encode())}. {hint_for(200, taken.encode(), {}, '')}"
+    if isinstance(error, AttributeError) and error.name in FIELDS_OF_ANSWERS and isinstance(error.obj, str):
+        page = error.obj[:MAX_PAGE].encode("utf-8", "replace")
+        if is_page(page):
+            return f"{excerpt(page)}. {hint_for(200, page, {}, '')}"
     response = getattr(error, "response", None)
     try:
         body = getattr(response, "content", None)

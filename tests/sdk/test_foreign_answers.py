@@ -15,6 +15,7 @@ from tinkerscript import ServerUnreachable, TinkerScript, TinkerScriptError, Une
 from tinkerscript.connection import outages
 from tinkerscript.connection.foreign_answers import excerpt
 from tinkerscript.connection.http_client import HttpOptions, proxy_of
+from tinkerscript.reports import Failure
 
 FAR = "https://tinkerscript.example"
 
@@ -186,3 +187,18 @@ def test_a_page_that_an_agents_own_client_got_is_in_the_table_of_failures(server
     session.rollouts(agent, ["a"], workers=1, retries=0)
     table = capsys.readouterr().err
     assert f"Error code: {status} (a web page, 'Bad Gateway'. " in table and hint in table
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "is_named"),
+    [
+        ("<html><title>Sign in</title>", "choices", True),
+        ("<html><title>Sign in \ud800</title>", "choices", True),  # a lone surrogate: no text that can be encoded
+        ("<html><title>Sign in</title>", "find_all", False),  # of an agent that reads pages of its own
+    ],
+)
+def test_a_page_is_named_only_where_a_field_of_an_answer_was_looked_for(body, field, is_named):
+    with pytest.raises(AttributeError) as caught:
+        getattr(body, field)
+    kind = Failure("a", caught.value).kind
+    assert f"has no attribute '{field}'" in kind and ("a web page" in kind) == is_named
