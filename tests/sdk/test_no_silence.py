@@ -271,14 +271,18 @@ def test_loops_that_print_an_error_by_its_repr_show_what_to_do(session):
     assert "Begin the next one with begin_episode()" in repr(caught.value)
 
 
-def test_a_loop_that_never_ends_its_episodes_is_told_once(session, said):
+def test_a_loop_that_never_ends_its_episodes_is_told_once_of_both_causes(session, said):
     session.begin_episode()
     session.begin_episode()  # an agent that raised: the loop goes on
     session.end_episode(1.0)
     for _ in range(3):
         session.begin_episode()
-    assert said() == []
+    session.abort_episode("the agent raised")
+    for _ in range(3):
+        session.begin_episode()
+    assert said() == [], "an episode that was aborted ends a row as one that was ended does"
     for _ in range(4):
         session.begin_episode()
     [warning] = said()
     assert "3 episodes in a row were begun and never ended" in warning and "end_episode(" in warning
+    assert "the agent raised" in warning and "abort_episode(" in warning

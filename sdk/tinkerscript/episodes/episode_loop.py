@@ -26,8 +26,10 @@ ENDED_HINT = (
 )
 TOLD_AFTER = 3  # one may be of an agent that raised
 NEVER_ENDED = (
-    "%d episodes in a row were begun and never ended: the next begin abandoned each (superseded): nothing is trained."
-    " Call end_episode(reward) when the agent is done, or use `with session.episode(task) as (base_url, api_key)`."
+    "%d episodes in a row were begun and never ended: the next begin abandoned each (superseded), and none is trained."
+    " Where the agent raised an exception that the loop passed over, look at that; abort_episode(error) records it."
+    " Where it did not, call end_episode(reward) when it is done. What raises in the block of `with"
+    " session.episode(task) as (base_url, api_key)` is recorded by itself."
 )
 log = logging.getLogger("tinkerscript")
 
@@ -42,7 +44,8 @@ class EpisodeLoop(Session):
         self._notice = WaitingNotice(f"session {self.id}", lambda: describe(self.status()))
         self._loop_begins = LoopBegins()
         self._groups: GroupWatch | None = None
-        self._never_ended = 0  # episodes in a row that the next begin of their thread or task abandoned
+        # Episodes in a row, of all threads and tasks, that the next begin of their own abandoned.
+        self._never_ended = 0
 
     def watch_groups(self, grpo_n: int, tasks_per_batch: int) -> None:
         """From now on, warn when a task is left before its group is full."""
@@ -105,8 +108,9 @@ class EpisodeLoop(Session):
             with self._notice.waiting(wait):
                 begun = self._begun(body, wait)
             if supersedes is not None:
+                in_a_row = self._never_ended + 1
                 supersedes.mark_closed("abandoned (superseded)")
-                self._never_ended += 1
+                self._never_ended = in_a_row
                 if self._never_ended == TOLD_AFTER:
                     log.warning(NEVER_ENDED, TOLD_AFTER)
             return self.adopt(begun, task)
@@ -129,7 +133,7 @@ class EpisodeLoop(Session):
         self.episode_abandon(episode_id, "begun after its caller had gone")
 
     def _episode_closed(self, episode_id: str, view: EpisodeView | None) -> None:
-        if view is not None and view.state == "completed" and self._never_ended < TOLD_AFTER:
+        if self._never_ended < TOLD_AFTER:  # told once
             self._never_ended = 0
         self.heartbeats.discard(episode_id)
         if self._groups is not None:
