@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Recorder(Protocol):
-    """What becomes of calls: episodes.call_recorder keeps them, gateway.tinker.dialects forgets them."""
+    """What becomes of calls: episodes.call_recorder keeps them, generation.forgotten_calls forgets them."""
 
     async def wait_to_sample(self, episode: OpenEpisode) -> None: ...
 

@@ -1,6 +1,8 @@
 """What a user installs and imports: the SDK alone."""
 
+import builtins
 import email
+import re
 import subprocess
 import sys
 import zipfile
@@ -36,6 +38,14 @@ def test_every_public_name_exists_and_no_other():
     assert all(hasattr(tinkerscript, name) for name in tinkerscript.__all__)
     with pytest.raises(AttributeError, match="'tinkerscript' has no attribute 'Sesion'"):
         tinkerscript.Sesion  # noqa: B018
+
+
+def test_what_docstrings_call_is_there():
+    sources = [path.read_text() for path in (ROOT / "sdk" / "tinkerscript").rglob("*.py")]
+    defined = {name for source in sources for name in re.findall(r"(?:def (?=\w+\()|\b(?=\w+: ))(\w+)", source)}
+    docstrings = [text for source in sources for text in re.findall(r'"""(.*?)"""', source, re.DOTALL)]
+    called = {name for text in docstrings for name in re.findall(r"(?<![\w.])([a-z]\w+)\(\)", text)}
+    assert called and called - defined - set(dir(builtins)) == set()
 
 
 def test_wheel_holds_the_sdk_alone_and_needs_httpx_and_pydantic_only(tmp_path):

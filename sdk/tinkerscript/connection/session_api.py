@@ -91,8 +91,10 @@ class SessionApi:
     def resume(self, *, trainer_ranks: int | None = None) -> SessionView:
         """Bring a suspended session back, where ``trainer_ranks`` is given under that number of trainer processes.
 
-        Returns without waiting until it is ready: wait_until_ready() does. Raises Conflict when it is not suspended,
-        InvalidRequest with both sizes for a number of ranks that the server cannot give.
+        Returns without waiting. Afterwards wait_ready(timeout_s) waits; before, a suspended session counts as ready
+        there. One that runs or waits stays as it is. Raises Conflict when it has ended, and for another
+        ``trainer_ranks`` when it is not suspended; InvalidRequest with both sizes for a number of ranks that the server
+        cannot give.
         """
         params = {} if trainer_ranks is None else {"trainer_ranks": count("trainer_ranks", trainer_ranks, least=1)}
         return self._transport.request("POST", f"{self._path}/resume", params=params, response=SessionView)
