@@ -1,7 +1,6 @@
 """A block that is left while the server is away ends soon, and its words name what may still run."""
 
 import asyncio
-import time
 
 import pytest
 from sdk.rest_server import API_KEY
@@ -11,35 +10,33 @@ from tinkerscript.episodes import episode
 from tinkerscript.sessions import process_sessions
 
 
-def test_ctrl_c_while_the_server_is_away_ends_soon_and_names_the_session(server, connect, said, monkeypatch):
+def test_ctrl_c_while_the_server_is_away_ends_soon_and_names_the_session(server, connect, said, pauses, monkeypatch):
     monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
     session = connect()
-    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt), session:
         server.stop()
         raise KeyboardInterrupt
-    assert time.monotonic() - started < 25, "the bound of another close() is 30 s for each request"
+    assert sum(pauses) < 2 * 0.2, "another close() tries each request for 30 s"
     assert session.closed
     [warning] = [text for text in said() if "could not be stopped" in text]
     assert session.id in warning and "tinkerscript stop" in warning
 
 
-def test_an_exception_while_the_server_is_away_is_seen_soon(server, connect, said, monkeypatch):
+def test_an_exception_while_the_server_is_away_is_seen_soon(server, connect, said, pauses, monkeypatch):
     """It leaves an episode's block and then the session's."""
     for module in (client, episode):
         monkeypatch.setattr(module, "LEAVE_RETRY_S", 0.2)
     session = connect()
-    started = time.monotonic()
     with pytest.raises(ZeroDivisionError), session, session.episode(task="1"):
         server.stop()
         raise ZeroDivisionError
-    assert time.monotonic() - started < 25, "an episode's abandon() and a close() try for 30 s each"
+    assert sum(pauses) < 4 * 0.2, "0.2 s for each request: an episode's abandon() and a close() try for 30 s"
     abandon, stop = said()
     assert "could not be abandoned" in abandon and "No response" in abandon
     assert session.id in stop and "tinkerscript stop" in stop
 
 
-def test_ctrl_c_in_an_asyncio_loop_while_the_server_is_away_does_too(server, said, monkeypatch):
+def test_ctrl_c_in_an_asyncio_loop_while_the_server_is_away_does_too(server, said, pauses, monkeypatch):
     monkeypatch.setattr(process_sessions, "CLOSE_TIMEOUT_S", 0.2)
 
     async def loop():
@@ -47,8 +44,7 @@ def test_ctrl_c_in_an_asyncio_loop_while_the_server_is_away_does_too(server, sai
             server.stop()
             raise asyncio.CancelledError
 
-    started = time.monotonic()
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(loop())
-    assert time.monotonic() - started < 25
+    assert sum(pauses) < 2 * 0.2
     assert any("could not be stopped" in text for text in said())
