@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -96,6 +97,30 @@ def test_a_runtime_that_writes_on_meanwhile_leaves_no_hole_no_torn_and_no_double
     assert all(re.fullmatch(r"line \d+ of a runtime|last", line) for line in text.decode().splitlines())
     seen = [int(number) for number in re.findall(rb"line (\d+)", text)]
     assert seen == sorted(set(seen))
+
+
+def test_a_log_that_outgrows_its_limit_while_it_is_emptied_stays_small_and_loses_nothing(path, monkeypatch) -> None:
+    """By threefold between two looks and within each copy: a writer that no machine's speed makes slower."""
+    copy, written, grown = shutil.copyfileobj, 0, 4000
+
+    def write_on() -> None:
+        nonlocal written
+        write(path, written, grown)
+        written += grown
+
+    def copy_late(source: BinaryIO, target: BinaryIO, length: int) -> None:
+        write_on()
+        copy(source, target, length)
+
+    monkeypatch.setattr(shutil, "copyfileobj", copy_late)
+    for _ in range(5):
+        write_on()
+        assert path.stat().st_size > 3 * LIMIT
+        assert log_bound(path, limit_bytes=LIMIT)
+        assert path.stat().st_size == 0
+        lines = numbers(held(path).decode().splitlines())
+        assert lines == list(range(lines[0], written)), "what came meanwhile is held"
+        assert lines[0] > written - 3 * grown, "of what was there before the end alone"
 
 
 def test_a_line_that_is_written_in_pieces_is_one_line(path) -> None:
