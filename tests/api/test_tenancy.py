@@ -17,7 +17,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from api.openapi import document
 from api.routes import api
 from console import asgi
-from console.sessions.models import Session, Upload
+from console.sessions.models import Checkpoint, Session, Upload
 from console.users.models import Project
 from support import factories
 from support.asgi_calls import Call, episode_key
@@ -177,6 +177,15 @@ def test_a_lease_reaches_its_own_session_alone(method, path, project, own, clien
     assert Session.objects.filter(id=session.id).values().get() == before
 
 
+def test_another_tenants_checkpoint_is_no_model_to_serve(hers, own, eve, api_key, client_for) -> None:
+    Checkpoint.objects.filter(id=hers["checkpoint_id"]).update(state="committed")
+    body, nothing = {"model": hers["checkpoint_id"]}, {"model": "ckp_nothing"}
+    answer, none = (ask(eve, "POST", "/serving", {}, named) for named in (body, nothing))
+    assert (answer.status_code, answer.json()["error"]) == (404, none.json()["error"])
+    assert not Session.objects.filter(project=own).exists()
+    assert ask(client_for(api_key), "POST", "/serving", {}, body).status_code == 201, "it is one for herself"
+
+
 # -- What she and her log see of it -----------------------------------------------------------------------------------
 
 
@@ -241,3 +250,23 @@ async def test_the_relay_sends_a_call_to_the_session_of_its_key_alone(gateway, s
         assert (got, served.id in body.decode()) == (status, False)
     assert gateway.requests == []
     assert json.loads(body)["error"]["code"] == "invalid_api_key"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_model_that_another_tenant_serves_is_called_by_none_of_its_names(
+    gateway, served, api_key, outsider_key
+) -> None:
+    serves = {"kind": "serving", "served_checkpoint_id": "ckp_of_hers"}
+    await Session.objects.filter(id=served.id).aupdate(**serves)
+
+    async def call(key: str, name: str) -> tuple[int, str]:
+        body = json.dumps({"model": name, "messages": []}).encode()
+        got, _, said = await Call(asgi.application, "POST", "/oai/api/v1/chat/completions", key=key, body=body).answer()
+        return got, said.decode().replace(name, "...")
+
+    for name, nothing in ((served.id, "ses_nothing"), ("ckp_of_hers", "ckp_nothing")):
+        answer = await call(outsider_key, name)
+        assert answer == await call(outsider_key, nothing) and answer[0] in (400, 404), answer
+        assert gateway.requests == []
+        assert (await call(api_key, name))[0] == 200
+        assert gateway.requests.pop()
