@@ -31,7 +31,7 @@ from rest import gateway
 from serving import ROOT, free_port, running
 
 # A session of a day: hours with a runtime, steps, episodes, calls of all episodes, hours that somebody watches it.
-DAY = {"session": 1.0, "heartbeat": 3600.0, "step": 100.0, "episode": 3200.0, "call": 9600.0, "watcher": 360.0}
+DAY = {"session": 1, "heartbeat": 3240, "sample": 360, "step": 100, "episode": 3200, "call": 9600, "watcher": 360}
 WRITES = ("session", "step", "row")  # what adds rows that stay
 SIZES = (100, 10_000, 1_000_000)
 ROWS_AT_ONCE = 32
@@ -42,6 +42,12 @@ STEP = {
     "kl_engine": 0.0, "entropy": 1.0, "clip_fraction": 0.0, "episodes": 32, "groups": 4, "groups_skipped": 0,
     "tokens_trained": 10_000, "tokens_computed": 20_000, "staleness_max": 0, "completion_length_mean": 400.0,
     "rollout_s": 1.0, "train_s": 1.0, "handover_s": 0.1,
+}  # fmt: skip
+# Of a machine with one GPU, as every tenth heartbeat has it.
+SAMPLE = {
+    "cpu_cores": 1.9, "cores": 2.0, "memory_bytes": 9_000_000_000, "memory_used_bytes": 11_000_000_000,
+    "memory_total_bytes": 24_000_000_000, "disk_free_bytes": 400_000_000_000, "disk_total_bytes": 900_000_000_000,
+    "gpus": [{"name": "a GPU", "busy": 0.9, "memory_bytes": 60_000_000_000, "memory_total_bytes": 80_000_000_000}],
 }  # fmt: skip
 TEXT = "what the agent said, as the row of its episode has it; " * 8
 Request = tuple[str, str, str, dict[str, Any] | None]  # method, URL, bearer, body
@@ -140,6 +146,7 @@ async def measure(measured: Measured, web: str, lease: str, key: str, run: Calla
         await send(requests)
 
     await measured.take("heartbeat", 5 * n, done(of_runtimes("heartbeat", beat, 5)))
+    await measured.take("sample", n, done(of_runtimes("heartbeat", lambda k: beat(k) | {"resources": SAMPLE}, 1)))
     await measured.take("step", 3 * n, done(of_runtimes("report", entry, 3)))
     await measured.take("row", 2 * n * ROWS_AT_ONCE, done(of_runtimes("episodes", episodes, 2)))
     output = {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
