@@ -28,7 +28,7 @@ class OneCall:
         which then is the answer's last."""
         shown, self._text = len(self._text), self._text + delta.text
         self._held.append(delta)
-        end = self._format.first_call_end(self._text)
+        end = self._format.first_call_end(self._text, since=shown)
         if end is None and not delta.text and delta.finish_reason is None:
             return []
         pieces, self._held = self._held, []

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from gpu_runtime.rendering.calls.gemma import GemmaScanner
-from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall
+from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall, joined
 from gpu_runtime.rendering.calls.xml import XmlScanner
 from gpu_runtime.rendering.marked_text import MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat, ThoughtSplitter
@@ -54,6 +54,10 @@ class CallScanner:
                 pieces.append(CallPiece(self._index, name, text[:end], call_id))
             text = text[end + self._is_in_object :]  # without the brace that closes the call
         return pieces
+
+    def close(self) -> list[CallPiece]:
+        """Nothing: JSON that was cut is handed out as it is."""
+        return []
 
     def _value_end(self, text: str) -> int:
         """How much of ``text`` belongs to the arguments; leaves the call if it ends there."""
@@ -118,8 +122,13 @@ class AnswerParser:
         if self._scanner is None:
             return thoughts, *self._format.read(rest)
         _, content, pieces = self._more(marked)  # as a stream of the same answer hands them out
+        pieces = joined([*pieces, *self.close()])
         calls = [ParsedCall(piece.name or "", piece.arguments, piece.id) for piece in pieces]
         return thoughts, content if calls else rest, calls
+
+    def close(self) -> list[CallPiece]:
+        """What the answer's end adds to a call that it cut short."""
+        return self._scanner.close() if self._scanner else []
 
     def _more(self, marked: str) -> tuple[str, str, list[CallPiece]]:
         thoughts, text_now = self._splitter.feed(marked)

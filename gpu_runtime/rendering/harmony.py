@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_runtime.rendering.calls.pieces import CallPiece, ParsedCall
+from gpu_runtime.rendering.calls.json_text import load
+from gpu_runtime.rendering.calls.pieces import MAX_NAME, CallPiece, ParsedCall
 from gpu_runtime.rendering.marked_text import Decode, MarkedText
 from gpu_runtime.rendering.thoughts import ThoughtFormat
 from gpu_runtime.rendering.tool_formats import ToolFormat
@@ -129,6 +130,10 @@ class HarmonyParser:
             self._show(self._shown if unfinished or (is_all and self._state == "header") else "")
         return (self._thoughts if self.found else None), self._text, calls
 
+    def close(self) -> list[CallPiece]:
+        """Nothing: JSON that was cut is handed out as it is."""
+        return []
+
     def name_of(self, index: int) -> str | None:
         """The name of call number ``index``, once it has begun."""
         return self._call[0] if self._call is not None and index == 0 else None
@@ -196,7 +201,7 @@ class HarmonyParser:
 
     def _open_call(self, recipient: str) -> None:
         name = recipient.removeprefix(FUNCTIONS)
-        if not self._may_call or not name or name == recipient:
+        if not self._may_call or not 0 < len(name) <= MAX_NAME or name == recipient:
             self._break()
             return
         self._state, self._kind, self._call = "body", "call", (name, self._shown)
@@ -239,6 +244,6 @@ def _may_be_role(text: str) -> bool:
 
 def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        return isinstance(load(text), dict)
     except (ValueError, RecursionError):
         return False

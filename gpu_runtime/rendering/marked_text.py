@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 Decode = Callable[[Sequence[int]], str]
+CONTEXT = 8  # ids that are decoded again with those behind them: several may make one character
 
 
 class MarkedText:
@@ -14,7 +15,8 @@ class MarkedText:
 
     def __init__(self, marks: Mapping[int, str], decode: Decode) -> None:
         self._marks, self._decode = marks, decode
-        self._ids: list[int] = []
+        self._ids: list[int] = []  # without the marks
+        self._measured = self._measured_length = 0  # how many of them stood before the last mark, and for how much text
         self._length = 0  # of the text that came
         self._waiting: list[tuple[int, str]] = []  # where in the text a mark stands that the text has not reached
 
@@ -28,8 +30,9 @@ class MarkedText:
             return [(text, False)]
         for token in token_ids:
             if token in self._marks:
-                self._waiting.append((len(self._decode(self._ids)), self._marks[token]))
-            self._ids.append(token)
+                self._waiting.append((self._length_of_ids(), self._marks[token]))
+            else:
+                self._ids.append(token)
         begin, self._length = self._length, self._length + len(text)
         found, taken = list[tuple[str, bool]](), 0
         while self._waiting and self._waiting[0][0] <= self._length:
@@ -38,3 +41,11 @@ class MarkedText:
             found += [(text[taken:upto], False), (mark, True)]
             taken = upto
         return [*found, (text[taken:], False)]
+
+    def _length_of_ids(self) -> int:
+        """The length of the text of all ids so far. Each is decoded about once, however many marks there are."""
+        near = self._ids[max(0, self._measured - CONTEXT) :]
+        known = near[: len(near) - (len(self._ids) - self._measured)]
+        self._measured_length += len(self._decode(near)) - len(self._decode(known))
+        self._measured = len(self._ids)
+        return self._measured_length

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from gpu_runtime.rendering.calls.pieces import MAX_NAME
 from gpu_runtime.rendering.custom_tools import arguments_of
 
 ENDS_OF_THOUGHTS = ("</think>", "</thinking>", "</reasoning>")
@@ -42,7 +43,7 @@ class _Echoed(Strict):
 
 
 class FunctionCall(_Echoed):
-    name: str = Field(min_length=1, max_length=256)
+    name: str = Field(min_length=1, max_length=MAX_NAME)
     arguments: str
 
 

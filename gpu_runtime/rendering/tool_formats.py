@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any, Literal
 
 from gpu_runtime.rendering.calls import gemma
-from gpu_runtime.rendering.calls.pieces import ParsedCall, Read
+from gpu_runtime.rendering.calls.json_text import load, load_at
+from gpu_runtime.rendering.calls.pieces import MAX_NAME, ParsedCall, Read
 from gpu_runtime.rendering.calls.schema_types import Schemas, schemas_of
 from gpu_runtime.rendering.calls.xml import parse_xml
 
 SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
+SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,10 @@ class ToolFormat:
 
     def read(self, text: str) -> tuple[str, list[ParsedCall]]:
         """The plain text and the calls of an answer. Several calls are text where its template could not write them:
-        the history would lack what was answered."""
+        the history would lack what was answered. So is a name that no message can give back."""
         content, calls = self.parse(text)
-        return (text, []) if self.single and len(calls) > 1 else (content, calls)
+        is_nameless = any(not 0 < len(call.name) <= MAX_NAME for call in calls)
+        return (text, []) if is_nameless or (self.single and len(calls) > 1) else (content, calls)
 
     def plain_length(self, text: str) -> int:
         """How many characters of ``text``, the answer so far, are plain text whatever comes next."""
@@ -83,27 +86,27 @@ class ToolFormat:
             end = len(text) - next(held, 0)
         return len(text[:end].rstrip())
 
-    def first_call_end(self, text: str) -> int | None:
-        """Where the first call in ``text`` ends, its frame included; None while it is not whole, or is none.
+    def first_call_end(self, text: str, since: int = 0) -> int | None:
+        """Where the first call in ``text`` ends, its frame included; None while it is not whole, or is none. It ends
+        nowhere in the first ``since`` letters.
 
         Only for formats whose calls stand alone: a list of calls ends after the last of them.
         """
         if self.at_start:
             start = len(text) - len(text.lstrip())
             try:
-                _, length = json.JSONDecoder().raw_decode(text[start:])
+                _, end = load_at(text, start)
             except (ValueError, RecursionError):
                 return None
-            end = start + length
-        else:
-            closing = self.list_frame[1].strip()
-            end = text.find(self.marker)
-            while end >= 0 and (end := text.find(closing, end)) >= 0:  # an argument may hold what ends a call
-                end += len(closing)
-                if self.parse(text[:end])[1]:
-                    return end
-            return None
-        return end if self.parse(text[:end])[1] else None
+            return end if self.read(text[:end])[1] else None
+        closing = self.list_frame[1].strip()
+        begin = text.find(self.marker)
+        end = max(begin, since - len(closing) + 1)
+        while closing and begin >= 0 and (end := text.find(closing, end)) >= 0:  # an argument may hold what ends a call
+            end += len(closing)
+            if self.read(text[:end])[1]:
+                return end
+        return None
 
     @property
     def lists_calls(self) -> bool:
@@ -148,15 +151,20 @@ def written_in_content(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parse_hermes(text: str) -> tuple[str, list[ParsedCall]]:
+    """A mark may also be text of an argument: a call's own JSON says where it ends."""
     before, marker, _ = text.partition("<tool_call>")
-    bodies = re.findall(r"<tool_call>(.*?)(?:</tool_call>|\Z)", text, flags=re.DOTALL)
-    calls = [_call(_load(body), "arguments") for body in bodies]
-    return _whole(text, before, calls if marker else [])
+    calls: list[ParsedCall | None] = []
+    position = len(before) if marker else -1
+    while position >= 0:
+        value, end = _value_at(text, position + len(marker), "</tool_call>")
+        calls.append(_call(value, "arguments"))
+        position = text.find(marker, end)
+    return _whole(text, before, calls)
 
 
 def _parse_smollm2(text: str) -> tuple[str, list[ParsedCall]]:
-    before, marker, after = text.partition("<tool_call>")
-    values = _load(after.partition("</tool_call>")[0]) if marker else []
+    before, marker, _ = text.partition("<tool_call>")
+    values = _value_at(text, len(before) + len(marker), "</tool_call>")[0] if marker else []
     if isinstance(values, dict):
         values = [values]  # one call outside of a list: what is meant is plain
     return _whole(text, before, [_call(value, "arguments") for value in values] if isinstance(values, list) else [None])
@@ -176,7 +184,7 @@ def _parse_mistral_args(text: str) -> tuple[str, list[ParsedCall]]:
         head, _, rest = rest.partition("[ARGS]")
         name, _, call_id = head.partition("[CALL_ID]")
         try:
-            arguments, end = json.JSONDecoder().raw_decode(rest)
+            arguments, end = load_at(rest, 0)
         except (ValueError, RecursionError):
             return text, []
         call = _call({"name": name.strip(), "arguments": arguments}, "arguments")
@@ -193,7 +201,7 @@ def _parse_llama3(text: str) -> tuple[str, list[ParsedCall]]:
     rest, calls = text.strip(), []
     while rest.startswith("{"):
         try:
-            value, end = json.JSONDecoder().raw_decode(rest)
+            value, end = load_at(rest, 0)
         except (ValueError, RecursionError):
             break
         calls.append(_call(value, "parameters") if "parameters" in value else None)
@@ -215,9 +223,24 @@ def _whole(text: str, before: str, calls: list[ParsedCall | None]) -> tuple[str,
 
 def _load(text: str) -> Any:
     try:
-        return json.loads(text)
+        return load(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _value_at(text: str, position: int, closing: str) -> tuple[Any, int]:
+    """The JSON at ``position`` and where it ends: before ``closing``, which the last may lack. Else None."""
+    try:
+        value, end = load_at(text, _after_space(text, position))
+    except (ValueError, RecursionError):
+        return None, len(text)
+    end = _after_space(text, end)
+    return (value if end == len(text) or text.startswith(closing, end) else None), end
+
+
+def _after_space(text: str, position: int) -> int:
+    found = SPACE.match(text, position)
+    return found.end() if found else position
 
 
 def _call(value: Any, arguments_key: str) -> ParsedCall | None:

@@ -9,6 +9,8 @@ from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.journal.call_ids import MESSAGE, with_prefix
 from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.rendering.calls.json_text import load
+from gpu_runtime.rendering.calls.pieces import CallPiece
 
 
 def message(prepared: PreparedChat, record: CallRecord) -> dict[str, Any]:
@@ -41,12 +43,14 @@ async def message_events(prepared: PreparedChat, live: CallStream, created: floa
                 head = prepared.call_head(live.id, 0, piece.index, piece.name, piece.id)
                 for event in blocks.begin({"type": "tool_use", "id": head["id"], "name": piece.name, "input": {}}):
                     yield event
-            yield blocks.more({"type": "input_json_delta", "partial_json": piece.arguments})
+            yield blocks.arguments(piece)
     assert live.record is not None, "read() ends with a record or raises"
     whole = message(prepared, live.record)
     answer = live.record.completions[0].message
+    closing = list(map(blocks.arguments, reader.close()))
     thoughts = reader.rest_of_thoughts(answer.get("reasoning_content", ""))
-    for event in [*blocks.thinking(thoughts), *blocks.text(reader.rest(answer["content"] or ""))]:
+    rest = [*blocks.thinking(thoughts), *blocks.text(reader.rest(answer["content"] or ""))]
+    for event in [*closing, *rest]:
         yield event
     for block in whole["content"][blocks.begun :]:
         for event in blocks.begin(block | {"input": {}}):
@@ -71,6 +75,9 @@ class _Blocks:
     def text(self, more: str) -> list[bytes]:
         return self._add({"type": "text", "text": ""}, {"type": "text_delta", "text": more}) if more else []
 
+    def arguments(self, piece: CallPiece) -> bytes:
+        return self.more({"type": "input_json_delta", "partial_json": piece.arguments})
+
     def _add(self, empty: dict[str, Any], delta: dict[str, Any]) -> list[bytes]:
         begun = [] if self._kind == empty["type"] else self.begin(empty)
         return [*begun, self.more(delta)]
@@ -92,10 +99,10 @@ def _thinking(thoughts: str) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> dict[str, Any]:
-    """The arguments as an object; empty for a call that was cut short."""
+    """The arguments as an object; empty for JSON that was cut short or that no reader of JSON takes."""
     try:
-        value = json.loads(arguments)
-    except ValueError:
+        value = load(arguments)
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

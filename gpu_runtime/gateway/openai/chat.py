@@ -147,14 +147,17 @@ def _joined(held: dict[str, Any] | None, body: dict[str, Any]) -> dict[str, Any]
 def _last(
     prepared: PreparedChat, completion: Completion, reader: Reader, calls: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What is known at the end only: the rest of thoughts and text, ``calls`` that were not streamed, why it ends."""
+    """What is known at the end only: the rest of thoughts, text and a call that was cut, ``calls`` that were
+    not streamed, why it ends."""
     message = completion.message
     rest = {
         "reasoning_content": reader.rest_of_thoughts(message.get("reasoning_content", "")),
         "content": reader.rest(message["content"] or ""),
     }
     bodies: list[dict[str, Any]] = [{"delta": {name: text}} for name, text in rest.items() if text]
-    bodies += [{"delta": {"tool_calls": [call]}} for call in calls]
+    closing = [piece for piece in reader.close() if reader.name_of(piece.index) not in prepared.request.custom_tools]
+    cut = [{"index": piece.index, "function": {"arguments": piece.arguments}} for piece in closing]
+    bodies += [{"delta": {"tool_calls": [call]}} for call in (*cut, *calls)]
     reason = {
         "finish_reason": finish_reason(prepared, completion),
         "stop_reason": stopped_by(prepared.request, completion),

@@ -56,6 +56,8 @@ async def response_events(
                     yield event
             yield events.arguments(piece.arguments)
     assert live.record is not None, "read() ends with a record or raises"
+    for piece in [] if asked.has_custom_tools else reader.close():
+        yield events.arguments(piece.arguments)
     answer = live.record.completions[0]
     thoughts = reader.rest_of_thoughts(answer.message.get("reasoning_content", ""))
     for event in [*events.thoughts(thoughts), *events.text(reader.rest(answer.message["content"] or ""))]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+MAX_NAME = 256  # letters of a call's name: those that a message may give back
 Read = Callable[[str], tuple[str, "list[ParsedCall]"]]  # an answer's text to its plain text and its calls
 
 

@@ -243,7 +243,8 @@ async def test_responses_stream_arguments_and_end_each_item_before_the_next(gate
 
 async def test_anthropic_streams_the_input_of_a_strict_tool(gateway: Gateway) -> None:
     begun = await gateway.begin()
-    gateway.engine.say(f"I look.\n{hermes('Rome')}", gateway.engine.encode(hermes("Rome"))[:-14])
+    number = hermes("Rome").replace('"Rome"', "1e999")
+    gateway.engine.say(f"I look.\n{hermes('Rome')}", gateway.engine.encode(hermes("Rome"))[:-14], number)
     tools = [{"name": "get_weather", "input_schema": CITIES, "strict": True}]
     options = {"model": "tiny-model", "max_tokens": 200, "messages": ASK, "tools": tools}
     async with anthropic.AsyncAnthropic(
@@ -259,5 +260,7 @@ async def test_anthropic_streams_the_input_of_a_strict_tool(gateway: Gateway) ->
         assert json.loads("".join(pieces)) == {"city": "Rome"} == final.content[1].input
         assert [block.type for block in final.content] == ["text", "tool_use"]
         cut = await client.messages.create(**options)
+        large = await client.messages.create(**options)
         assert (cut.stop_reason, cut.content[0].input) == ("max_tokens", {})
+        assert large.content[0].input == {}, "a number beyond the range of JSON readers"
     assert accepts(gateway.engine.requests[0].options.structural_tag, hermes("Rome"))

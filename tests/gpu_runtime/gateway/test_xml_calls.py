@@ -226,3 +226,26 @@ def test_a_grammar_holds_a_call_to_its_schema() -> None:
     assert accepts(single, "<function=now>\n</function>\n</tool_call>")
     assert not accepts(single, "<function=get_weather>\n</function>\n</tool_call>")
     assert not accepts(strict, f"{XML.prefill}<function=rm>\n</function>\n</tool_call>")
+
+
+TEXT, NUMBER = ({"type": "object", "properties": {"a": {"type": kind}}} for kind in ("string", "integer"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"$ref": "#/$defs/Args", "$defs": {"Args": TEXT}}, "5", "5"),
+        ({"allOf": [{"properties": {"b": {}}}, {"$ref": "#/$defs/Args"}], "$defs": {"Args": TEXT}}, "true", "true"),
+        ({"anyOf": [TEXT, NUMBER]}, "5", 5),
+        ({"anyOf": [TEXT, NUMBER]}, "[1]", "[1]"),
+        ({"oneOf": [{"additionalProperties": {"type": "string"}}]}, "5", "5"),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}}, '{"a": {}}', {"a": {}}),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}}, "5", "5"),
+        ({"$ref": "#"}, "5", 5),
+        ({"properties": {"a": {"type": 5}}}, "5", 5),
+        ({"properties": {"a": {"type": [{}, "string"]}}}, "5", "5"),
+        ({"properties": ["a"], "anyOf": 5, "allOf": []}, "5", 5),
+    ],
+)
+def test_the_root_of_a_schema_may_be_a_reference_or_alternatives(schema: Any, text: str, value: Any) -> None:
+    assert argument(text, "a", schema) == value
