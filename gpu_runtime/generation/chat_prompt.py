@@ -1,5 +1,6 @@
 """What one chat request asks for, in the engine's terms: prompt, sampling options, and the message of an answer."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -93,7 +94,7 @@ class PreparedChat:
     def one_call(self) -> OneCall | None:
         """Cuts an answer after its first call; None where several are allowed or a grammar does it."""
         is_one_at_most = self.renderer.harmony is not None  # it ends with its first call by itself
-        if not self._wants_one_call or self.tool_format is None or is_one_at_most or self._grammar() is not None:
+        if not self._wants_one_call or self.tool_format is None or is_one_at_most or self._grammar is not None:
             return None
         return OneCall(self.tool_format, self.renderer.decode)
 
@@ -156,10 +157,8 @@ class PreparedChat:
 
     def sampling(self, config: SessionConfig, *, room: int, identity: str, choice: int) -> SamplingOptions:
         """How to sample answer number ``choice``, of at most ``room`` tokens."""
-        grammar = self._grammar()
+        grammar = self._grammar
         schema = None if grammar else self.request.json_schema
-        if bounded := grammar or schema:
-            schema_bound(bounded, param="response_format" if self.request.response_format else "tools")
         options = sampling_options(self.request, config, room=room, identity=identity, choice=choice)
         if not options.ignore_eos:
             options = replace(options, stop_token_ids=(*options.stop_token_ids, *self.renderer.stop_ids))
@@ -207,8 +206,13 @@ class PreparedChat:
     def _structure(self) -> str | None:
         return self.request.structured_outputs.tag if self.request.structured_outputs else None
 
+    @cached_property
     def _grammar(self) -> str | None:
-        """What the answer must look like beyond a plain schema; a forced call is no answer that has a format."""
+        """What the answer must look like beyond a plain schema; a forced call is no answer that has a format.
+
+        Raises BadRequest for schemas that are too large, before anything is made of them.
+        """
+        self._bound_schemas()
         if self.renderer.harmony is not None:
             return self._harmony_grammar(self.renderer.harmony)
         if (call_format := self.tool_format) is None:
@@ -220,6 +224,14 @@ class PreparedChat:
         if (schema := self.request.json_schema) is not None:
             return call_or_answer(call_format, self._callable, schema, many=many)
         return text_then_calls(call_format, self._callable, many=many) if self._is_guaranteed else None
+
+    def _bound_schemas(self) -> None:
+        if self.tool_format is not None:
+            schema_bound([tool["function"]["parameters"] for tool in self._callable], param="tools")
+        if self.forced is None and (asked := self.request.json_schema or self._structure) is not None:
+            schema_bound(
+                json.loads(asked), param="response_format" if self.request.response_format else "structured_outputs"
+            )
 
     def _harmony_grammar(self, harmony: Harmony) -> str | None:
         if self.forced is not None:

@@ -36,14 +36,14 @@ class StructuredOutputs(StrictOptions):
             raise ValueError(f"exactly one of json, json_object, regex, choice, grammar, structural_tag, not {kinds}")
         return self
 
-    @field_validator("json_")
+    @field_validator("json_", "structural_tag")
     @classmethod
     def _text_is_json(cls, value: dict[str, Any] | str | None) -> dict[str, Any] | str | None:
         if isinstance(value, str):
             try:
                 json.loads(value)
             except (ValueError, RecursionError):
-                raise ValueError("json is a schema: an object, or the JSON text of one") from None
+                raise ValueError("an object, or the JSON text of one") from None
         return value
 
     @property

@@ -5,7 +5,6 @@ session is answered faster meanwhile. The bounds are those that OpenAI documents
 documentation, "Supported schemas"), and one on counted repetitions, which a grammar spells out.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,10 +17,10 @@ MAX_REPEATS = 10_000
 REPEATS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 
 
-def schema_bound(grammar: str, *, param: str) -> None:
-    """``grammar`` is JSON: a schema, or a structural tag that has some. Raises BadRequest, naming what is too large."""
+def schema_bound(given: Any, *, param: str) -> None:
+    """``given`` is a schema, or anything of JSON that has some. Raises BadRequest, naming what is too large."""
     enums = texts = properties = 0
-    for name, value in _members(json.loads(grammar)):
+    for name, value in _members(given):
         if name in ("enum", "const"):
             values = value if isinstance(value, list) else [value]
             enums += len(values)

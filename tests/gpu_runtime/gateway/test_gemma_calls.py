@@ -182,3 +182,87 @@ def test_a_schema_that_the_grammar_cannot_hold_a_call_to_is_refused_by_name() ->
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": "x+"}}}
     with pytest.raises(BadRequest, match="'pattern'"):
         gemma_call({"name": "f", "parameters": schema}, 1, [1])
+
+
+def grammar_of(**schema: Any) -> str:
+    return gemma_call({"name": "f", "parameters": schema}, 99, [99])
+
+
+def test_a_grammar_is_as_long_as_its_schema() -> None:
+    def nested(depth: int) -> str:
+        schema: dict[str, Any] = {"type": "string"}
+        for number in range(depth):
+            many = {"type": ["array", "array"], "items": schema}
+            schema = many if number % 2 else {"anyOf": [many, {"type": "null"}]}
+        return grammar_of(properties={"a": schema})
+
+    five, ten, twenty = (len(nested(depth)) for depth in (5, 10, 20))
+    assert twenty - ten < 3 * (ten - five)
+    values = [f"value {number}" for number in range(500)]
+    names = {f"a{number}": {"$ref": "#" + "/" * (number % 9 + 1) + "$defs/E"} for number in range(500)}
+    referring = grammar_of(properties=names, **{"$defs": {"E": {"enum": values}}})
+    assert referring.count("value 7 ") + referring.count('"value 7"') == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"properties": {"a": {"enum": None}}}, "enum is no list"),
+        ({"properties": {"a": {"anyOf": []}}}, "anyOf is no list"),
+        ({"required": 5}, "required is no list"),
+        ({"properties": ["a"]}, "properties is no object"),
+        ({"type": 5}, "5 is no type"),
+        ({"type": ["object", {}]}, "is no type"),
+        ({"properties": {"a": 5}}, "5 stands where"),
+        ({"properties": {"a": {"type": "array", "items": [{}]}}}, "stands where"),
+        ({"properties": {"a": {"enum": [float("inf")]}}}, "not finite"),
+        ({"properties": {"a": {"$ref": "#/$defs/B"}}}, "refers to nothing"),
+        ({"properties": {"a": {"$ref": "other.json"}}}, "refers to nothing"),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}]}}}, "refers to itself"),
+        ({"$ref": "#"}, "refers to itself"),
+        ({"properties": {"dc:title": {}}}, "'dc:title'"),
+        ({"properties": {" a": {}}}, "' a'"),
+        ({"properties": {"a": {"enum": [["x"]]}}}, "of an enum"),
+        ({"properties": {"a": {"const": {"b": 1}}}}, "of an enum"),
+        ({"properties": {"a": {"enum": [Q]}}}, "of an enum"),
+        ({"required": ["b"], "properties": {"a": {}}}, "'b'"),
+    ],
+)
+def test_a_schema_that_is_none_or_is_not_held_is_refused(schema: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRequest, match=said) as caught:
+        grammar_of(**schema)
+    assert caught.value.param == "tools"
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(2_000):
+        deep = {"properties": {"a": deep}}
+    with pytest.raises(BadRequest, match="levels deep"):
+        grammar_of(**deep)
+
+
+def test_objects_within_objects_are_held_to_the_schema_of_the_whole(tmp_path: Path) -> None:
+    read = Renderer(LightTokenizer(build_tokenizer(tmp_path, "gemma4_v5"))).tool_format
+    call_format = type(read)(**{**vars(read), "marker_id": 97, "end_id": 98, "quote_id": 99})
+    counts = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
+    schema = {"properties": {"next": {"$ref": "#"}, "a b": {"type": "number"}, "counts": counts}}
+    function = {"type": "function", "function": {"name": "f", "parameters": schema}}
+    forced = forced_call(call_format, [function], many=False)
+    for text in ("{}", "{next:{next:{a b:1}}}", "{counts:{x:[1],y:[]}}", "{a b:1e99}"):
+        assert takes(forced, f"call:f{text}<tool_call|>"), text
+    for text in ("[]", "1", "{next:1}", "{counts:{x:[1.5]}}", "{counts:{x:1}}", "{a b:1e999}"):
+        assert not takes(forced, f"call:f{text}<tool_call|>"), text
+
+
+async def test_a_tool_whose_schema_is_too_large_is_refused_before_a_grammar_is_made(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    values = {"enum": [str(number) for number in range(1_001)]}
+    parameters = {"type": "object", "properties": {"a": {"$ref": "#/$defs/E"}}, "$defs": {"E": values}}
+    tool = {"type": "function", "function": {"name": "f", "description": "It.", "parameters": parameters}}
+    answer = await gateway.raw_chat(begun["api_key"], messages=ASK, tools=[tool], tool_choice="required")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "tools")
+    assert "1001 values in its enums" in error["message"]
+    assert gateway.engine.requests == []
+    assert (await gateway.raw_chat(begun["api_key"], messages=ASK, tools=[tool])).status_code == 200
