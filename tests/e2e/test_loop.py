@@ -108,11 +108,11 @@ async def tasks_play(remote: TinkerScript) -> None:
     assert set(fates) <= {"accepted", "trained"}
 
 
-async def test_a_step_reaches_every_watcher_within_a_second(loop_server: LoopServer) -> None:
-    """Measured from the journal's own record of the step to the client, by long poll and by WebSocket.
+async def test_most_steps_reach_every_watcher_within_a_second(loop_server: LoopServer) -> None:
+    """Most of ten. Measured from the journal's own record of the step to the client, by long poll and by WebSocket.
 
-    A busy machine may need longer for a step or two. Where someone had to wait for the next poll, every step would take
-    longer: each begins when the one before it was seen.
+    A busy machine may need longer for one or the other. Where a watcher had to wait for its next poll, hardly any step
+    would be there in time: each begins when the one before it was seen.
     """
     remote = await asyncio.to_thread(loop_server.session, tasks_per_batch=1, grpo_n=2, max_staleness=4)
     by_poll: dict[int, float] = {}
@@ -125,6 +125,7 @@ async def test_a_step_reaches_every_watcher_within_a_second(loop_server: LoopSer
     follower = threading.Thread(target=follow)
     follower.start()
     headers = {"Authorization": f"Bearer {loop_server.api_key}"}
+    latencies_s: list[tuple[float, float]] = []
     async with (
         aiohttp.ClientSession(loop_server.url, headers=headers) as http,
         http.ws_connect(f"/ws/v1/sessions/{remote.id}") as watched,
@@ -137,15 +138,21 @@ async def test_a_step_reaches_every_watcher_within_a_second(loop_server: LoopSer
                     until, lambda step=step: step in by_poll and step in by_socket, "all see the step"
                 )
                 done_at = steps_done_at(loop_server.volume(remote.id))[step]
-                latency_s = {"long poll": by_poll[step] - done_at, "WebSocket": by_socket[step] - done_at}
-                if max(latency_s.values()) < 1:
+                latencies_s.append((by_poll[step] - done_at, by_socket[step] - done_at))
+                if timely(latencies_s) == 6:  # of ten it is the most, whatever the others were
                     break
-            assert max(latency_s.values()) < 1, latency_s
         finally:
             watcher.cancel()
             await asyncio.to_thread(remote.close)
+    assert timely(latencies_s) == 6, latencies_s
+    assert min(min(each) for each in latencies_s) >= 0, "none before it was recorded"
     follower.join(18)  # the server would hold its long poll for 20 s
     assert not follower.is_alive(), "a follower ends with its client"
+
+
+def timely(latencies_s: list[tuple[float, float]]) -> int:
+    """How many steps every watcher had within a second."""
+    return sum(max(each) < 1 for each in latencies_s)
 
 
 async def watch(watched: aiohttp.ClientWebSocketResponse, seen: dict[int, float]) -> None:
