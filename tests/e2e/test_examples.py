@@ -1,8 +1,10 @@
 """Each example runs as its README says, against a whole server; its rules are checked one by one."""
 
+import ast
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,13 +13,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from e2e.loop_server import LoopServer
+from e2e.loop_server import ROOT, LoopServer
 
 from support.ports import free_port
 from tinkerscript.datasets import rows_read
 from tinkerscript.judge import scores_in
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk" / "examples"
+OTHERS = ["guess_number", "twenty_questions", "countdown", "multi_agent", "judge", "gsm8k", "tool_use"]
 
 
 def run(folder: Path, *command: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -42,11 +45,15 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], Mo
             del sys.modules[name]
 
 
-def test_an_example_runs_as_a_program(loop_server: LoopServer, tmp_path: Path) -> None:
-    script = str(EXAMPLES / "hello" / "train.py")
+@pytest.mark.parametrize("name", ["hello", *(pytest.param(name, marks=pytest.mark.nightly) for name in OTHERS)])
+def test_an_example_runs_as_a_program(loop_server: LoopServer, tmp_path: Path, name: str) -> None:
+    """A copy of its folder, which is all that it has of the examples."""
+    copied = tmp_path / name
+    shutil.copytree(EXAMPLES / name, copied)
     ran = run(
-        tmp_path, script, "--smoke", TINKERSCRIPT_BASE_URL=loop_server.url, TINKERSCRIPT_API_KEY=loop_server.api_key
-    )
+        tmp_path, str(copied / "train.py"), "--smoke",
+        TINKERSCRIPT_BASE_URL=loop_server.url, TINKERSCRIPT_API_KEY=loop_server.api_key,
+    )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     trained_one_step(tmp_path, ran.stdout, ran.stderr)
 
@@ -59,14 +66,13 @@ def trained_one_step(folder: Path, out: str, err: str) -> None:
     assert "attempts failed" not in err
 
 
-@pytest.mark.parametrize(
-    "name", ["guess_number", "twenty_questions", "countdown", "multi_agent", "judge", "gsm8k", "tool_use"]
-)
+@pytest.mark.parametrize("name", OTHERS)
 def test_an_example_trains_one_step_and_leaves_a_model(
     loop_server: LoopServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, caplog: Any, example: Any,
     name: str,
 ) -> None:  # fmt: skip
     """In this process: to start another and import what they share takes longer than a smoke."""
+    assert (EXAMPLES / name / "train.py").read_text().endswith('\n\nif __name__ == "__main__":\n    main()\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TINKERSCRIPT_BASE_URL", loop_server.url)
     monkeypatch.setenv("TINKERSCRIPT_API_KEY", loop_server.api_key)
@@ -74,6 +80,24 @@ def test_an_example_trains_one_step_and_leaves_a_model(
     example(name, "train").main()
     said = capsys.readouterr()
     trained_one_step(tmp_path, said.out, said.err + caplog.text)
+
+
+def test_a_folder_of_an_example_imports_nothing_else_of_this_repository() -> None:
+    for source in EXAMPLES.glob("*/*.py"):
+        for name in imported(source) - {path.stem for path in source.parent.glob("*.py")}:
+            ours = [folder / file for folder in (ROOT, ROOT / "tests", EXAMPLES) for file in (name, f"{name}.py")]
+            assert not any(path.exists() for path in ours), f"{source} imports {name}"
+
+
+def imported(source: Path) -> set[str]:
+    """The first part of the name of every module that a file imports."""
+    names = set()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
 
 
 def test_hello_is_played_by_runners_that_pull_from_its_queue(loop_server: LoopServer, tmp_path: Path) -> None:
