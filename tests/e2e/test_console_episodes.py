@@ -77,9 +77,11 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     expect(facts.get_by_text("Log-probability")).to_be_visible()
     expect(page.locator("[data-chosen]")).to_have_count(1)
     assert page.url == shared
+    expect(page.get_by_role("button", name="Next")).to_be_enabled()  # the list is there: the keys know where to
     page.keyboard.press("j")
     expect(page).not_to_have_url(shared)
     expect(tokens.first).to_be_visible()
+    expect(page.get_by_role("button", name="Previous")).to_be_enabled()
     page.keyboard.press("k")
     expect(page).to_have_url(re.compile(re.escape(first.split("?")[0])))
     page.goto(f"/sessions/{run.session_id}/episodes/epi_nothing")
