@@ -84,3 +84,32 @@ def test_no_page_has_what_axe_or_a_small_window_finds(page: Page, run: Run) -> N
         problems[name] = found(page, name)
     page.emulate_media(color_scheme=None, reduced_motion=None)
     assert {name: here for name, here in problems.items() if here} == {}
+
+
+def pages_of_strangers(run: Run) -> dict[str, str]:
+    """Every page of somebody who is not signed in; two of them need a link to the run."""
+    episode = run.api.get("/episodes", params={"sort": "best"}).json()["items"][0]["episode_id"]
+    token = run.api.post("/shares", json={"expires_in_days": 1}).json()["url"].partition("#")[2]
+    return {
+        "sign-in": "/signin",
+        "sign-up": "/signup",
+        "reset-password": "/reset-password",
+        "new-password": "/reset-password/1-not-a-key",
+        "verify-email": "/verify-email/not-a-key",
+        "shared": f"/shared#{token}",
+        "shared-episode": f"/shared?episode={episode}&token=2#{token}",
+    }
+
+
+def test_no_page_of_somebody_who_is_not_signed_in_has_it(run: Run) -> None:
+    origin = str(run.api.base_url.copy_with(path="")).rstrip("/")
+    with run.page.context.browser.new_context(base_url=origin, viewport=WIDE) as stranger:
+        stranger.set_default_timeout(30_000)
+        page = stranger.new_page()
+        page.add_init_script(path=AXE)
+        problems = {}
+        for name, path in pages_of_strangers(run).items():
+            page.goto(path)
+            settle(page)
+            problems[name] = found(page, name)
+    assert {name: here for name, here in problems.items() if here} == {}
