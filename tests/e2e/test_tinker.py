@@ -107,9 +107,11 @@ def test_the_command_line_lists_changes_downloads_and_deletes(
         "delete": ["checkpoint", "delete", sampler, "-y"],
         "left": ["checkpoint", "list"],
     }
-    program = str(Path(__file__).with_name("tinker_commands.py"))
-    outputs = json.loads(run(loop_server, program, json.dumps([*commands.values()])).splitlines()[-1])
-    answers = dict(zip(commands, outputs, strict=True))
+    program, absent = str(Path(__file__).with_name("tinker_commands.py")), ["checkpoint", "info", f"{state}-not"]
+    *ended, failed = json.loads(run(loop_server, program, json.dumps([*commands.values(), absent])).splitlines()[-1])
+    assert [each for each in ended if each[0] != 0] == []
+    assert failed == [1, "", f"Error: Checkpoint not found: {state}-not\n"]
+    answers = dict(zip(commands, (said for _, said, _ in ended), strict=True))
     assert model_id in answers["runs"] and model_id in answers["run"]
     assert state in answers["states"] and sampler in answers["all"]
     assert json.loads(answers["published"])["public"] and not json.loads(answers["unpublished"])["public"]

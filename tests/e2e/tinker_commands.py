@@ -1,6 +1,6 @@
 """Commands of the ``tinker`` command line in one process: ``python tinker_commands.py '[["run", "list"], ...]'``.
 
-Prints what each of them printed, as a list of texts in JSON. A command that fails ends it, with status 1.
+Prints a list in JSON: of each the status that it would exit with, what it printed, and its errors.
 """
 
 import contextlib
@@ -8,11 +8,16 @@ import io
 import json
 import sys
 
-from tinker.cli.__main__ import main_cli
+from tinker.cli.__main__ import main
 
 said = []
 for arguments in json.loads(sys.argv[1]):
-    with contextlib.redirect_stdout(io.StringIO()) as out:
-        main_cli.main(["-f", "json", *arguments], standalone_mode=False)
-    said.append(out.getvalue())
+    status, out, errors = 0, io.StringIO(), io.StringIO()
+    sys.argv = ["tinker", "-f", "json", *arguments]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        try:
+            main()
+        except SystemExit as ended:
+            status = ended.code or 0
+    said.append([status, out.getvalue(), errors.getvalue()])
 print(json.dumps(said))
