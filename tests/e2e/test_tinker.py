@@ -122,6 +122,29 @@ def test_the_command_line_lists_changes_downloads_and_deletes(
     assert sampler not in answers["left"]
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+def test_each_command_ends_with_its_exit_status(loop_server: LoopServer, said: dict[str, Any], tmp_path: Path) -> None:
+    """Each in a process of its own, one of every group of commands, and three that fail."""
+    model_id, (state, _) = said["info"][0], said["paths"]
+    commands = [
+        ["run", "list"], ["run", "info", model_id], ["checkpoint", "list", "--run-id", model_id],
+        ["checkpoint", "publish", state], ["checkpoint", "unpublish", state],
+        ["checkpoint", "download", state, "--output", str(tmp_path)],
+        ["session", "export-trace", model_id.partition(":")[0], "--output", str(tmp_path / "trace.json")],
+        ["billing", "checkpoint-storage"], ["auth", "whoami"], ["version"],
+    ]  # fmt: skip
+    for command in commands:
+        run(loop_server, "-m", "tinker.cli", *command)  # it asserts how the process ended
+    absent = ["checkpoint", "info", f"{state}-not"]
+    for command, status in ((absent, 1), (["run", "info", "x:train:0"], 1), (["no"], 2)):
+        done = subprocess.run(
+            [str(PYTHON), "-m", "tinker.cli", *command],
+            env=environment_of(loop_server), capture_output=True, text=True, timeout=240, cwd="/",
+        )  # fmt: skip
+        assert (done.returncode, done.stderr[:5]) == (status, "Error" if status == 1 else "Usage"), done.stderr
+
+
 def weights_of(server: LoopServer, model_id: str) -> str:
     """What the fake trainer's weights are in the state that the program saved: a digest of all that it trained."""
     for session in server.get("/v1/sessions")["items"]:
