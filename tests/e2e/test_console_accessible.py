@@ -86,10 +86,9 @@ def test_no_page_has_what_axe_or_a_small_window_finds(page: Page, run: Run) -> N
     assert {name: here for name, here in problems.items() if here} == {}
 
 
-def pages_of_strangers(run: Run) -> dict[str, str]:
+def pages_of_strangers(run: Run, token: str) -> dict[str, str]:
     """Every page of somebody who is not signed in; two of them need a link to the run."""
     episode = run.api.get("/episodes", params={"sort": "best"}).json()["items"][0]["episode_id"]
-    token = run.api.post("/shares", json={"expires_in_days": 1}).json()["url"].partition("#")[2]
     return {
         "sign-in": "/signin",
         "sign-up": "/signup",
@@ -103,13 +102,15 @@ def pages_of_strangers(run: Run) -> dict[str, str]:
 
 def test_no_page_of_somebody_who_is_not_signed_in_has_it(run: Run) -> None:
     origin = str(run.api.base_url.copy_with(path="")).rstrip("/")
+    link = run.api.post("/shares", json={"expires_in_days": 1}).json()
     with run.page.context.browser.new_context(base_url=origin, viewport=WIDE) as stranger:
         stranger.set_default_timeout(30_000)
         page = stranger.new_page()
         page.add_init_script(path=AXE)
         problems = {}
-        for name, path in pages_of_strangers(run).items():
+        for name, path in pages_of_strangers(run, link["url"].partition("#")[2]).items():
             page.goto(path)
             settle(page)
             problems[name] = found(page, name)
+    assert run.api.delete(f"/shares/{link['id']}").status_code == 204  # other tests count the links of this run
     assert {name: here for name, here in problems.items() if here} == {}
