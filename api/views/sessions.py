@@ -12,6 +12,7 @@ from console.live.hub import event_page
 from console.scheduling import logs
 from console.sessions import selectors, services
 from console.sessions.dry_run import dry_run
+from console.sessions.models import Session
 from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
@@ -119,7 +120,11 @@ def evaluation_create(request: ApiRequest, session_id: str, body: Evaluation) ->
 
 def metric_columns(request: ApiRequest, session_id: str, query: MetricQuery) -> MetricColumns:
     """The session's steps as columns, put together to as many points as are asked for, with their extremes."""
-    session = selectors.session_get(project=request.auth.project, session_id=session_id)
+    return columns_of(selectors.session_get(project=request.auth.project, session_id=session_id), query)
+
+
+def columns_of(session: Session, query: MetricQuery) -> MetricColumns:
+    """The columns that ``query`` asks for of a session that the caller may read."""
     return live.metric_columns(
         session_id=session.id,
         created_at=session.created_at,

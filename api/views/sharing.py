@@ -10,8 +10,8 @@ from api.episode_presenters import episode_list_view
 from api.presenters import session_view
 from api.rest.requests import ApiRequest, ShareRequest
 from api.views.queries import MetricQuery, SharedEpisodeQuery, TimelinesQuery
+from api.views.sessions import columns_of
 from api.views.trajectories import stored_timelines
-from console.live import selectors as live
 from console.sessions.episodes import selectors as episodes
 from console.sessions.sharing import services
 from console.sessions.sharing.models import ShareLink
@@ -52,15 +52,7 @@ def shared_get(request: ShareRequest) -> SharedRun:
 
 def shared_metrics(request: ShareRequest, query: MetricQuery) -> MetricColumns:
     """The steps of the link's session as columns."""
-    session = request.auth.session
-    return live.metric_columns(
-        session_id=session.id,
-        created_at=session.created_at,
-        names=[name for name in query.names.split(",") if name],
-        axis=query.x,
-        after=query.after,
-        points=query.points,
-    )
+    return columns_of(request.auth.session, query)
 
 
 def shared_episodes(request: ShareRequest, query: SharedEpisodeQuery) -> EpisodeList:
