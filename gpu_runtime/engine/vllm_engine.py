@@ -98,7 +98,8 @@ class VllmEngine:
         try:
             with started_with(child_variables(device, gpus)):
                 start = kept_from_children()(AsyncLLM.from_engine_args)
-                llm = await asyncio.wait_for(asyncio.to_thread(start, arguments), START_S)
+                async with asyncio.timeout(START_S):
+                    llm = await asyncio.to_thread(start, arguments)
         except ValueError as refusal:  # of its configuration, before any process is started
             raise ModelUnsupported(f"vLLM does not take this model: {str(refusal)[:500]}") from refusal
         except (RuntimeError, TimeoutError) as error:

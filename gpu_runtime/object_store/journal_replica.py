@@ -43,7 +43,8 @@ class JournalReplica:
         """Renew at an interval, and as soon as ``at_once`` is set; a store that is away only makes the copy late."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(at_once.wait(), interval_s)
+                async with asyncio.timeout(interval_s):
+                    await at_once.wait()
             try:
                 await self.renew()
             except StoreUnavailable as fault:

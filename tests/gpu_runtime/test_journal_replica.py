@@ -1,5 +1,6 @@
 """The journal's copy in the store: what is sent is what changed, and what is read back is the journal."""
 
+import asyncio
 import random
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -196,3 +197,22 @@ def test_a_file_of_changes_that_was_cut_off_is_refused(tmp_path):
     changes.write_bytes(b"another file of some length")
     with pytest.raises(ValueError, match="does not begin"):
         changes_apply(older, changes)
+
+
+class NothingToSend(JournalReplica):
+    async def renew(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_cancellation_is_not_lost_in_the_moment_in_which_the_wait_ends(journal, tmp_path, turns: int) -> None:
+    """The machine is taken away just when the work beside this task is over."""
+    at_once = asyncio.Event()
+    keeping = asyncio.create_task(NothingToSend(None, journal, tmp_path).keep_fresh(3600, at_once=at_once))
+    await asyncio.sleep(0.01)
+    at_once.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    keeping.cancel()
+    await asyncio.wait({keeping}, timeout=5)
+    assert keeping.cancelled()
