@@ -1,0 +1,74 @@
+"""What the suite does with a test that failed beside the others: run once more, alone, and named."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RUN = """
+import sys
+from pathlib import Path
+import side_by_side
+
+sys.exit(side_by_side.main(["-p", "no:cacheprovider"]))
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path):
+    """Runs a suite of one part, made of a test file's text: exit status and output."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "side_by_side.py").write_text((ROOT / "tests" / "side_by_side.py").read_text())
+
+    def run(text: str) -> tuple[int, str]:
+        (tmp_path / "tests" / "test_some.py").write_text(text)
+        parts = 'side_by_side.PARTS = [("All", ["tests/test_some.py"], 0)]'
+        code = RUN.replace("\nsys.exit", f"\n{parts}\nsys.exit")
+        variables = os.environ | {"PYTHONPATH": str(tmp_path / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        ended = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120
+        )
+        return ended.returncode, ended.stdout + ended.stderr
+
+    return run
+
+
+FIRST_TIME = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("name", {names})
+def test_first(name):
+    mark = Path(f"was-here-{{name}}")
+    was_here = mark.exists()
+    mark.touch()
+    assert was_here
+
+def test_sound():
+    pass
+"""
+
+
+def test_one_that_passes_alone_does_not_fail_the_suite_and_is_named(suite) -> None:
+    status, printed = suite(FIRST_TIME.format(names=["a.b [c]"]))
+    assert status == 0, printed
+    assert "1 passed, 1 failed, 0 skipped" in printed, "the first run is counted as it was"
+    assert "UNSTEADY  tests/test_some.py::test_first[a.b [c]]" in printed
+
+
+def test_one_that_fails_again_fails_the_suite(suite) -> None:
+    status, printed = suite("def test_wrong():\n    assert False")
+    assert (status, "UNSTEADY" in printed) == (1, False)
+
+
+def test_more_than_three_are_no_chance(suite) -> None:
+    status, printed = suite(FIRST_TIME.format(names=list("abcd")))
+    assert (status, "Once more" in printed) == (1, False)
+
+
+def test_a_suite_that_could_not_be_read_is_not_tried_again(suite) -> None:
+    status, printed = suite("import nothing_of_this_name")
+    assert status != 0 and "Once more" not in printed
