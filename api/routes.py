@@ -21,6 +21,7 @@ from api.views.episodes import (
     episode_end,
     episode_export,
     episode_heartbeat,
+    episodes_heartbeat,
 )
 from api.views.projects import (
     invitation_accept,
@@ -88,7 +89,14 @@ from api.views.webhooks import delivery_list, webhook_create, webhook_delete, we
 from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope, SignInList
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
-from tinkerscript.wire.episodes import AnnotationList, EpisodeBegun, EpisodeExport, EpisodeList, EpisodeView
+from tinkerscript.wire.episodes import (
+    AnnotationList,
+    EpisodeBegun,
+    EpisodeExport,
+    EpisodeList,
+    EpisodesHeard,
+    EpisodeView,
+)
 from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
@@ -199,6 +207,7 @@ route("GET", EPISODE + "/timelines", episode_timelines, sessions_read, EpisodeTi
 route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, large=True)
 route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
+route("POST", SESSION + "/heartbeats", episodes_heartbeat, episodes, EpisodesHeard)
 route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
 
 # What workers pull. A lease whose response was lost runs out; the lease makes the rest harmless when it is repeated.

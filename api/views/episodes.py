@@ -9,7 +9,7 @@ from api.views.queries import ExportQuery
 from console.sessions.episodes.annotations import annotations_export
 from console.sessions.runtime import archive
 from console.sessions.selectors import session_get
-from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodeExport
+from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodeExport, EpisodesHeartbeat
 
 
 async def episode_begin(request: ApiRequest, session_id: str, body: EpisodeBegin) -> HttpResponseBase:
@@ -41,6 +41,11 @@ async def episode_abandon(
 async def episode_heartbeat(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
     """Keep a quiet episode from expiring."""
     return await forward(request, session_id, "episodes", episode_id, "heartbeat")
+
+
+async def episodes_heartbeat(request: ApiRequest, session_id: str, body: EpisodesHeartbeat) -> HttpResponseBase:
+    """Keep quiet episodes from expiring, all of a client in one request."""
+    return await forward(request, session_id, "heartbeats", body=body)
 
 
 async def accounting_get(request: ApiRequest, session_id: str) -> HttpResponseBase:

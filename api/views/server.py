@@ -6,7 +6,8 @@ from tinkerscript.wire.version import VERSION
 
 MINIMUM_CLIENT = "0.1.0"
 CAPABILITIES = (
-    "anthropic.messages", "openai.chat", "openai.completions", "openai.responses", "priority", "budget", "serving",
+    "anthropic.messages", "episodes.heartbeats", "openai.chat", "openai.completions", "openai.responses",
+    "priority", "budget", "serving",
 )  # fmt: skip
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from gpu_runtime.journal.records import EpisodeRecord
 from gpu_runtime.rendering.conversation import Conversation
 
-# The SDK sends a heartbeat every 30 s or more often: silence for longer than two of them means that the client is gone.
-LIVE_S = 75.0
+# The SDK sends a heartbeat every 10 s or more often: silence for three of them means that the client is gone.
+LIVE_S = 30.0
 STOP_CALLS_S = 30.0
 
 

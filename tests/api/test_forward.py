@@ -73,6 +73,7 @@ async def test_every_episode_route_has_its_path_at_the_gateway(gateway, served, 
         ("POST", "/episodes/ep_1/end", '{"output": {"reward": 1}}', "/episodes/ep_1/end"),
         ("POST", "/episodes/ep_1/abandon", "{}", "/episodes/ep_1/abandon"),
         ("POST", "/episodes/ep_1/heartbeat", "", "/episodes/ep_1/heartbeat"),
+        ("POST", "/heartbeats", '{"episode_ids": ["ep_1"]}', "/heartbeats"),
         ("GET", "/accounting", "", "/accounting"),
     ]
     for method, path, body, expected in calls:

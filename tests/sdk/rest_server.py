@@ -32,6 +32,8 @@ from tinkerscript.wire.episodes import (
     EpisodeEnd,
     EpisodeExport,
     EpisodeFile,
+    EpisodesHeard,
+    EpisodesHeartbeat,
     EpisodeView,
     SampleFate,
 )
@@ -59,7 +61,9 @@ class RestServer:
         self.requests: list[Request] = []
         self.faults: list[Fault] = []
         self.first_state = "ready"
-        self.view: ServerView | None = ServerView(version=VERSION, minimum_client=VERSION, capabilities=[])
+        self.view: ServerView | None = ServerView(
+            version=VERSION, minimum_client=VERSION, capabilities=["episodes.heartbeats"]
+        )
         self.stop_leads_to = "stopped"
         self.idle_timeout_s = 600.0
         self.calls_per_episode = 1
@@ -111,6 +115,11 @@ class RestServer:
 
     def seen(self, pattern: str) -> list[Request]:
         return [r for r in list(self.requests) if re.fullmatch(pattern, f"{r.method} {r.path}")]
+
+    def beats(self, episode_id: str) -> list[Request]:
+        """The heartbeats that named the episode."""
+        named = [r for r in self.seen("POST .*/heartbeats") if episode_id in json.loads(r.body)["episode_ids"]]
+        return [*named, *self.seen(f"POST .*/{episode_id}/heartbeat")]
 
     def fail(self, pattern: str, times: int = 1, answer: Answer | None = None, after: bool = False) -> None:
         self.faults.append(Fault(pattern, times, answer, after))
@@ -307,6 +316,12 @@ class RestServer:
             return error(410, "episode_closed", "the episode is over")
         return reply(200, self.episodes[episode_id])
 
+    def handle_beats(self, request: Request, session_id: str) -> Answer:
+        named = EpisodesHeartbeat.model_validate_json(request.body).episode_ids
+        over = [name for name in named if self.episodes[name].state != "open"]
+        warnings = {name: self.episodes[name].warning for name in named if self.episodes[name].warning}
+        return reply(200, EpisodesHeard(over=over, warnings=warnings))
+
     def handle_episode_list(self, request: Request, session_id: str) -> Answer:
         items = [e.model_dump() for e in self.episodes.values()][::-1]
         start = int(request.query.get("cursor", 0))
@@ -436,6 +451,7 @@ ROUTES: dict[str, Callable[..., Answer]] = {
     rf"POST {S}/episodes/(\w+)/end": RestServer.handle_end,
     rf"POST {S}/episodes/(\w+)/abandon": RestServer.handle_abandon,
     rf"POST {S}/episodes/(\w+)/heartbeat": RestServer.handle_beat,
+    rf"POST {S}/heartbeats": RestServer.handle_beats,
     rf"GET {S}/episodes/(\w+)/calls": RestServer.handle_episode_calls,
     rf"GET {S}/accounting": RestServer.handle_accounting,
     rf"POST {S}/checkpoints": RestServer.handle_checkpoint_create,

@@ -17,16 +17,14 @@ from sdk.rest_server import API_KEY
 from support.waiting import wait_until
 from tinkerscript.episodes.episode_state import EpisodeState
 from tinkerscript.episodes.heartbeats import Heartbeats, heartbeat_interval_s
+from tinkerscript.wire.server import ServerView
+from tinkerscript.wire.version import VERSION
 
-BEATS = "POST .*/heartbeat"
+BEATS = "POST .*/heartbeats"
 
 
 def heartbeat_threads():
     return [t for t in threading.enumerate() if t.name == "tinkerscript-heartbeats"]
-
-
-def beats_of(episode_id):
-    return f"POST .*/{episode_id}/heartbeat"
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def some_beats_later(server, connect):
         if not sessions:
             sessions.append(connect())
         with sessions[0].episode() as other:
-            wait_until(lambda: len(server.seen(beats_of(other.id))) >= 10)
+            wait_until(lambda: len(server.beats(other.id)) >= 10)
             sessions[0].end_episode(1.0)
 
     return wait
@@ -48,16 +46,52 @@ def test_open_episode_gets_heartbeats_until_it_ends(server, connect, some_beats_
     server.idle_timeout_s = 0.04
     session = connect()
     held = session.begin_episode()
-    wait_until(lambda: len(server.seen(beats_of(held.id))) >= 3)
+    wait_until(lambda: len(server.beats(held.id)) >= 3)
     session.end_episode(1.0)
-    seen = len(server.seen(beats_of(held.id)))
+    seen = len(server.beats(held.id))
     some_beats_later()
-    assert len(server.seen(beats_of(held.id))) <= seen + 1  # one may have been under way
+    assert len(server.beats(held.id)) <= seen + 1  # one may have been under way
 
 
-def test_interval_is_a_quarter_of_the_idle_timeout_and_at_most_thirty_seconds():
-    assert heartbeat_interval_s(100.0) == 25.0
-    assert heartbeat_interval_s(86_400.0) == 30.0
+def test_interval_is_a_quarter_of_the_idle_timeout_and_at_most_ten_seconds():
+    """Three of them are in the 30 s after which the server takes a silent client for gone."""
+    assert heartbeat_interval_s(20.0) == 5.0
+    assert heartbeat_interval_s(86_400.0) == 10.0
+
+
+def test_all_open_episodes_share_a_heartbeat(server, connect):
+    server.idle_timeout_s = 0.2
+    session = connect()
+    held = []
+    threads = [threading.Thread(target=lambda: held.append(session.begin_episode())) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    names = {episode.id for episode in held}
+    wait_until(lambda: any(set(json.loads(r.body)["episode_ids"]) == names for r in server.seen(BEATS)))
+    assert not server.seen("POST .*/heartbeat")
+
+
+def test_a_server_of_before_gets_a_heartbeat_for_each(server, connect, caplog):
+    server.view = ServerView(version=VERSION, minimum_client=VERSION, capabilities=[])
+    server.idle_timeout_s = 0.04
+    session = connect()
+    held = session.begin_episode()
+    wait_until(lambda: len(server.seen(f"POST .*/{held.id}/heartbeat")) >= 3)
+    server.close_episode(held.id, state="expired")
+    wait_until(lambda: not session.heartbeats.open_episodes())
+    assert not server.seen(BEATS)
+
+
+def test_a_warning_that_comes_with_a_heartbeat_is_logged_once(server, connect, caplog):
+    server.idle_timeout_s = 0.04
+    session = connect()
+    held = session.begin_episode()
+    server.episodes[held.id] = server.episodes[held.id].model_copy(update={"warning": "the same prompt again"})
+    seen = len(server.beats(held.id))
+    wait_until(lambda: len(server.beats(held.id)) >= seen + 5)
+    assert caplog.text.count("the same prompt again") == 1
 
 
 def test_thread_is_a_daemon_and_ends_at_close(server, connect):
@@ -84,8 +118,8 @@ def test_failing_heartbeats_never_reach_user_code_and_recover(server, connect):
 def test_heartbeat_thread_survives_an_unexpected_exception(session):
     beats, held = [], threading.Event()  # of any class whose objects can be referred to weakly
 
-    def beat(episode_id):
-        beats.append(episode_id)
+    def beat(episode_ids):
+        beats.extend(episode_ids)
         raise RuntimeError("unexpected")
 
     heartbeats = Heartbeats(beat)
@@ -114,22 +148,22 @@ def test_episode_that_is_over_on_the_server_gets_no_more_heartbeats(server, conn
     episode = session.begin_episode()
     server.close_episode(episode.id, state="expired")
     wait_until(lambda: not session.heartbeats.open_episodes())
-    seen = len(server.seen(beats_of(episode.id)))
+    seen = len(server.beats(episode.id))
     some_beats_later()
-    assert len(server.seen(beats_of(episode.id))) == seen
+    assert len(server.beats(episode.id)) == seen
 
 
 def test_episode_that_was_dropped_gets_no_more_heartbeats_but_can_be_ended(server, connect, some_beats_later):
     server.idle_timeout_s = 0.04
     session = connect()
     episode = session.begin_episode()
-    beats = beats_of(episode.id)
-    wait_until(lambda: server.seen(beats))
+    name = episode.id
+    wait_until(lambda: server.beats(name))
     del episode
     gc.collect()
-    seen = len(server.seen(beats))
+    seen = len(server.beats(name))
     some_beats_later()
-    assert len(server.seen(beats)) <= seen + 1  # one may have been under way
+    assert len(server.beats(name)) <= seen + 1  # one may have been under way
     assert session.end_episode(1.0).state == "completed"
 
 
@@ -149,9 +183,9 @@ def test_agent_that_failed_in_a_pool_does_not_look_alive(server, connect, some_b
         pool.submit(rollout).result()
         [failed] = server.episodes
         some_beats_later()
-        seen = len(server.seen(beats_of(failed)))
+        seen = len(server.beats(failed))
         some_beats_later()
-        assert len(server.seen(beats_of(failed))) == seen
+        assert len(server.beats(failed)) == seen
     session.close()
     assert server.episodes[failed].reason == "closed"
 

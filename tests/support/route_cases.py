@@ -67,6 +67,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", E + "/end"): {"output": {"reward": 1.0}},
     ("POST", E + "/abandon"): {},
     ("POST", E + "/heartbeat"): None,
+    ("POST", S + "/heartbeats"): {"episode_ids": ["ep_1"]},
     ("GET", S + "/accounting"): None,
     ("GET", S + "/batches/{batch}"): None,
 }

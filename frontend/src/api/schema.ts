@@ -791,6 +791,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/heartbeats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Keep quiet episodes from expiring, all of a client in one request.
+         * @description Keep quiet episodes from expiring, all of a client in one request.
+         */
+        post: operations["episodes_heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/logs": {
         parameters: {
             query?: never;
@@ -2113,6 +2133,32 @@ export interface components {
              * @description What looks wrong with how its calls are made; while it is open and when it is ended.
              */
             warning: string | null;
+        };
+        /**
+         * EpisodesHeard
+         * @description What the client should know of the episodes that it named.
+         */
+        EpisodesHeard: {
+            /**
+             * Over
+             * @description Those that are not open: ended, abandoned, expired or unknown.
+             */
+            over: string[];
+            /**
+             * Warnings
+             * @description What looks wrong with how an episode's calls are made, by its id.
+             */
+            warnings: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * EpisodesHeartbeat
+         * @description ``POST /v1/sessions/{id}/heartbeats``: agents work on these episodes, whether or not they call the model.
+         */
+        EpisodesHeartbeat: {
+            /** Episode Ids */
+            episode_ids: string[];
         };
         /**
          * ErrorBody
@@ -5973,6 +6019,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["GroupList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episodes_heartbeat: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EpisodesHeartbeat"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodesHeard"];
                 };
             };
             /** @description Refused or failed */

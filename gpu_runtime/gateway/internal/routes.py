@@ -11,7 +11,7 @@ from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.http import cancel_on_disconnect, check_relay_key, model_response, parse_page, read_body
 from gpu_runtime.refusals import BadRequest
-from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd
+from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodesHeartbeat
 from tinkerscript.wire.errors import ErrorCode
 
 M = TypeVar("M", bound=BaseModel)
@@ -33,6 +33,7 @@ class InternalRoutes:
             Route("/episodes/{episode_id}/abandon", self.abandon, methods=["POST"]),
             Route("/episodes/{episode_id}/heartbeat", self.heartbeat, methods=["POST"]),
             Route("/episodes/{episode_id}/calls", self.calls, methods=["GET"]),
+            Route("/heartbeats", self.heartbeats, methods=["POST"]),
             Route("/accounting", self.accounting, methods=["GET"]),
         ]
 
@@ -70,6 +71,12 @@ class InternalRoutes:
         """``POST /episodes/{id}/heartbeat``."""
         check_relay_key(request, self._relay_key)
         return model_response(await self._episodes.heartbeat(request.path_params["episode_id"]))
+
+    async def heartbeats(self, request: Request) -> Response:
+        """``POST /heartbeats``."""
+        check_relay_key(request, self._relay_key)
+        body = await _read(request, EpisodesHeartbeat)
+        return model_response(self._episodes.heartbeats(body.episode_ids))
 
     async def calls(self, request: Request) -> Response:
         """``GET /episodes/{id}/calls``: one page."""

@@ -8,6 +8,7 @@ from tinkerscript.wire.version import VERSION
 
 from .transport import Transport
 
+HEARTBEATS = "episodes.heartbeats"  # a capability: one heartbeat for many episodes
 MINIMUM_SERVER = "0.2.0"  # an older one is served as far as it goes
 VERSION_WITHOUT_ROUTE = "0.1.0"  # servers without GET /v1/server
 log = logging.getLogger("tinkerscript")

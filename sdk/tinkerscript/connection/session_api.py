@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -26,6 +26,8 @@ from tinkerscript.wire.episodes import (
     EpisodeEnd,
     EpisodeExport,
     EpisodeList,
+    EpisodesHeard,
+    EpisodesHeartbeat,
     EpisodeView,
     WorkflowOutput,
 )
@@ -180,6 +182,13 @@ class SessionApi:
         """Say once that an episode is alive; one try."""
         path = f"{self._path}/episodes/{episode_id}/heartbeat"
         return self._transport.request("POST", path, response=EpisodeView, timeout_s=10.0, retry_timeout_s=0.0)
+
+    def episodes_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeard:
+        """Say once that these episodes are alive, at most MAX_HEARTBEATS of them; one try."""
+        path, body = f"{self._path}/heartbeats", EpisodesHeartbeat(episode_ids=list(episode_ids))
+        return self._transport.request(
+            "POST", path, body=body, response=EpisodesHeard, timeout_s=10.0, retry_timeout_s=0.0
+        )
 
     def when_ready(self, send: Callable[[], T], wait: Wait | None = None) -> T:
         """What ``send`` returns, sent again while the session is not ready, for up to ``ready_timeout_s``.

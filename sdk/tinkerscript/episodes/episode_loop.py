@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -9,9 +10,9 @@ from tinkerscript.arguments import wrong
 from tinkerscript.connection.session_errors import describe
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import Wait, WaitingNotice
-from tinkerscript.errors import NoOpenEpisode, TinkerScriptError
+from tinkerscript.errors import EpisodeClosed, NoOpenEpisode, NotFound, TinkerScriptError
 from tinkerscript.sessions.session import Session
-from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, EpisodeView
+from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, EpisodesHeard, EpisodeView
 
 from .begins import LoopBegins, begin_request, is_in_event_loop
 from .current_episode import CurrentEpisode
@@ -37,15 +38,32 @@ log = logging.getLogger("tinkerscript")
 class EpisodeLoop(Session):
     """A session whose episodes this process begins, keeps alive and ends."""
 
-    def __init__(self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0) -> None:
+    def __init__(
+        self, transport: Transport, session_id: str, *, ready_timeout_s: float = 1800.0, has_heartbeats: bool = True
+    ) -> None:
+        """``has_heartbeats``: the server takes one heartbeat for many episodes."""
         super().__init__(transport, session_id, ready_timeout_s=ready_timeout_s)
-        self.heartbeats = Heartbeats(self.episode_heartbeat)
+        self.heartbeats = Heartbeats(self.episodes_heartbeat if has_heartbeats else self._each_heartbeat)
         self._current = CurrentEpisode()
         self._notice = WaitingNotice(f"session {self.id}", lambda: describe(self.status()))
         self._loop_begins = LoopBegins()
         self._groups: GroupWatch | None = None
         # Episodes in a row, of all threads and tasks, that the next begin of their own abandoned.
         self._never_ended = 0
+
+    def _each_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeard:
+        """Of a server that takes one heartbeat for one episode."""
+        over: list[str] = []
+        warnings: dict[str, str] = {}
+        for episode_id in episode_ids:
+            try:
+                view = self.episode_heartbeat(episode_id)
+            except (EpisodeClosed, NotFound):
+                over.append(episode_id)
+            else:
+                if view.warning:
+                    warnings[episode_id] = view.warning
+        return EpisodesHeard(over=over, warnings=warnings)
 
     def watch_groups(self, grpo_n: int, tasks_per_batch: int) -> None:
         """From now on, warn when a task is left before its group is full."""

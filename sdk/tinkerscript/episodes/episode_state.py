@@ -66,7 +66,7 @@ class EpisodeState:
                 self.id,
                 view.reason,
             )
-        self.say(view)
+        self.say(view.warning)
         self.mark_closed("ended" if view.state is wire.EpisodeState.COMPLETED else view.state.value, view)
         return view
 
@@ -85,14 +85,14 @@ class EpisodeState:
     def heartbeat(self) -> wire.EpisodeView:
         """As Episode.heartbeat()."""
         view = self.api.episode_heartbeat(self.id)
-        self.say(view)
+        self.say(view.warning)
         return view
 
-    def say(self, view: wire.EpisodeView) -> None:
+    def say(self, warning: str | None) -> None:
         """Log once what the server found wrong with how the episode's calls are made."""
-        if view.warning and not self._warned:
+        if warning and not self._warned:
             self._warned = True
-            log.warning("Episode %s: %s", self.id, view.warning)
+            log.warning("Episode %s: %s", self.id, warning)
 
     def mark_closed(self, because: str, view: wire.EpisodeView | None = None) -> None:
         """Note that it is over, without asking the server."""

@@ -7,16 +7,16 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tinkerscript.connection import forks
-from tinkerscript.errors import ClientClosed, EpisodeClosed, NotFound, TinkerScriptError
-from tinkerscript.wire.episodes import EpisodeView
+from tinkerscript.errors import ClientClosed, TinkerScriptError
+from tinkerscript.wire.episodes import MAX_HEARTBEATS, EpisodesHeard
 
 from .episode_state import EpisodeState
 
-MAX_INTERVAL_S = 30.0
+MAX_INTERVAL_S = 10.0
 RETRY_S = 2.0
 log = logging.getLogger("tinkerscript")
 
@@ -35,13 +35,13 @@ class _Entry:
 
 
 class Heartbeats:
-    """The open episodes of a session. ``beat(episode_id)`` sends one heartbeat; it may raise any TinkerScriptError.
+    """The open episodes of a session. ``beat(episode_ids)`` sends one for all; it may raise TinkerScriptError.
 
     The user's Episode is held weakly: when it was dropped, as by an agent that failed, no one works on the episode, and
     it gets no more heartbeats. The server then expires it.
     """
 
-    def __init__(self, beat: Callable[[str], EpisodeView]) -> None:
+    def __init__(self, beat: Callable[[Sequence[str]], EpisodesHeard]) -> None:
         self._beat = beat
         self._stopped = False
         self.after_fork()
@@ -55,7 +55,7 @@ class Heartbeats:
         self._thread: threading.Thread | None = None
 
     def add(self, state: EpisodeState, user: object, *, idle_timeout_s: float) -> None:
-        """Keep an episode alive while ``user`` exists: every quarter of its idle timeout, at most every 30 s."""
+        """Keep an episode alive while ``user`` exists: every quarter of its idle timeout, at least every 10 s."""
         interval_s = heartbeat_interval_s(idle_timeout_s)
         with self._lock:
             self._entries[state.id] = _Entry(state, weakref.ref(user), interval_s, time.monotonic() + interval_s)
@@ -99,25 +99,37 @@ class Heartbeats:
         return max(0.0, min(dues) - time.monotonic()) if dues else None
 
     def _beat_due(self) -> None:
-        now = time.monotonic()
-        with self._lock:
-            due = [(id_, e) for id_, e in self._entries.items() if e.due <= now and e.in_use() is not None]
-        for episode_id, entry in due:
+        due = self._due()
+        for first in range(0, len(due), MAX_HEARTBEATS):
             if self._stopped:
                 return
-            entry.due = time.monotonic() + entry.interval_s
+            some = dict(due[first : first + MAX_HEARTBEATS])
+            for entry in some.values():
+                entry.due = time.monotonic() + entry.interval_s
             try:
-                entry.state.say(self._beat(episode_id))
-            except (EpisodeClosed, NotFound):
-                self.discard(episode_id)  # over on the server; end_episode() will say so to the user
+                heard = self._beat(list(some))
             except ClientClosed:
                 return
             except TinkerScriptError as failure:
                 # The server is away, most likely for all of them: leave the rest of the round and come back soon.
-                log.debug("No heartbeat for %s: %s", episode_id, failure)
-                entry.due = 0.0
+                log.debug("No heartbeat for %s: %s", ", ".join(some), failure)
+                for entry in some.values():
+                    entry.due = 0.0
                 self._postpone()
                 return
+            for episode_id in heard.over:
+                self.discard(episode_id)  # end_episode() will say so to the user
+            for episode_id, warning in heard.warnings.items():
+                some[episode_id].state.say(warning)
+
+    def _due(self) -> list[tuple[str, _Entry]]:
+        """If one episode is due, those too that soon will be: from then on they share a request."""
+        now = time.monotonic()
+        with self._lock:
+            used = [(id_, entry) for id_, entry in self._entries.items() if entry.in_use() is not None]
+        if all(entry.due > now for _, entry in used):
+            return []
+        return [(id_, entry) for id_, entry in used if entry.due <= now + entry.interval_s / 2]
 
     def _postpone(self) -> None:
         """Leave what is due now until a moment later."""

@@ -2,12 +2,14 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat
 
 from .base import Request, Response
 from .checkpoints import DownloadFile
+
+MAX_HEARTBEATS = 500  # episodes of one request
 
 
 class EpisodeState(StrEnum):
@@ -77,6 +79,19 @@ class EpisodeAbandon(Request):
     """``POST .../abandon``: the episode counts as abandoned for ``reason`` and is never trained."""
 
     reason: str = Field("abandoned", min_length=1, max_length=200)
+
+
+class EpisodesHeartbeat(Request):
+    """``POST /v1/sessions/{id}/heartbeats``: agents work on these episodes, whether or not they call the model."""
+
+    episode_ids: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=MAX_HEARTBEATS)
+
+
+class EpisodesHeard(Response):
+    """What the client should know of the episodes that it named."""
+
+    over: list[str] = Field(description="Those that are not open: ended, abandoned, expired or unknown.")
+    warnings: dict[str, str] = Field(description="What looks wrong with how an episode's calls are made, by its id.")
 
 
 class Thumb(StrEnum):
