@@ -25,6 +25,7 @@ from console.sessions.runtime.leases import relay_key
 from console.sessions.selectors import session_get
 from console.sessions.services import session_wake
 from console.users.keys import person_caller_id
+from tinkerscript.processes.tracing import span, trace_headers
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
 READY_TIMEOUT_S = 20.0
@@ -55,6 +56,13 @@ async def forward(
     idempotency_key_of(request)  # refused here as everywhere when malformed; the gateway acts on it
     if not all(ID_FORM.fullmatch(part) for part in path):  # what an id is not, such as "..", must not steer the URL
         raise NotFound("There is no such episode in this session.")
+    with span("forward", request.headers, path="/".join(path), session_id=session_id):
+        return await _forward(request, session_id, "/".join(path), body, stream, query)
+
+
+async def _forward(
+    request: ApiRequest, session_id: str, path: str, body: BaseModel | None, stream: bool, query: dict[str, str] | None
+) -> HttpResponseBase:
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         session = await sync_to_async(_session_for)(request, session_id)
@@ -62,7 +70,7 @@ async def forward(
             try:
                 request_once = _request_stream if stream else _request
                 asked = request.query_params.dict() if query is None else query
-                return await request_once(request, session, "/".join(path), body, asked)
+                return await request_once(request, session, path, body, asked)
             except CONNECTION_ERRORS as error:  # the runtime is going or gone: its row shows it soon
                 logger.warning("%s did not answer: %r", session.address, error, extra={"session_id": session_id})
         if time.monotonic() >= deadline:
@@ -142,6 +150,7 @@ def _open(
     headers["X-Key-Id"] = caller.key.id if caller.key else person_caller_id(user=caller.user, project=caller.project)
     if key := request.headers.get("Idempotency-Key"):
         headers["Idempotency-Key"] = key
+    headers |= trace_headers()
     if body is not None:
         headers["Content-Type"] = "application/json"
     return client().request(

@@ -4,11 +4,13 @@ Importing torch and vLLM takes seconds on an idle machine and minutes on a busy 
 says by its heartbeats that it is there, and is not replaced for being slow to start.
 """
 
+import asyncio
 import logging
 import time
 import traceback
 from collections.abc import Callable
 
+from tinkerscript.processes.tracing import tracing_begin, tracing_end
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.runtime import Assignment
 from tinkerscript.wire.sessions import SessionKind
@@ -34,6 +36,8 @@ async def start(
     async with Agent(config) as agent:
         on_agent(agent)
         assignment = await agent.register()
+        if assignment.traces_url:
+            tracing_begin(assignment.traces_url, "tinkerscript-runtime")
         agent.status.begin(Phase.LOADING, "loading the libraries")
         with (
             ResourceSampler(config.runtime_dir, agent.status.sampled),
@@ -47,6 +51,8 @@ async def start(
             except Exception as error:
                 report_end(agent, error)
                 raise
+            finally:
+                await asyncio.to_thread(tracing_end)
 
 
 async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:

@@ -13,6 +13,7 @@ from api.relay.limits import limits
 from api.relay.proxy import ClientGone, CountingSend, RelayedCall, body_read, headers_passed, proxy_until_end
 from console.server.logs import logs_bind
 from console.server.metrics import RELAY_BYTES, RELAY_IN_FLIGHT, RELAY_REQUESTS
+from tinkerscript.processes.tracing import span
 
 BESIDE_V1 = ("/tokenizer_info", "/tokenize", "/detokenize")  # where vLLM's server has them, and lm-eval looks
 logger = logging.getLogger(__name__)
@@ -34,8 +35,10 @@ async def relay_by(serve: Serve, scope: dict[str, Any], receive: Receive, send: 
     """
     counted = CountingSend(send)
     try:
-        with RELAY_IN_FLIGHT.track_inprogress():
+        with RELAY_IN_FLIGHT.track_inprogress(), span("relay", _text(scope["headers"]), path=path) as traced:
             await serve(scope, receive, counted)
+            if traced is not None:
+                traced.set_attribute("status", counted.status)
     except RelayError as error:
         if counted.status:  # the key expired or was revoked during the response
             await counted({"type": "http.response.body", "body": stream_error(error.message, path)})
@@ -55,6 +58,10 @@ async def relay_by(serve: Serve, scope: dict[str, Any], receive: Receive, send: 
     finally:
         RELAY_REQUESTS.labels(counted.status or "gone").inc()
         RELAY_BYTES.labels("down").inc(counted.size_bytes)
+
+
+def _text(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
 
 
 async def _serve(scope: dict[str, Any], receive: Receive, send: Send) -> None:

@@ -20,6 +20,7 @@ from api.relay.errors import RelayError, error_for_state, stream_error
 from api.relay.limits import Holding
 from api.relay.routes import routes
 from console.server.metrics import RELAY_BYTES, RELAY_FIRST_BYTE_S
+from tinkerscript.processes.tracing import trace_headers
 from tinkerscript.wire.sessions import SessionState
 
 MAX_BODY_BYTES = 16 << 20
@@ -163,9 +164,11 @@ async def _forward_once(call: RelayedCall, url: URL, send: Send) -> None:
     Raises ConnectionLost only when nothing was sent to the client yet.
     """
     is_started = False
+    headers = call.headers.copy()
+    headers.update(trace_headers())
     try:
         async with client().request(
-            call.method, url, headers=call.headers, data=call.body or None, allow_redirects=False
+            call.method, url, headers=headers, data=call.body or None, allow_redirects=False
         ) as response:
             is_stream = response.content_type == "text/event-stream"
             chunks = response.content.iter_any() if is_stream else _complete(response)

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import uvicorn
 
 from console.server.http_protocol import BoundedHttp
+from tinkerscript.processes.tracing import tracing_begin
 
 GRACE_S = 3  # for responses on their way; `manage.py up` kills after five seconds
 # Files that are not connections: the database, the store, runtimes' gateways, logs.
@@ -61,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         ws_per_message_deflate=False,  # compressing for each client would cost more than all else
         timeout_graceful_shutdown=GRACE_S,
     )
+    if settings.TRACES_URL and not options.lease:
+        tracing_begin(settings.TRACES_URL, "tinkerscript")
     config.load()
     gc.collect()
     gc.freeze()  # what is loaded by now stays: collections that look at it hold every stream up

@@ -12,7 +12,7 @@ from console.sessions.limits.queue import queue_position_new
 from console.sessions.limits.usage import key_budget_check
 from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project, User
-from tinkerscript import machine_share
+from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionPlan
 from tinkerscript.wire.training.defaults import config_resolve

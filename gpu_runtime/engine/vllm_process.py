@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from gpu_runtime.engine.sockets import sockets_folder
-from tinkerscript import machine_share
+from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
 # On a CPU vLLM puts its one worker into a process of its own, and its core spins while that worker computes: on two

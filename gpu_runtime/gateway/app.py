@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.errors import RuntimeFault
@@ -29,6 +32,7 @@ from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import Engine
 from gpu_runtime.refusals import GatewayError, NotFound, WrongMethod
 from gpu_runtime.rendering.renderer import Renderer
+from tinkerscript.processes.tracing import span
 from tinkerscript.wire.errors import ANTHROPIC_PATH
 from tinkerscript.wire.runtime import Assignment
 
@@ -69,7 +73,22 @@ def create_app(
 def app_of(routes: list[Route]) -> Starlette:
     """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects."""
     handlers = {GatewayError: _refuse, HTTPException: _no_route, ClientDisconnect: _client_gone, Exception: _crash}
-    return Starlette(routes=[*routes, Route("/healthz", _health)], exception_handlers=handlers)
+    routes = [*routes, Route("/healthz", _health)]
+    return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(Traced)])
+
+
+class Traced:
+    """Each request but those for ``/healthz`` as a span of the trace that its headers name, where traces are kept."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] == "/healthz":
+            await self._app(scope, receive, send)
+            return
+        with span("gateway", Headers(scope=scope), method=scope["method"], path=scope["path"]):
+            await self._app(scope, receive, send)
 
 
 @contextlib.asynccontextmanager

@@ -24,6 +24,7 @@ from gpu_runtime.rendering.conversation import Conversation
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.splicing import Prompt
 from gpu_runtime.rendering.tool_formats import ToolFormat
+from tinkerscript.processes.tracing import span
 from tinkerscript.wire.config import SessionConfig
 
 Prepared = PreparedChat | PreparedText
@@ -131,17 +132,24 @@ class Calls:
         self, episode: OpenEpisode, prepared: Prepared, live: CallStream, untrainable_by: str | None
     ) -> None:
         conversation = await self._conversation(episode)
-        prompt = await asyncio.to_thread(prepared.compose, conversation, self.context_length)
+        with span("render"):
+            prompt = await asyncio.to_thread(prepared.compose, conversation, self.context_length)
         self._check_length(prompt)
         if untrainable_by is not None:  # on disk before a token is sampled
             await self._recorder.make_eval(episode, untrainable_by)
         self._recorder.name_group(episode, prompt.ids)
-        await self._recorder.wait_to_sample(episode)
+        with span("wait"):
+            await self._recorder.wait_to_sample(episode)
         live.prompt_ids = prompt.ids
         begun_at = time.time()
         answers: list[list[Delta]] = [[] for _ in range(prepared.choices)]
         try:
-            await self._generate_all(prepared, live, prompt, answers, is_trained=not episode.eval)
+            with span("sample", episode_id=episode.id, prompt_tokens=len(prompt.ids)) as traced:
+                await self._generate_all(prepared, live, prompt, answers, is_trained=not episode.eval)
+                if traced is not None:
+                    traced.set_attribute(
+                        "sampled_tokens", sum(len(d.token_ids_T) for deltas in answers for d in deltas)
+                    )
         except asyncio.CancelledError:
             record = self._record(episode, prepared, live, prompt, answers, begun_at, status="cancelled")
             try:
@@ -150,7 +158,8 @@ class Calls:
                 log.warning("A cancelled call could not be noted: %s", error)
             raise
         record = self._record(episode, prepared, live, prompt, answers, begun_at)
-        await _finish(self._recorder.record(episode, record, parent_prefix_length=prompt.parent_prefix_length))
+        with span("record"):
+            await _finish(self._recorder.record(episode, record, parent_prefix_length=prompt.parent_prefix_length))
         conversation.add(record, self._renderer.tool_format)
         live.finish(record)
 

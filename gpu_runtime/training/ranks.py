@@ -27,7 +27,7 @@ from gpu_runtime.errors import (
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput
-from tinkerscript import machine_share
+from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
 from .rank_process import rank_main

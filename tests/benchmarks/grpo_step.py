@@ -162,7 +162,7 @@ def turn(python: str, side: str, folder: str, prompts: Path, options) -> list[di
 
 def compare(options) -> None:
     """Take turns and print the table."""
-    from tinkerscript import machine_share
+    from tinkerscript.processes import machine_share
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"

@@ -25,7 +25,7 @@ async def measure(model: str, rounds: int) -> None:
 
     from support.engine_loop import loop_open
     from support.published_weights import published_weights
-    from tinkerscript import machine_share
+    from tinkerscript.processes import machine_share
     from tinkerscript.wire.config import SessionConfig
 
     torch.set_num_threads(machine_share.cpus())

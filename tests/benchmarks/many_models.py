@@ -32,7 +32,7 @@ from gpu_runtime.training.cpu.malloc import heap_keep  # noqa: E402
 from gpu_runtime.training.models.trainer import BaseWithModels  # noqa: E402
 from gpu_runtime.training.rank_spec import RankSpec  # noqa: E402
 from support.rank_probe import trainer_make  # noqa: E402
-from tinkerscript import machine_share  # noqa: E402
+from tinkerscript.processes import machine_share  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 SHAPES = [(8, 128), (8, 512), (32, 256)]

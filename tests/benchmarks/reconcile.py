@@ -95,7 +95,7 @@ def main() -> None:
         import django
         from django.core.management import call_command
 
-        from tinkerscript import machine_share
+        from tinkerscript.processes import machine_share
 
         django.setup()
         call_command("migrate", verbosity=0)

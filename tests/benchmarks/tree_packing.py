@@ -36,7 +36,7 @@ from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn  # n
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
 from gpu_runtime.training.packing import pack, pack_row  # noqa: E402
 from gpu_runtime.training.policy import Policy, RowTensors  # noqa: E402
-from tinkerscript import machine_share  # noqa: E402
+from tinkerscript.processes import machine_share  # noqa: E402
 
 OLD_LOGPROB, BUDGET = -10.8, 8192
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tinkerscript.machine_share import cpus, memory_bytes
+from tinkerscript.processes.machine_share import cpus, memory_bytes
 
 GIB = 1 << 30
 

@@ -131,6 +131,7 @@ def runtime_register(*, session: Session) -> Assignment:
         previous_episode_signing_keys=[key.hex() for key in previous_keys],
         relay_key=relay_key(session_id=row.id),
         lease_seconds=settings.LEASE_S,
+        traces_url=settings.TRACES_URL or None,
         resume_from=resume_point(row) if row.kind == SessionKind.EPISODES else None,
         serves=served_point(row),
         journal=journal_of_one_file(journal),

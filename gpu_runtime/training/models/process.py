@@ -9,7 +9,7 @@ from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, LoraC
 from gpu_runtime.training.rank_process import rank_main
 from gpu_runtime.training.rank_spec import RankSpec, dtype_name
 from gpu_runtime.training.ranks import STEP_S, WEIGHTS_S, RankProcesses
-from tinkerscript import machine_share
+from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.model_check import policy_verify
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec, dtype_name
-from tinkerscript import machine_share
+from tinkerscript.processes import machine_share
 
 from .adam import adam_make, adam_step
 from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select

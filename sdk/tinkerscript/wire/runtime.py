@@ -56,6 +56,7 @@ class Assignment(Response):
     )
     relay_key: str = Field(description="What the control plane sends in X-Relay-Key on internal calls.")
     lease_seconds: float
+    traces_url: str | None = Field(None, description="Where the runtime exports spans of OpenTelemetry to.")
     resume_from: ResumePoint | None = None
     serves: ResumePoint | None = Field(
         None, description="The `model` checkpoint that a session of kind serving serves; none: its base model."

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_runtime.model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig
 from support.model_data import VOCABULARY, drawn_data
-from tinkerscript import machine_share
+from tinkerscript.processes import machine_share
 
 pytestmark = pytest.mark.engine
 

@@ -1,0 +1,1 @@
+"""What the server and its runtimes share as processes; a client needs none of it."""
