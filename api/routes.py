@@ -94,7 +94,7 @@ from tinkerscript.wire.episodes import (
     EpisodeBegun,
     EpisodeExport,
     EpisodeList,
-    EpisodesHeard,
+    EpisodesHeartbeatResult,
     EpisodeView,
 )
 from tinkerscript.wire.events import Event, EventPage
@@ -207,7 +207,7 @@ route("GET", EPISODE + "/timelines", episode_timelines, sessions_read, EpisodeTi
 route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, large=True)
 route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
-route("POST", SESSION + "/heartbeats", episodes_heartbeat, episodes, EpisodesHeard)
+route("POST", SESSION + "/heartbeats", episodes_heartbeat, episodes, EpisodesHeartbeatResult)
 route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
 
 # What workers pull. A lease whose response was lost runs out; the lease makes the rest harmless when it is repeated.

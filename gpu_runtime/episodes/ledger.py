@@ -31,7 +31,7 @@ from tinkerscript.wire.episodes import (
     EpisodeBegin,
     EpisodeBegun,
     EpisodeList,
-    EpisodesHeard,
+    EpisodesHeartbeatResult,
     EpisodeState,
     EpisodeView,
     WorkflowOutput,
@@ -123,14 +123,14 @@ class Episodes:
         self.open.touch(episode)
         return self._shown(record)
 
-    def heartbeats(self, episode_ids: Sequence[str]) -> EpisodesHeard:
+    def heartbeats(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """Agents work on these: their idle times start again. From memory alone, for it comes often."""
         found = {id_: self.open.get(id_) for id_ in episode_ids}
         still = {id_: episode for id_, episode in found.items() if episode is not None}
         for episode in still.values():
             self.open.touch(episode)
         warnings = {id_: episode.warning for id_, episode in still.items() if episode.warning is not None}
-        return EpisodesHeard(over=[id_ for id_ in found if id_ not in still], warnings=warnings)
+        return EpisodesHeartbeatResult(over=[id_ for id_ in found if id_ not in still], warnings=warnings)
 
     async def view(self, episode_id: str) -> EpisodeView:
         """One episode. Raises NotFound."""

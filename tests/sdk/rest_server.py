@@ -32,8 +32,8 @@ from tinkerscript.wire.episodes import (
     EpisodeEnd,
     EpisodeExport,
     EpisodeFile,
-    EpisodesHeard,
     EpisodesHeartbeat,
+    EpisodesHeartbeatResult,
     EpisodeView,
     SampleFate,
 )
@@ -320,7 +320,7 @@ class RestServer:
         named = EpisodesHeartbeat.model_validate_json(request.body).episode_ids
         over = [name for name in named if self.episodes[name].state != "open"]
         warnings = {name: self.episodes[name].warning for name in named if self.episodes[name].warning}
-        return reply(200, EpisodesHeard(over=over, warnings=warnings))
+        return reply(200, EpisodesHeartbeatResult(over=over, warnings=warnings))
 
     def handle_episode_list(self, request: Request, session_id: str) -> Answer:
         items = [e.model_dump() for e in self.episodes.values()][::-1]

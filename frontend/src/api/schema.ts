@@ -2135,10 +2135,18 @@ export interface components {
             warning: string | null;
         };
         /**
-         * EpisodesHeard
+         * EpisodesHeartbeat
+         * @description ``POST /v1/sessions/{id}/heartbeats``: agents work on these episodes, whether or not they call the model.
+         */
+        EpisodesHeartbeat: {
+            /** Episode Ids */
+            episode_ids: string[];
+        };
+        /**
+         * EpisodesHeartbeatResult
          * @description What the client should know of the episodes that it named.
          */
-        EpisodesHeard: {
+        EpisodesHeartbeatResult: {
             /**
              * Over
              * @description Those that are not open: ended, abandoned, expired or unknown.
@@ -2151,14 +2159,6 @@ export interface components {
             warnings: {
                 [key: string]: string;
             };
-        };
-        /**
-         * EpisodesHeartbeat
-         * @description ``POST /v1/sessions/{id}/heartbeats``: agents work on these episodes, whether or not they call the model.
-         */
-        EpisodesHeartbeat: {
-            /** Episode Ids */
-            episode_ids: string[];
         };
         /**
          * ErrorBody
@@ -6056,7 +6056,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["EpisodesHeard"];
+                    "application/json": components["schemas"]["EpisodesHeartbeatResult"];
                 };
             };
             /** @description Refused or failed */

@@ -26,8 +26,8 @@ from tinkerscript.wire.episodes import (
     EpisodeEnd,
     EpisodeExport,
     EpisodeList,
-    EpisodesHeard,
     EpisodesHeartbeat,
+    EpisodesHeartbeatResult,
     EpisodeView,
     WorkflowOutput,
 )
@@ -183,11 +183,11 @@ class SessionApi:
         path = f"{self._path}/episodes/{episode_id}/heartbeat"
         return self._transport.request("POST", path, response=EpisodeView, timeout_s=10.0, retry_timeout_s=0.0)
 
-    def episodes_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeard:
+    def episodes_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """Say once that these episodes are alive, at most MAX_HEARTBEATS of them; one try."""
         path, body = f"{self._path}/heartbeats", EpisodesHeartbeat(episode_ids=list(episode_ids))
         return self._transport.request(
-            "POST", path, body=body, response=EpisodesHeard, timeout_s=10.0, retry_timeout_s=0.0
+            "POST", path, body=body, response=EpisodesHeartbeatResult, timeout_s=10.0, retry_timeout_s=0.0
         )
 
     def when_ready(self, send: Callable[[], T], wait: Wait | None = None) -> T:

@@ -12,7 +12,7 @@ from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import Wait, WaitingNotice
 from tinkerscript.errors import EpisodeClosed, NoOpenEpisode, NotFound, TinkerScriptError
 from tinkerscript.sessions.session import Session
-from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, EpisodesHeard, EpisodeView
+from tinkerscript.wire.episodes import EpisodeBegin, EpisodeBegun, EpisodesHeartbeatResult, EpisodeView
 
 from .begins import LoopBegins, begin_request, is_in_event_loop
 from .current_episode import CurrentEpisode
@@ -51,7 +51,7 @@ class EpisodeLoop(Session):
         # Episodes in a row, of all threads and tasks, that the next begin of their own abandoned.
         self._never_ended = 0
 
-    def _each_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeard:
+    def _each_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """Of a server that takes one heartbeat for one episode."""
         over: list[str] = []
         warnings: dict[str, str] = {}
@@ -63,7 +63,7 @@ class EpisodeLoop(Session):
             else:
                 if view.warning:
                     warnings[episode_id] = view.warning
-        return EpisodesHeard(over=over, warnings=warnings)
+        return EpisodesHeartbeatResult(over=over, warnings=warnings)
 
     def watch_groups(self, grpo_n: int, tasks_per_batch: int) -> None:
         """From now on, warn when a task is left before its group is full."""

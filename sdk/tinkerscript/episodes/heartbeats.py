@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tinkerscript.connection import forks
 from tinkerscript.errors import ClientClosed, TinkerScriptError
-from tinkerscript.wire.episodes import MAX_HEARTBEATS, EpisodesHeard
+from tinkerscript.wire.episodes import MAX_HEARTBEATS, EpisodesHeartbeatResult
 
 from .episode_state import EpisodeState
 
@@ -41,7 +41,7 @@ class Heartbeats:
     it gets no more heartbeats. The server then expires it.
     """
 
-    def __init__(self, beat: Callable[[Sequence[str]], EpisodesHeard]) -> None:
+    def __init__(self, beat: Callable[[Sequence[str]], EpisodesHeartbeatResult]) -> None:
         self._beat = beat
         self._stopped = False
         self.after_fork()
@@ -107,7 +107,7 @@ class Heartbeats:
             for entry in some.values():
                 entry.due = time.monotonic() + entry.interval_s
             try:
-                heard = self._beat(list(some))
+                result = self._beat(list(some))
             except ClientClosed:
                 return
             except TinkerScriptError as failure:
@@ -117,9 +117,9 @@ class Heartbeats:
                     entry.due = 0.0
                 self._postpone()
                 return
-            for episode_id in heard.over:
+            for episode_id in result.over:
                 self.discard(episode_id)  # end_episode() will say so to the user
-            for episode_id, warning in heard.warnings.items():
+            for episode_id, warning in result.warnings.items():
                 some[episode_id].state.say(warning)
 
     def _due(self) -> list[tuple[str, _Entry]]:

@@ -87,7 +87,7 @@ class EpisodesHeartbeat(Request):
     episode_ids: list[Annotated[str, Field(max_length=64)]] = Field(min_length=1, max_length=MAX_HEARTBEATS)
 
 
-class EpisodesHeard(Response):
+class EpisodesHeartbeatResult(Response):
     """What the client should know of the episodes that it named."""
 
     over: list[str] = Field(description="Those that are not open: ended, abandoned, expired or unknown.")

@@ -13,8 +13,8 @@ async def test_one_heartbeat_for_many_episodes_names_those_that_are_over(gateway
     await gateway.end(ended["episode_id"])
     gateway.episodes.open.get(kept["episode_id"]).warning = "what looks wrong"
     names = [kept["episode_id"], ended["episode_id"], "epi_unknown"]
-    heard = await gateway.internal("POST", "/heartbeats", json={"episode_ids": names})
-    assert heard.json() == {"over": names[1:], "warnings": {names[0]: "what looks wrong"}}
+    result = await gateway.internal("POST", "/heartbeats", json={"episode_ids": names})
+    assert result.json() == {"over": names[1:], "warnings": {names[0]: "what looks wrong"}}
     for wrong in ([], ["epi"] * 501, "epi", [1]):
         assert (await gateway.internal("POST", "/heartbeats", json={"episode_ids": wrong})).status_code == 400
     assert (await gateway.http.post("/heartbeats", json={"episode_ids": names})).status_code == 401
@@ -25,9 +25,9 @@ async def test_an_episode_of_a_silent_client_does_not_hold_the_next_begin_for_lo
 ) -> None:
     clock = FakeClock(time.time())
     async with running_gateway(tmp_path, now=clock) as gateway:
-        heard, _silent = await gateway.begin(), await gateway.begin()
+        alive, _silent = await gateway.begin(), await gateway.begin()
         clock.now += 20
-        await gateway.internal("POST", "/heartbeats", json={"episode_ids": [heard["episode_id"]]})
+        await gateway.internal("POST", "/heartbeats", json={"episode_ids": [alive["episode_id"]]})
         clock.now += 11
         live = {episode.id for episode in gateway.episodes.open.all() if episode.is_live(clock.now)}
-        assert live == {heard["episode_id"]}
+        assert live == {alive["episode_id"]}
