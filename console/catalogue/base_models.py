@@ -1,7 +1,6 @@
 """The catalogue of base models: names that users choose, and where the weights of each are."""
 
 import json
-import math
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from console.catalogue.added_models import added_models
 from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, UnknownBaseModel
 from tinkerscript.wire.sessions import BaseModelView
+from tinkerscript.wire.training.weight_shapes import weights_count
 
 CATALOGUE = Path(__file__).with_name("models.toml")
 
@@ -86,25 +86,6 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
         return None
     hidden, layers = config.get("hidden_size"), config.get("num_hidden_layers")
     return ModelShape(parameters, hidden if isinstance(hidden, int) else 0, layers if isinstance(layers, int) else 0)
-
-
-def weights_count(folder: Path) -> int:
-    """The number of weights in a folder, from the headers of its safetensors files; 0 where there are none."""
-    return sum(math.prod(shape) for shape in weight_shapes(folder).values())
-
-
-def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight by its name, from the headers of a folder's safetensors files.
-
-    A file begins with the length of its header (8 bytes, little-endian) and the header, which is JSON.
-    Source: huggingface.co/docs/safetensors, "Format".
-    """
-    shapes: dict[str, tuple[int, ...]] = {}
-    for path in folder.glob("*.safetensors") if folder.is_absolute() else ():
-        with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        shapes |= {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
-    return shapes
 
 
 def _folder(name: str, path: str) -> BaseModel:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from console.catalogue.base_models import BaseModel, weight_shapes
+from console.catalogue.base_models import BaseModel
 from console.errors import InvalidRequest
+from tinkerscript.wire.training.weight_shapes import weight_shapes
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 REQUIRED = (CONFIG, WEIGHTS)

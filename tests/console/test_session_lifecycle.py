@@ -7,7 +7,6 @@ from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
 
-from console.catalogue.base_models import weights_count
 from console.errors import Conflict, DoesNotFit, QuotaExceeded
 from console.live.models import EventRecord
 from console.object_store import client as object_store
@@ -20,6 +19,7 @@ from support import factories
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Budget, SessionCreate, SessionState
 from tinkerscript.wire.training.defaults import config_resolve
+from tinkerscript.wire.training.weight_shapes import weights_count
 
 BODY = SessionCreate(base_model=factories.BASE_MODEL)
 
