@@ -37,6 +37,7 @@ class SamplingOptions:
     ignore_eos: bool = False
     prompt_logprobs: int | None = None  # alternatives per prompt token (0: its own alone); None asks for nothing
     keeps_allowed: bool = False  # asks for ``Delta.allowed_T``: the call may be trained
+    episode_id: str = ""  # calls of one episode are best served by one engine, which has its prefix ("": of none)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """On which device engine and trainer run, a pure function of what the session asks for and what this machine has, and
 how they load there.
 
-split   each has its own: the engine the first GPU, the trainer's ranks the next ones; both work at the same time
-shared  one GPU for both: the engine frees its memory while a step runs, and calls wait meanwhile
+split   each rank of the trainer has a GPU, the last ones; all others are the engines'. Both work at the same time
+shared  the GPUs of the ranks are the engines' too, which free their memory while a step runs; calls wait meanwhile
 auto    split where there are GPUs enough for it, else shared
 CPU     both use the same cores and memory; there is nothing to place
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.device_split import engine_device_count
 
 from .errors import EngineDead, PlacementImpossible
 
@@ -33,15 +34,22 @@ EngineT = TypeVar("EngineT", bound=Closable)
 
 @dataclass(frozen=True)
 class Placement:
-    """``engine_gpus`` and ``trainer_gpus`` are what each part sees as CUDA_VISIBLE_DEVICES, its own devices first.
+    """``engine_gpus`` are the engines' devices. ``trainer_gpus`` is what the ranks see as CUDA_VISIBLE_DEVICES, their
+    own devices first.
 
-    Each sees the other's behind its own: weights pass from one to the other by CUDA IPC, which must reach both ends.
+    Each part sees the others' behind its own: weights pass between them by CUDA IPC, which must reach both ends.
     """
 
     device: str
     shared: bool = False
     engine_gpus: tuple[str, ...] = ()
     trainer_gpus: tuple[str, ...] = ()
+
+    def engines(self, tensor_parallel: int = 1) -> list[tuple[str, ...]]:
+        """What each engine sees, its own ``tensor_parallel`` devices first; one engine that sees none on a CPU."""
+        firsts = range(0, len(self.engine_gpus) - tensor_parallel + 1, tensor_parallel)
+        owned = [self.engine_gpus[first : first + tensor_parallel] for first in firsts]
+        return [(*own, *(gpu for gpu in self.trainer_gpus if gpu not in own)) for own in owned] or [()]
 
 
 def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
@@ -56,10 +64,9 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
         raise PlacementImpossible(
             f"placement={wanted} with trainer_ranks={ranks} needs {needed} GPUs; this machine has {len(gpus)}"
         )
-    if wanted == "shared" or len(gpus) <= ranks:
-        return Placement("cuda", True, tuple(gpus[:ranks]), tuple(gpus[:ranks]))
-    engine, trainers = tuple(gpus[:1]), tuple(gpus[1 : 1 + ranks])
-    return Placement("cuda", False, engine + trainers, trainers + engine)
+    count, is_shared = engine_device_count(config, len(gpus))
+    engines, trainers = tuple(gpus[:count]), tuple(gpus[count : count + ranks])
+    return Placement("cuda", is_shared, engines, engines if is_shared else trainers + engines)
 
 
 def gpus_visible() -> list[str]:

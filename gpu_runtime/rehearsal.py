@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from .engine.replicas import Replicas
 from .errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
-from .interfaces import Engine, Sample, SamplingOptions, Trainer, trained_of
+from .interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer, trained_of
 from .model_interfaces import AdamParams, Datum, InvalidTrainingInput, LoraConfig, ModelTrainer
 from .sampler_interfaces import SampleOrder, SamplerEngine
 from .training.logprob_mismatch import BOUNDS
@@ -82,16 +83,18 @@ class _Rehearsal:
         is_rounded = self.trainer.dtype != "float32"
         answer = ANSWER_ROUNDED if is_rounded else ANSWER
         prompts = probe_prompts(self.fields, self.engine.context_length, answer)
-        samples = [await sample(self.engine, prompt, answer) for prompt in prompts]
+        parts = self.engine.parts if isinstance(self.engine, Replicas) else (self.engine,)
+        samples_of = [[await sample(part, prompt, answer) for prompt in prompts] for part in parts]
         stale: str | None = None
         async with device_lent(self.engine):
-            metrics = await self.trainer.forward_backward(samples)
-            if is_rounded and usual is not None and metrics["kl_engine"] > GREW * usual:
-                stale = await self._stale(samples)
+            gaps = [(await self.trainer.forward_backward(samples))["kl_engine"] for samples in samples_of]
+            gap = next((gap for gap in gaps if math.isnan(gap)), max(gaps))  # of the engine that differs most
+            if is_rounded and usual is not None and gap > GREW * usual:
+                stale = await self._stale(samples_of[gaps.index(gap)])
             if put_back:  # before the gradient is dropped: ZeRO's step writes its own copy of the weights back
                 await self.trainer.flip_weights()
             await self.trainer.drop_gradient()
-        gap, bound = metrics["kl_engine"], BOUNDS[self.trainer.dtype]
+        bound = BOUNDS[self.trainer.dtype]
         log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, gap)
         if stale is not None:
             raise EngineTrainerMismatch(
@@ -126,7 +129,7 @@ def _squares(ours: Sequence[float], others: Sequence[float]) -> float:
     return math.fsum((a - b) ** 2 for a, b in zip(ours, others, strict=True))
 
 
-async def sample(engine: Engine, prompt: Sequence[int], answer: int = ANSWER) -> Sample:
+async def sample(engine: TokenSource, prompt: Sequence[int], answer: int = ANSWER) -> Sample:
     """What the engine samples after ``prompt``, with its log-probabilities, as a sample without an advantage."""
     options = SamplingOptions(max_tokens=answer, temperature=1.0, seed=1, ignore_eos=answer > ANSWER)
     deltas = [delta async for delta in engine.generate(f"rehearsal-{prompt[-1]}", prompt, options)]

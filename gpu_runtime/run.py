@@ -7,7 +7,7 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,8 @@ from .config import RuntimeConfig
 from .control_plane.address import address_advertise
 from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
+from .engine.replicas import Replicas, engines_start
+from .engine.tensor_parallel import tensor_parallel_plan
 from .engine.vllm_engine import VllmEngine
 from .engine.watched import WatchedEngine
 from .episodes.batches import Batches
@@ -61,8 +63,8 @@ async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeCo
     async with archive_on_failure(agent, archive):
         devices_verify(config.gpus)
         with handover_folder(config.session_id) as handover:
-            async with open_engine_and_trainer(assignment) as (engine, trainer):
-                watched = WatchedEngine(engine)
+            async with open_engine_and_trainer(assignment, agent.status.advance) as (engine, trainer):
+                watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
                 watchdog.watch(watched)
                 await serve_session(agent, assignment, store, journal, archive, watched, trainer, config, handover)
 
@@ -186,7 +188,9 @@ def tokenizer_load(folder: str) -> Tokenizer:
 
 
 @asynccontextmanager
-async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple[Engine, Trainer]]:
+async def open_engine_and_trainer(
+    assignment: Assignment, on_progress: Callable[[], None]
+) -> AsyncIterator[tuple[Engine, Trainer]]:
     """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
     if refusal := folder_refusal(Path(assignment.base_model_path), assignment.config):
         raise ModelUnsupported(refusal)
@@ -194,9 +198,14 @@ async def open_engine_and_trainer(assignment: Assignment) -> AsyncIterator[tuple
     model, config = assignment.base_model_path, assignment.config
     trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
 
-    async def start() -> VllmEngine:
-        gpus, shared = placement.engine_gpus, placement.shared
-        return await VllmEngine.start(model, config, placement.device, shares_device=shared, gpus=gpus)
+    async def start() -> Engine:
+        tensor_parallel = await asyncio.to_thread(tensor_parallel_plan, Path(model), config, placement)
+        load = partial(
+            VllmEngine.start, model, config, placement.device, shares_device=placement.shared,
+            tensor_parallel=tensor_parallel,
+        )  # fmt: skip
+        loads = [partial(load, gpus=gpus) for gpus in placement.engines(tensor_parallel)]
+        return await engines_start(loads, on_progress=on_progress)
 
     try:
         async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
-from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
+from gpu_runtime.engine.vllm_process import child_variables, dtype_name, environment_set, placed, started_with
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 # Seconds. Start covers loading a large model. A hand-over waits for calls in flight, whose own length bounds it, or for
 # one pass of the model where they are kept.
 START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
-
-# Of the memory of a GPU that is shared with the trainer, whose weights and (unless offloaded) moments stay there too.
-SHARED_MEMORY = 0.5
 
 REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that did not take them
 
@@ -67,10 +64,12 @@ class VllmEngine:
         *,
         shares_device: bool = False,
         gpus: Sequence[str] = (),
+        tensor_parallel: int = 1,
     ) -> "VllmEngine":
         """Load ``model_path`` and wait until it can serve. Raises EngineDead, ModelUnsupported.
 
         ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
+        ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``.
         """
         environment_set(device)
         # Here and not above: vLLM reads its environment when it is imported.
@@ -84,7 +83,6 @@ class VllmEngine:
             seed=config.seed,
             # On a CPU, and at the sizes that a CPU can train, compiling costs a minute and gains nothing.
             enforce_eager=device == "cpu",
-            distributed_executor_backend=IN_PROCESS if device == "cpu" else None,
             max_num_seqs=256,
             worker_extension_cls="gpu_runtime.engine.vllm_worker.EngineWorker",
             generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
@@ -92,8 +90,7 @@ class VllmEngine:
             max_logprobs=20,
             structured_outputs_config={"backend": BACKEND},
             disable_log_stats=True,
-            enable_sleep_mode=shares_device,
-            gpu_memory_utilization=SHARED_MEMORY if shares_device else AsyncEngineArgs.gpu_memory_utilization,
+            **placed(device, tensor_parallel=tensor_parallel, shares_device=shares_device),
         )
         try:
             with started_with(child_variables(device, gpus)):

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from gpu_runtime.engine.sockets import sockets_folder
 from tinkerscript.processes import machine_share
@@ -13,6 +13,35 @@ from tinkerscript.wire.config import SessionConfig
 # cores a call then takes 4.6 times as long (8 tokens: 3.6 s against 0.8 s on the same busy machine). Named by its
 # path, the executor that runs the worker inside the core's process is taken as it is.
 IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
+
+# Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
+# there too; and vLLM's own default.
+SHARED_MEMORY, OWN_MEMORY = 0.5, 0.92
+
+
+def memory_share(*, shares_device: bool) -> float:
+    """The part of a GPU's memory that an engine uses."""
+    return SHARED_MEMORY if shares_device else OWN_MEMORY
+
+
+def executor(device: str, tensor_parallel: int) -> str | None:
+    """What vLLM is told of how its workers run: each in a process of its own where there are several; None: its choice.
+
+    On one machine alone: vLLM would take Ray where it finds a cluster of it.
+    """
+    if tensor_parallel > 1:
+        return "mp"
+    return IN_PROCESS if device == "cpu" else None
+
+
+def placed(device: str, *, tensor_parallel: int, shares_device: bool) -> dict[str, Any]:
+    """What vLLM is told of the devices that an engine has."""
+    return {
+        "distributed_executor_backend": executor(device, tensor_parallel),
+        "tensor_parallel_size": tensor_parallel,
+        "enable_sleep_mode": shares_device,
+        "gpu_memory_utilization": memory_share(shares_device=shares_device),
+    }
 
 
 @contextmanager

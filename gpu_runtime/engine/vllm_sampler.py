@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.engine.prompt_rows import RowsAsked, columns_read
 from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
-from gpu_runtime.engine.vllm_process import IN_PROCESS, child_variables, dtype_name, environment_set, started_with
+from gpu_runtime.engine.vllm_process import child_variables, dtype_name, environment_set, executor, started_with
 from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused
 from gpu_runtime.health.notice import kept_from_children
@@ -70,7 +70,7 @@ class VllmSampler:
             max_model_len=config.max_context_length,
             seed=config.seed,
             enforce_eager=device == "cpu",
-            distributed_executor_backend=IN_PROCESS if device == "cpu" else None,
+            distributed_executor_backend=executor(device, 1),
             max_num_seqs=256,
             worker_extension_cls="gpu_runtime.engine.vllm_adapters.AdapterWorker",
             generation_config="vllm",  # sampling defaults come from the request, not from the model's folder

@@ -174,6 +174,7 @@ class Calls:
             replace(
                 prepared.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice),
                 keeps_allowed=is_trained,
+                episode_id=live.episode_id,
             )
             for choice in range(prepared.choices)
         ]

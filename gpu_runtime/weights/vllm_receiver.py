@@ -65,7 +65,8 @@ class WeightReceiver:
     def _tensors_take(self, tensors: dict[str, torch.Tensor]) -> str:
         model = self.model_runner.get_model()
         self.weight_packing = self.weight_packing or WeightPacking(model)
-        if self.device.type == "cpu" and self.weight_packing.take(tensors):
+        is_whole = self.model_runner.parallel_config.tensor_parallel_size == 1  # else vLLM's loaders take our part
+        if self.device.type == "cpu" and is_whole and self.weight_packing.take(tensors):
             return "repacked"
         self.model_runner.reload_weights(weights_iterator=iter(tensors.items()))
         head = getattr(model, "lm_head", None)

@@ -137,7 +137,7 @@ async def runtime_running(
     """The runtime of one session with scripted parts: its task, and its gateway's address. It ends with the block."""
 
     @asynccontextmanager
-    async def parts(_) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
+    async def parts(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
         yield engine, trainer
 
     run_module.open_engine_and_trainer = parts

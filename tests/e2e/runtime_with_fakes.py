@@ -45,7 +45,7 @@ class WatchedStore(ObjectStore):
 
 
 @asynccontextmanager
-async def fakes_open(assignment: Assignment) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
+async def fakes_open(assignment: Assignment, *_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
     """In place of vLLM and DeepSpeed."""
     model = Path(assignment.base_model_path)
     engine = FakeEngine(LightTokenizer(model), context_length=assignment.config.max_context_length)

@@ -72,7 +72,7 @@ async def test_a_session_whose_machine_lost_its_devices_fails_with_all_archived(
     plane.orders = plane.orders | {"stop": None}
 
     @asynccontextmanager
-    async def impossible(_):
+    async def impossible(*_):
         raise PlacementImpossible("no two devices")
         yield
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from types import ModuleType
 from typing import NoReturn
 
@@ -12,6 +13,7 @@ from gpu_runtime import run_tinker as run_tinker_module
 from gpu_runtime.errors import EngineDead, ModelUnsupported
 from gpu_runtime.placement import both_loaded
 from support.gateway_harness import make_assignment
+from tinkerscript.wire.runtime import Assignment
 
 
 class RefusingTrainer:
@@ -35,11 +37,15 @@ class NoEngine:
         raise EngineDead("the engine did not start")
 
 
+def opened_session(assignment: Assignment) -> AbstractAsyncContextManager:
+    return run_module.open_engine_and_trainer(assignment, lambda: None)
+
+
 async def test_of_a_model_that_neither_takes_the_reason_is_final(monkeypatch) -> None:
     monkeypatch.setattr(run_module, "TrainerRanks", RefusingTrainer)
     monkeypatch.setattr(run_module, "VllmEngine", NoEngine)
     with pytest.raises(ModelUnsupported, match="does not load"):
-        async with run_module.open_engine_and_trainer(make_assignment()):
+        async with opened_session(make_assignment()):
             pass
 
 
@@ -60,7 +66,7 @@ async def test_engine_and_trainer_load_side_by_side(monkeypatch) -> None:
     monkeypatch.setattr(run_module, "TrainerRanks", Trainer)
     monkeypatch.setattr(run_module, "VllmEngine", Engine)
     with pytest.raises(ModelUnsupported, match="does not load"):
-        async with run_module.open_engine_and_trainer(make_assignment()):
+        async with opened_session(make_assignment()):
             pass
 
 
@@ -81,7 +87,7 @@ class LateEngine:
 @pytest.mark.parametrize(
     ("module", "opened", "trainer", "engine"),
     [
-        (run_module, run_module.open_engine_and_trainer, "TrainerRanks", "VllmEngine"),
+        (run_module, opened_session, "TrainerRanks", "VllmEngine"),
         (run_tinker_module, run_tinker_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler"),
     ],
     ids=["session", "Tinker session"],

@@ -31,14 +31,30 @@ def test_auto_gives_each_its_own_where_there_are_enough() -> None:
 
 
 def test_split_parts_have_devices_of_their_own_first_and_see_each_others() -> None:
-    place = choose("split", FOUR, ranks=2)
-    assert (place.engine_gpus, place.trainer_gpus) == (("0", "1", "2"), ("1", "2", "0"))
-    assert not set(place.engine_gpus[:1]) & set(place.trainer_gpus[:2])
+    place = choose("split", FOUR, ranks=3)
+    assert (place.engines(), place.trainer_gpus) == ([("0", "1", "2", "3")], ("1", "2", "3", "0"))
 
 
 def test_shared_parts_are_on_the_same_devices() -> None:
     place = choose("shared", FOUR, ranks=2)
     assert place.shared and place.engine_gpus == place.trainer_gpus == ("0", "1")
+    assert place.engines() == [("0", "1"), ("1", "0")] and place.engines(2) == [("0", "1")]
+
+
+def test_what_the_ranks_leave_are_engines_of_their_own() -> None:
+    place = choose("auto", FOUR)
+    assert (place.engine_gpus, place.trainer_gpus) == (("0", "1", "2"), ("3", "0", "1", "2"))
+    assert [seen[0] for seen in place.engines()] == ["0", "1", "2"]
+    assert all(sorted(seen) == FOUR for seen in place.engines()), "weights are read from the trainer's device"
+    assert choose("auto", []).engines() == [()], "one engine on a CPU"
+
+
+def test_an_engine_that_spreads_over_several_devices_has_them_first() -> None:
+    six = [str(number) for number in range(6)]
+    place = choose("split", six, ranks=2)
+    assert [seen[:2] for seen in place.engines(2)] == [("0", "1"), ("2", "3")]
+    assert [seen[:2] for seen in choose("split", six, ranks=1).engines(2)] == [("0", "1"), ("2", "3")], "one is left"
+    assert len(place.engines(4)) == 1
 
 
 @pytest.mark.parametrize(("placement", "ranks", "needed"), [("split", 4, 5), ("shared", 5, 5), ("auto", 5, 5)])

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import Delta, Sample, SamplingOptions, trained_of
 from gpu_runtime.rehearsal import rehearse
@@ -81,19 +82,20 @@ class RoundedEngine:
         yield Delta("", tuple(ids), tuple(logprobs), 0, finish_reason="length")
 
 
-async def rehearsed(folder: Path, stale: str | None) -> None:
+async def rehearsed(folder: Path, *stale: str | None) -> None:
     trainer: Any = PlainTrainer(folder)
-    engine: Any = RoundedEngine(trainer, stale)
-    await rehearse(engine, trainer, folder, folder)
+    engines: Any = [RoundedEngine(trainer, each) for each in stale]
+    await rehearse(engines[0] if len(engines) == 1 else Replicas(engines), trainer, folder, folder)
 
 
 @pytest.mark.parametrize(
     "stale",
-    ["model.layers.0.self_attn.q_proj", "model.layers.0.mlp", "lm_head"],
+    [("model.layers.0.self_attn.q_proj",), ("model.layers.0.mlp",), (None, "lm_head")],
+    ids=["attention", "MLP", "head of one of two engines"],
 )
-async def test_exactly_one_stale_module_is_named(tmp_path: Path, stale: str) -> None:
-    with pytest.raises(EngineTrainerMismatch, match=rf"computes as if {stale}[.\w]* had its old weights"):
-        await rehearsed(family_make(tmp_path, "Llama"), stale)
+async def test_exactly_one_stale_module_is_named(tmp_path: Path, stale: tuple[str | None, ...]) -> None:
+    with pytest.raises(EngineTrainerMismatch, match=rf"computes as if {stale[-1]}[.\w]* had its old weights"):
+        await rehearsed(family_make(tmp_path, "Llama"), *stale)
 
 
 async def test_rounding_alone_is_no_stale_weight(tmp_path: Path) -> None:

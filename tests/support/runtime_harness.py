@@ -277,7 +277,7 @@ async def running(
     trainer = FakeTrainer(model_folder=model)
 
     @asynccontextmanager
-    async def fakes(_: Assignment) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
+    async def fakes(*_: object) -> AsyncIterator[tuple[FakeEngine, FakeTrainer]]:
         try:
             yield engine, trainer
         finally:

@@ -1,0 +1,96 @@
+"""Over how many devices one engine spreads its model: the fewest that it fits, because every layer then waits for
+all of them. Arithmetic on the model's folder and the memory of a device, before anything is started.
+
+Bytes on each of n devices: weights / n, keys and values of one whole context / n (the heads of keys are shared out, and
+copied where there are fewer than devices), and WORK_BYTES.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_runtime.engine.vllm_process import dtype_name, memory_share
+from gpu_runtime.errors import PlacementImpossible
+from gpu_runtime.health.nvml import nvml_open
+from gpu_runtime.placement import Placement
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.weight_shapes import weights_count
+
+GIB = 1 << 30
+WORK_BYTES = 2 * GIB  # activations, CUDA graphs, buffers of NCCL: a round number, not measured
+SIZES = (1, 2, 4, 8, 16)  # vLLM pads a vocabulary to a multiple of 64, which it must share out evenly
+
+
+@dataclass(frozen=True)
+class EngineNeeds:
+    """What one engine holds in all, and what its layers can be divided by; ``weight_bytes`` 0: not known."""
+
+    weight_bytes: int
+    cache_bytes: int = 0  # keys and values of one context
+    heads: int = 1
+    key_heads: int = 1
+    intermediate: int = 1
+
+    def divides(self, count: int) -> bool:
+        """Whether vLLM can share the layers out among ``count`` devices."""
+        has_keys = self.key_heads % count == 0 or count % self.key_heads == 0
+        return self.heads % count == 0 and self.intermediate % count == 0 and has_keys
+
+    def device_bytes(self, count: int) -> int:
+        """On each of ``count`` devices."""
+        return self.weight_bytes // count + self.cache_bytes // min(count, self.key_heads) + WORK_BYTES
+
+
+def engine_needs(model: Path, config: SessionConfig) -> EngineNeeds:
+    """Of the Hugging Face folder ``model`` on a GPU. A folder that does not say its sizes is left to vLLM."""
+    count = weights_count(model)
+    if not count or not (model / "config.json").exists():
+        return EngineNeeds(0)
+    whole = json.loads((model / "config.json").read_text())
+    fields = {name: size for name, size in (whole | (whole.get("text_config") or {})).items() if type(size) is int}
+    value = 2 if dtype_name(config, "cuda") == "bfloat16" else 4
+    heads = fields.get("num_attention_heads", 1)
+    key_heads = fields.get("num_key_value_heads", heads)
+    width = fields.get("head_dim", fields.get("hidden_size", 0) // heads)
+    token_bytes = 2 * fields.get("num_hidden_layers", 0) * key_heads * width * value
+    return EngineNeeds(
+        count * value, token_bytes * config.max_context_length, heads, key_heads, fields.get("intermediate_size", 1)
+    )
+
+
+def tensor_parallel_plan(model: Path, config: SessionConfig, placement: Placement) -> int:
+    """Over how many of this machine's devices each engine of ``placement`` spreads. Raises PlacementImpossible."""
+    if not placement.engine_gpus:
+        return 1
+    nvml = nvml_open()
+    sizes = [gpu.memory_total_bytes for gpu in nvml.sample()] if nvml else []
+    known = [size for size in sizes if size is not None]
+    return tensor_parallel_choose(
+        engine_needs(model, config), devices=len(placement.engine_gpus),
+        memory_bytes=min(known, default=None), shared=placement.shared,
+    )  # fmt: skip
+
+
+def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: int | None, shared: bool) -> int:
+    """How many of the engine's ``devices``, each with ``memory_bytes`` (None: not known), one engine spreads over.
+
+    ``shared``: the trainer uses them too. Raises PlacementImpossible where not even the weights alone fit.
+    """
+    if not needs.weight_bytes or memory_bytes is None:
+        return 1
+    possible = [count for count in SIZES if count <= max(1, devices) and needs.divides(count)]
+    usable = memory_bytes * memory_share(shares_device=shared)
+    if fitting := next((count for count in possible if needs.device_bytes(count) <= usable), None):
+        return fitting
+    most = possible[-1]
+    if needs.weight_bytes / most <= usable:  # vLLM measures exactly, and says itself what is missing
+        return most
+    raise PlacementImpossible(
+        f"the engine's weights are {needs.weight_bytes / GIB:.1f} GiB, {needs.weight_bytes / most / GIB:.1f} GiB on"
+        f" each of {most} GPUs, of which an engine may use {usable / GIB:.1f} of {memory_bytes / GIB:.1f} GiB; it has"
+        f" {devices}, and its {needs.heads} heads ({needs.key_heads} of keys) can be shared out among {_told(needs)}"
+    )
+
+
+def _told(needs: EngineNeeds) -> str:
+    return ", ".join(str(count) for count in SIZES if needs.divides(count))
