@@ -1,7 +1,7 @@
 """How much memory a session will need: arithmetic on its configuration, before anything is started.
 
 Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.02054, section 3.1):
-  engine         the dtype: 4 (float32) or 2 (bfloat16)
+  engine         the dtype: 4 (float32) or 2 (bfloat16); on GPUs each engine of the session
   trainer        the dtype for weights and gradients; AdamW's moments in float32, 8; under bfloat16 a float32 copy, 4
   reference      the dtype again, when kl_coef is above 0 and all weights are trained; 4 more under bfloat16 where it
                  moves (reference_decay); the dtype once more for the base beside it (kl_base_coef)
@@ -35,9 +35,11 @@ class ModelShape:
     layers: int = 0
 
 
-def memory_predict(shape: ModelShape, config: SessionConfig, *, on_gpu: bool, trains: bool = True) -> MemoryEstimate:
+def memory_predict(
+    shape: ModelShape, config: SessionConfig, *, on_gpu: bool, trains: bool = True, engines: int = 1
+) -> MemoryEstimate:
     """Bytes that the session's processes will use in all, on host and devices together; an engine's alone where it
-    does not train."""
+    does not train. ``engines``: how many hold the whole model."""
     is_half = config.dtype == "bfloat16" or (config.dtype == "auto" and on_gpu)
     value = 2 if is_half else 4
     weights = shape.parameters * value
@@ -47,7 +49,7 @@ def memory_predict(shape: ModelShape, config: SessionConfig, *, on_gpu: bool, tr
     activations = config.micro_batch_tokens * shape.hidden * shape.layers * kept * value // 2
     mean = shape.parameters * 4 if is_half and config.reference_decay is not None else 0
     parts = {
-        "engine_bytes": weights + ENGINE_CACHE_BYTES,
+        "engine_bytes": engines * (weights + ENGINE_CACHE_BYTES),
         "trainer_bytes": weights * copies + (weights if trains_all else 0),
         "optimizer_bytes": shape.parameters * (12 if is_half else 8) if trains_all else 0,
         "reference_bytes": weights * (2 if config.kl_base_coef > 0 else 1) + mean
@@ -59,4 +61,4 @@ def memory_predict(shape: ModelShape, config: SessionConfig, *, on_gpu: bool, tr
     }
     if not trains:
         parts = {name: size if name in ("engine_bytes", "process_bytes") else 0 for name, size in parts.items()}
-    return MemoryEstimate(total_bytes=sum(parts.values()), **parts)
+    return MemoryEstimate(total_bytes=sum(parts.values()), engines=engines, **parts)

@@ -16,6 +16,7 @@ from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionPlan
 from tinkerscript.wire.training.defaults import config_resolve
+from tinkerscript.wire.training.device_split import engine_device_count
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 
@@ -42,7 +43,10 @@ def dry_run(
     devices = devices_serving() if serves else devices_needed(config=body.config)
     on_gpu = devices > 0
     shape = base_model_shape(model)
-    memory = None if shape is None else memory_predict(shape, body.config, on_gpu=on_gpu, trains=not serves)
+    engines = engine_device_count(body.config, devices)[0] if on_gpu and kind is SessionKind.EPISODES else 1
+    memory = None
+    if shape is not None:
+        memory = memory_predict(shape, body.config, on_gpu=on_gpu, trains=not serves, engines=engines)
     limit_bytes = memory_limit_bytes(on_gpu=on_gpu)
     # Activations are left out: they are an upper bound, reached only by batches that fill their rows.
     if memory and limit_bytes and (least := memory.total_bytes - memory.activation_bytes) > limit_bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from django.db import connection, connections
 
+from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, QuotaExceeded
 from console.live.models import EventRecord
 from console.scheduling.launchers.options import LauncherOptions
@@ -15,6 +16,7 @@ from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Resources
 from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
+from console.sessions import dry_run
 from console.sessions.limits.devices import DevicesShort, devices_release, devices_sync, devices_take
 from console.sessions.models import Device, Session
 from console.sessions.services import session_create, session_resume, session_stop
@@ -22,7 +24,7 @@ from console.users.models import Project
 from support import factories
 from support.reconciler_world import GIB, World
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import SessionCreate, SessionState
+from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState
 
 EIGHT = [str(index) for index in range(8)]
 SAY_DEVICES = "import os, time; print(os.environ.get('CUDA_VISIBLE_DEVICES', 'all'), flush=True); time.sleep(120)"
@@ -195,6 +197,21 @@ def test_more_devices_than_the_server_has_are_refused_by_the_options_name(db, pr
     with pytest.raises(InvalidRequest, match="needs 9 devices") as refused:
         session_create(project=project, body=body(trainer_ranks=8, placement="split"))
     assert refused.value.details["fields"][0]["field"] == "config.trainer_ranks"
+
+
+def test_a_dry_run_counts_an_engine_on_each_device_that_the_ranks_leave(db, project, machine, monkeypatch) -> None:
+    devices_sync(ids=EIGHT)
+    monkeypatch.setattr(dry_run, "base_model_shape", lambda model: ModelShape(1_000_000))
+
+    def engines(kind: SessionKind = SessionKind.EPISODES, **config: object) -> int:
+        plan = dry_run.dry_run(project=project, body=body(**config), kind=kind)
+        assert plan.memory is not None
+        return plan.memory.engines
+
+    assert engines(devices=8, trainer_ranks=2) == 6
+    assert engines(devices=4, trainer_ranks=4) == 4, "by turns"
+    assert engines(devices=6, trainer_ranks=4, placement="shared") == 4
+    assert engines(SessionKind.TINKER, devices=8) == engines(SessionKind.SERVING) == engines() == 1
 
 
 def test_fewer_devices_than_the_placement_needs_are_refused(db, project, machine) -> None:

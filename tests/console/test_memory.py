@@ -38,6 +38,12 @@ def test_every_rank_has_its_own_weights_below_stage_3() -> None:
     assert total(trainer_ranks=3, zero_stage=3) == total(zero_stage=3)
 
 
+def test_each_engine_has_the_whole_model() -> None:
+    one, three = (memory_predict(ModelShape(P), SessionConfig(), on_gpu=True, engines=count) for count in (1, 3))
+    assert (one.engines, three.engines) == (1, 3)
+    assert three.engine_bytes == 3 * one.engine_bytes == 3 * (2 * P + ENGINE_CACHE_BYTES)
+
+
 def test_adapters_have_no_moments_of_the_whole_model() -> None:
     assert total(lora_rank=8) == P * (4 + 4 + 4)  # engine, trainer, hand-over
 
@@ -50,5 +56,5 @@ def test_activations_grow_with_the_micro_batch(option: dict, kept: int) -> None:
 
 def test_the_parts_add_up() -> None:
     estimate = memory_predict(ModelShape(P, 64, 3), SessionConfig(kl_coef=0.1), on_gpu=False)
-    parts = estimate.model_dump(exclude={"total_bytes"})
+    parts = estimate.model_dump(exclude={"total_bytes", "engines"})
     assert sum(parts.values()) == estimate.total_bytes

@@ -2582,8 +2582,17 @@ export interface components {
              * @description Of one micro-batch on every rank; 0 where the model's shape is not known.
              */
             activation_bytes: number;
-            /** Engine Bytes */
+            /**
+             * Engine Bytes
+             * @description Of all engines.
+             */
             engine_bytes: number;
+            /**
+             * Engines
+             * @description At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer.
+             * @default 1
+             */
+            engines: number;
             /** Handover Bytes */
             handover_bytes: number;
             /** Optimizer Bytes */

@@ -89,7 +89,10 @@ class MemoryEstimate(Response):
     """Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py)."""
 
     total_bytes: int
-    engine_bytes: int
+    engines: int = Field(
+        1, description="At most: one on each GPU that is an engine's. A model that needs several GPUs has fewer."
+    )
+    engine_bytes: int = Field(description="Of all engines.")
     trainer_bytes: int = Field(description="Weights and gradients.")
     optimizer_bytes: int
     reference_bytes: int

@@ -15,7 +15,7 @@ export function memoryFit({ memory, memory_limit_bytes: limit }: MemoryPlan): Me
 /** The parts that are not nothing, in the order in which they are explained. */
 export function memoryParts(memory: MemoryEstimate): [string, number][] {
   const parts: [string, number][] = [
-    ["Engine", memory.engine_bytes],
+    [memory.engines > 1 ? `${memory.engines} engines, at most` : "Engine", memory.engine_bytes],
     ["Trainer", memory.trainer_bytes],
     ["Optimizer", memory.optimizer_bytes],
     ["Reference", memory.reference_bytes],
