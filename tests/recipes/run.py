@@ -25,7 +25,7 @@ import httpx
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
-from recipes.workspace import BASE, INSTRUCT, NAMES, workspace_make  # noqa: E402
+from recipes.workspace import BASE, INSTRUCT, NAMES, SPECIAL_TOKENS, workspace_make  # noqa: E402
 
 from support.tiny_model import tiny_model_make  # noqa: E402
 
@@ -118,7 +118,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server below ends too
     failed = []
     with tempfile.TemporaryDirectory() as made:
-        model = tiny_model_make(Path(made) / "model")
+        model = tiny_model_make(Path(made) / "model", special_tokens=SPECIAL_TOKENS)
         folder = workspace_make(Path(made) / "work", model)
         with serving(Path(made) / "data", model) as environment:
             for name in names:

@@ -18,6 +18,8 @@ import pyarrow.parquet
 BASE, INSTRUCT = "Qwen/Qwen3-8B-Base", "Qwen/Qwen3-4B-Instruct-2507"
 ANSWERER = "Qwen/Qwen3.5-9B"  # whom twenty_questions asks, whatever it trains: a second base model beside it
 NAMES = (BASE, INSTRUCT, ANSWERER)
+SPECIAL_TOKENS = ("<think>", "</think>")  # the renderer of ANSWERER's family asserts that each is one token
+FULL_BATCH = 128  # of sl_basic, fixed; fewer rows of a test split make no batch, and the mean over none is NaN
 CONTEXT_LENGTH = 8192  # of the tiny model, whose tokens are characters: the games explain themselves at length
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json")
 
@@ -33,7 +35,7 @@ def workspace_make(folder: Path, model: Path) -> Path:
                 shutil.copy(model / name, tokenizer / name)
     rng = random.Random(0)
     chats = [{"messages": _chat(rng)} for _ in range(160)]
-    dataset_make(folder / "HuggingFaceH4" / "no_robots", {"train": chats, "test": chats[:16]})
+    dataset_make(folder / "HuggingFaceH4" / "no_robots", {"train": chats, "test": chats[:FULL_BATCH]})
     sums = [_sum(rng) for _ in range(96)]
     dataset_make(folder / "openai" / "gsm8k", {"train": sums, "test": sums[:16]}, config="main")
     dataset_make(folder / "zwhe99" / "DeepMath-103K", {"train": sums})

@@ -8,20 +8,21 @@ CHAT_TEMPLATE = (
 )
 
 
-def tiny_model_make(folder: Path, *, seed: int = 0) -> Path:
-    """Write a Hugging Face folder; the same seed gives the same bytes. Heads of 32: vLLM's CPU attention has no 16."""
+def tiny_model_make(folder: Path, *, seed: int = 0, special_tokens: tuple[str, ...] = ()) -> Path:
+    """Write a Hugging Face folder; the same seed gives the same bytes. Heads of 32: vLLM's CPU attention has no 16.
+    ``special_tokens`` are further ones, after the characters."""
     import torch
     from tokenizers import Tokenizer, decoders, models
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    tokens = ["<|im_start|>", "<|im_end|>", "\n", *map(chr, range(32, 127))]
+    tokens = ["<|im_start|>", "<|im_end|>", "\n", *map(chr, range(32, 127)), *special_tokens]
     tokenizer = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=[]))
     tokenizer.decoder = decoders.Fuse()
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         eos_token="<|im_end|>",
         pad_token="<|im_end|>",
-        additional_special_tokens=["<|im_start|>"],
+        additional_special_tokens=["<|im_start|>", *special_tokens],
     )
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(folder)
