@@ -2,15 +2,18 @@
 
 Every part is real: a server, its store, vLLM with adapters, the trainer of many models; the model is tiny, and there is
 no network. A recipe has passed when it ended with status 0 and its metrics are those of as many steps as it was asked
-for, all of them finite. ``requirements/install.sh cookbook`` makes the environment that they run in.
+for, all of them finite; of ``math_rl learns`` the reward must have risen too. ``--model FOLDER`` has another model in
+the place of the tiny one. ``requirements/install.sh cookbook`` makes the environment that they run in.
 """
 
 import argparse
 import json
 import math
 import os
+import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -31,7 +34,7 @@ from support.tiny_model import tiny_model_make  # noqa: E402
 
 PYTHON = ROOT / ".venv-cookbook" / "bin" / "python"
 LOCAL_INDEX = Path(__file__).with_name("local_index")  # modules in the place of those of search_tool's services
-RUNTIMES = 3  # at once: twenty_questions has two base models, the last stage of rlhf_pipeline three clients
+RUNTIMES = 4  # at once: clients of rlhf_pipeline's last stage: its policy, its reward model, and each evaluation
 DEADLINE_S = 1200.0  # of one recipe
 TAIL = 30  # lines of a failed recipe's output
 
@@ -42,7 +45,8 @@ class Recipe:
     program of this folder.
 
     ``resumes`` is the recipe in whose log folder it goes on: it loads the last state there, and finds that all is done.
-    ``stages`` are folders of metrics that a recipe keeps in a log folder that it names itself.
+    ``stages`` are folders of metrics that a recipe keeps in a log folder that it names itself. ``rises`` is a metric
+    whose mean over the last third of the steps must be above that over the first.
     """
 
     module: str
@@ -51,10 +55,15 @@ class Recipe:
     model: str = BASE
     resumes: str = ""
     stages: tuple[str, ...] = ()
+    rises: str = ""
 
 
 LOOP = "batch_size=8 group_size=4 max_tokens=16 max_steps=2 save_every=0 loss_fn="
 ARITHMETIC = "env=arithmetic groups_per_batch=8 group_size=4 max_tokens=5 eval_every=0 max_steps="
+LEARNING = (
+    "env=arithmetic renderer_name=qwen3_instruct groups_per_batch=8 group_size=8 max_tokens=5 eval_every=0"
+    " save_every=0 learning_rate=3e-3 max_steps="
+)
 CHAT = (
     "dataset=conversations.jsonl batch_size=8 max_length=256 save_every=2 eval_every=2 rolling_save_every=1"
     " rolling_ttl_seconds=3600 max_steps="
@@ -75,6 +84,10 @@ RECIPES = {
     "math_rl ppo": Recipe("math_rl.train", ARITHMETIC + "2 loss_fn=ppo compute_post_kl=True num_substeps=2", 2),
     "math_rl async": Recipe("math_rl.train", ARITHMETIC + "3 loss_fn=importance_sampling max_steps_off_policy=2", 3),
     "math_rl stream": Recipe("math_rl.train", ARITHMETIC + "2 " + STREAM, 2),
+    # Its renderer rewards a reply that ends within 5 tokens, which a model whose tokens are characters can be taught.
+    "math_rl learns": Recipe(
+        "math_rl.train", LEARNING + "24 loss_fn=importance_sampling", 24, INSTRUCT, rises="env/all/reward/total"
+    ),
     "rl_basic": Recipe("rl_basic", "max_tokens=16 max_steps=1", 1),
     "guess_number": Recipe("multiplayer_rl.guess_number.train", GAME + "8 group_size=2", 2, INSTRUCT),
     "twenty_questions": Recipe(
@@ -109,7 +122,9 @@ def main() -> int:
     """Run the recipes that are named, or all; 0 where every one passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECIPES))
-    names = parser.parse_args().names or list(RECIPES)
+    parser.add_argument("--model", type=Path, help="a Hugging Face folder; without it a tiny model is made")
+    options = parser.parse_args()
+    names = options.names or list(RECIPES)
     if unknown := sorted(set(names) - set(RECIPES)):
         parser.error(f"there is no recipe {unknown[0]!r}; these are there: {', '.join(RECIPES)}")
     if not PYTHON.exists():
@@ -118,7 +133,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server below ends too
     failed = []
     with tempfile.TemporaryDirectory() as made:
-        model = tiny_model_make(Path(made) / "model", special_tokens=SPECIAL_TOKENS)
+        model = Path(made) / "model"
+        if options.model:
+            shutil.copytree(options.model, model)  # its configuration is changed
+        else:
+            tiny_model_make(model, special_tokens=SPECIAL_TOKENS)
         folder = workspace_make(Path(made) / "work", model)
         with serving(Path(made) / "data", model) as environment:
             for name in names:
@@ -149,7 +168,8 @@ def recipe_run(name: str, folder: Path, environment: dict[str, str]) -> str:
             env=environment | {"HOME": str(folder), "TINKER_COOKBOOK_RUNS_DIR": str(folder / "runs")},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S,
         )  # fmt: skip
-        checks = (metrics_check(log / stage, recipe.steps) for stage in recipe.stages or [""])
+        checks = [metrics_check(log / stage, recipe.steps) for stage in recipe.stages or [""]]
+        checks += [rise_check(log, recipe.rises)] if recipe.rises else []
         wrong = f"FAILED ({done.returncode})" if done.returncode else next(filter(None, checks), "")
         why, output = wrong, done.stdout
     except subprocess.TimeoutExpired as late:
@@ -182,6 +202,18 @@ def metrics_check(log: Path, wanted: int) -> str:
             if isinstance(value, float) and not math.isfinite(value):
                 return f"FAILED ({metric} is {value} at step {line.get('step')})"
     return ""
+
+
+def rise_check(log: Path, metric: str) -> str:
+    """What is wrong with a metric that must rise; empty where it rose. Its means are shown."""
+    lines = (log / "metrics.jsonl").read_text().splitlines() if (log / "metrics.jsonl").exists() else []
+    values = [line[metric] for line in map(json.loads, lines) if metric in line]
+    third = len(values) // 3
+    if not third:
+        return f"FAILED ({metric} has {len(values)} values)"
+    first, last = statistics.fmean(values[:third]), statistics.fmean(values[-third:])
+    print(f"{metric}: {first:.3f} in the first {third} steps, {last:.3f} in the last {third}", flush=True)
+    return "" if last > first else f"FAILED ({metric} did not rise)"
 
 
 @contextmanager
