@@ -76,7 +76,6 @@ def serving(data: Path) -> Iterator[Server]:
 
 
 def _serving(data: Path, port: int, environment: dict[str, str], provider: IdentityProvider) -> Iterator[Server]:
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True, timeout=60)
     leader = start([str(Path(__file__).with_name("lead_with_fake_runtimes.py"))], environment, data / "leader.log")
     up = None
     try:

@@ -178,14 +178,14 @@ def test_a_viewer_sees_usage_and_nothing_of_webhooks_that_would_be_refused(
     viewer.context.close()
 
 
-@pytest.mark.parametrize("width", [360, 820, 1280])
-def test_no_page_is_wider_than_the_window(page: Page, width: int) -> None:
-    sign_up(page, f"barbara.of.a.long.name.{width}@example.org")
-    page.set_viewport_size({"width": width, "height": 800})
+def test_no_page_is_wider_than_the_window(page: Page) -> None:
+    sign_up(page, "barbara.of.a.long.name.indeed@example.org")
     places = page.get_by_role("navigation", name="Main").get_by_role("link")
     expect(places).to_have_count(8)
-    for place in places.all():
-        place.click()
-        expect(place).to_have_attribute("aria-current", "page")
-        expect(page.get_by_text("Loading…")).to_have_count(0)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for width in (360, 820, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        for place in places.all():
+            place.click()
+            expect(place).to_have_attribute("aria-current", "page")
+            expect(page.get_by_text("Loading…")).to_have_count(0)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, (width, page.url)
