@@ -2,10 +2,12 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app";
+import { watchTheme } from "./ui/theme";
 import "./styles.css";
 
 const root = document.getElementById("root");
 if (!root) throw new Error("index.html has no #root");
+watchTheme();
 createRoot(root).render(
   <StrictMode>
     <App />

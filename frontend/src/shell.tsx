@@ -36,10 +36,10 @@ export function Shell() {
   const pages = NAV_ITEMS.filter((item) => !item.forOwners || currentProject(account)?.role === "owner");
   return (
     <div className="min-h-screen">
-      <a href="#content" className="sr-only focus:not-sr-only focus:absolute focus:p-3">
+      <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
         Skip to content
       </a>
-      <header className="border-b border-line bg-surface">
+      <header className="print:hidden border-b border-line bg-surface">
         <div className="mx-auto flex max-w-7xl flex-wrap items-center gap-x-3 px-6 xl:gap-x-6">
           <Link to="/home" aria-label="TinkerScript, home" className="flex rounded">
             <Wordmark compact />
@@ -64,7 +64,7 @@ export function Shell() {
         </div>
       </header>
       <OfflineBar />
-      <main id="content" className="mx-auto max-w-7xl px-6 py-6">
+      <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
         <Outlet />
       </main>
     </div>

@@ -8,6 +8,7 @@ import re
 import pytest
 from e2e.console_pages import ROOT
 from e2e.ended_run import Run, photograph
+from e2e.loop_server import until
 from playwright.sync_api import Page, expect
 
 pytestmark = pytest.mark.browser
@@ -84,6 +85,63 @@ def test_no_page_has_what_axe_or_a_small_window_finds(page: Page, run: Run) -> N
         problems[name] = found(page, name)
     page.emulate_media(color_scheme=None, reduced_motion=None)
     assert {name: here for name, here in problems.items() if here} == {}
+
+
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+DARK, LIGHT = "rgb(15, 18, 22)", "rgb(245, 246, 248)"
+PLOT_WIDTHS = "[...document.querySelectorAll('.u-wrap')].map((plot) => plot.clientWidth)"
+
+
+def test_a_theme_is_chosen_by_keyboard_and_is_there_before_the_console_starts(page: Page, run: Run) -> None:
+    page.emulate_media(color_scheme="light")
+    page.goto(f"/sessions/{run.session_id}")
+    settle(page)
+    page.get_by_role("button", name="rita@example.org").press("Enter")
+    expect(page.get_by_role("menuitem", name="Account")).to_be_focused()
+    page.keyboard.press("End")
+    expect(page.get_by_role("menuitemradio", name="Dark")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_have_css("background-color", DARK)
+    page.route("**/assets/*.js", lambda route: route.abort())
+    page.reload()
+    assert page.evaluate(BACKGROUND) == DARK  # without any of the console's own code: nothing flashes
+    page.unroute("**/assets/*.js")
+    page.reload()
+    settle(page)
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Go to or do").fill("light theme")
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_have_css("background-color", LIGHT)
+    page.keyboard.press("Control+k")
+    page.get_by_role("combobox", name="Go to or do").fill("system theme")
+    page.keyboard.press("Enter")
+    expect(page.locator("html:not([data-theme])")).to_have_count(1)
+    assert page.evaluate("localStorage.length") == 0
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(BACKGROUND) == DARK
+    page.emulate_media(color_scheme=None)
+
+
+def test_paper_has_the_whole_page_in_light_colours_and_nothing_to_press(page: Page, run: Run) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"/sessions/{run.session_id}")
+    settle(page)
+    until(lambda: page.evaluate(PLOT_WIDTHS), "the charts are drawn", 60)
+    on_screen = page.evaluate(PLOT_WIDTHS)
+    assert max(on_screen) > 640
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme="dark")
+    until(lambda: max(page.evaluate(PLOT_WIDTHS), default=999) <= 640, "the charts are as narrow as paper", 60)
+    expect(page.get_by_role("navigation", name="Main")).to_be_hidden()
+    expect(page.locator("button:visible", has_text="Delete")).to_have_count(0)
+    assert page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--ink')") == "#171b22"
+    cut = "[...document.querySelectorAll('main *')].filter((it) => /auto|scroll/.test(getComputedStyle(it).overflow))"
+    assert page.evaluate(f"{cut}.map((it) => it.className)") == []
+    page.emulate_media(media="screen", color_scheme="dark")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    until(lambda: page.evaluate(PLOT_WIDTHS) == on_screen, "the charts are as they were", 60)
+    assert page.evaluate(BACKGROUND) == DARK
+    page.emulate_media(media=None, color_scheme=None)
 
 
 def pages_of_strangers(run: Run, token: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ const LOOKS: Record<Look, string> = {
 };
 
 function classes(look: Look, extra = ""): string {
-  return `inline-flex h-8 items-center justify-center gap-1.5 rounded-md border px-3 font-medium whitespace-nowrap transition-colors disabled:opacity-50 ${LOOKS[look]} ${extra}`;
+  return `inline-flex h-8 items-center justify-center gap-1.5 rounded-md border px-3 font-medium whitespace-nowrap transition-colors print:hidden disabled:opacity-50 ${LOOKS[look]} ${extra}`;
 }
 
 export function Button({ look = "secondary", className, type = "button", ...rest }: ComponentProps<"button"> & { look?: Look }) {

@@ -9,7 +9,7 @@ export function ChartControls() {
   const [address, setAddress] = useSearchParams();
   const smoothing = smoothingOf(address);
   return (
-    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs">
+    <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs print:hidden">
       <label className="flex items-center gap-2">
         Over
         <select

@@ -4,7 +4,8 @@ import uPlot from "uplot";
 import { axisText, type Axis } from "./chart-axis";
 import { alignedData, isZoomed, valueAt, type Band, type Series } from "./chart-data";
 import { number } from "./format";
-import { plotOptions, useColourScheme } from "./plot-options";
+import { plotOptions, plotWidth } from "./plot-options";
+import { useColourScheme, usePrinting } from "./theme";
 
 export interface ChartProps {
   title: string;
@@ -27,10 +28,11 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   const plot = useRef<uPlot | null>(null);
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
   const scheme = useColourScheme();
+  const printing = usePrinting();
   const data = useMemo(() => alignedData(x, series, band), [x, series, band]);
   const latest = useRef(data);
   const empty = x.length === 0;
-  const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, axis, overlay, scheme]);
+  const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, axis, overlay, printing, scheme]);
 
   useEffect(() => {
     const before = latest.current[0];
@@ -44,14 +46,14 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   useEffect(() => {
     const element = container.current;
     if (!element || empty) return;
-    const [lines, banded, tall, over, gaps] = JSON.parse(look) as [[string, string][], boolean, number, Axis, boolean];
+    const [lines, banded, tall, over, gaps, printed] = JSON.parse(look) as [[string, string][], boolean, number, Axis, boolean, boolean];
     const onHover = (index: number | null) => {
       onHoverRef.current(index);
     };
-    const made = new uPlot(plotOptions({ element, lines, banded, height: tall, axis: over, overlay: gaps, onHover }), latest.current, element);
+    const made = new uPlot(plotOptions({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, onHover }), latest.current, element);
     plot.current = made;
     const watcher = new ResizeObserver(() => {
-      made.setSize({ width: element.clientWidth, height: tall });
+      made.setSize({ width: plotWidth(element, printed), height: tall });
     });
     watcher.observe(element);
     return () => {

@@ -20,7 +20,7 @@ export function IconButton({ icon, label, pressed, ...rest }: IconButtonProps) {
       aria-label={label}
       aria-pressed={pressed}
       title={label}
-      className={`inline-flex size-7 items-center justify-center rounded-md transition-colors hover:bg-line hover:text-ink disabled:opacity-50 ${pressed ? "text-accent" : "text-muted"}`}
+      className={`inline-flex size-7 items-center justify-center rounded-md transition-colors print:hidden hover:bg-line hover:text-ink disabled:opacity-50 ${pressed ? "text-accent" : "text-muted"}`}
       {...rest}
     >
       <svg aria-hidden viewBox="0 0 16 16" className="size-4" fill={pressed ? "currentColor" : "none"} stroke="currentColor" strokeWidth="1.25" strokeLinejoin="round">

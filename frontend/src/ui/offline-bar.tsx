@@ -17,7 +17,7 @@ export function useOnline(): boolean {
 export function OfflineBar() {
   if (useOnline()) return null;
   return (
-    <p role="alert" className="fixed inset-x-0 bottom-0 z-10 border-t border-warn/40 bg-warn-soft px-4 py-2 text-center font-medium text-warn">
+    <p role="alert" className="fixed inset-x-0 print:hidden bottom-0 z-10 border-t border-warn/40 bg-warn-soft px-4 py-2 text-center font-medium text-warn">
       You are offline. What you see may be old; it is brought up to date when you are back.
     </p>
   );

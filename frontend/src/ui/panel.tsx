@@ -26,7 +26,7 @@ export function PageHeader({ title, children }: { title: string; children?: Reac
   return (
     <div className="mb-4 flex flex-wrap items-center justify-between gap-3">
       <h1 className="text-xl font-semibold tracking-tight">{title}</h1>
-      <div data-page-actions className="flex items-center gap-2">
+      <div data-page-actions className="print:hidden flex items-center gap-2">
         {children}
       </div>
     </div>

@@ -1,29 +1,14 @@
 // How every plot looks, in the colours of the page.
-import { useSyncExternalStore } from "react";
 import uPlot from "uplot";
 import { tickText, type Axis } from "./chart-axis";
 import { number } from "./format";
-
-const dark = "(prefers-color-scheme: dark)";
-
-/** Changes when the system's colours do: a canvas has to be drawn anew. */
-export function useColourScheme(): "dark" | "light" {
-  return useSyncExternalStore(
-    (changed) => {
-      const query = matchMedia(dark);
-      query.addEventListener("change", changed);
-      return () => {
-        query.removeEventListener("change", changed);
-      };
-    },
-    () => (matchMedia(dark).matches ? "dark" : "light"),
-  );
-}
 
 const DECADES = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
 const WHOLE = DECADES.flatMap((decade) => [decade, 2 * decade, 5 * decade]);
 const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800];
 const INCREMENTS: Record<Axis, number[]> = { step: WHOLE, time: SECONDS, tokens: WHOLE, episodes: WHOLE };
+
+const PAPER_WIDTH = 640; // A4 and Letter upright, within their margins
 
 interface PlotLook {
   element: HTMLElement;
@@ -35,10 +20,17 @@ interface PlotLook {
   axis: Axis;
   /** Whether lines lead over missing values. */
   overlay: boolean;
+  /** Whether it goes on paper, which is narrower than a window. */
+  printed: boolean;
   onHover: (index: number | null) => void;
 }
 
-export function plotOptions({ element, lines, banded, height, axis: over, overlay, onHover }: PlotLook): uPlot.Options {
+/** Of a plot in this box, in CSS pixels. */
+export function plotWidth(element: HTMLElement, printed: boolean): number {
+  return Math.max(Math.min(element.clientWidth, printed ? PAPER_WIDTH : Infinity), 50);
+}
+
+export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, onHover }: PlotLook): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.fontFamily}`;
@@ -50,7 +42,7 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
   };
   const edge: uPlot.Series = { stroke: "transparent", points: { show: false } };
   return {
-    width: Math.max(element.clientWidth, 50),
+    width: plotWidth(element, printed),
     height,
     padding: [8, 20, 0, 0], // half of the label of the last step, "10,000" say, stands right of the axis
     legend: { show: false },

@@ -3,12 +3,14 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { DropdownMenu } from "radix-ui";
 import { useNavigate } from "react-router";
 import { signOut } from "../../api/auth";
+import { chooseTheme, themeOf, THEMES, useTheme } from "../../ui/theme";
 
 const item = "cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken";
 
 export function AccountMenu({ email, invited }: { email: string; invited: boolean }) {
   const client = useQueryClient();
   const navigate = useNavigate();
+  const theme = useTheme();
   const leave = useMutation({
     mutationFn: signOut,
     onSuccess: async () => {
@@ -43,6 +45,23 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
           >
             Sign out
           </DropdownMenu.Item>
+          <DropdownMenu.Separator className="my-1 border-t border-line" />
+          <DropdownMenu.Label className="px-2.5 py-1 text-xs text-muted">Theme</DropdownMenu.Label>
+          <DropdownMenu.RadioGroup
+            value={theme}
+            onValueChange={(value) => {
+              chooseTheme(themeOf(value));
+            }}
+          >
+            {THEMES.map(({ value, name }) => (
+              <DropdownMenu.RadioItem key={value} value={value} className={`${item} flex items-center justify-between`}>
+                {name}
+                <DropdownMenu.ItemIndicator>
+                  <span aria-hidden>✓</span>
+                </DropdownMenu.ItemIndicator>
+              </DropdownMenu.RadioItem>
+            ))}
+          </DropdownMenu.RadioGroup>
         </DropdownMenu.Content>
       </DropdownMenu.Portal>
     </DropdownMenu.Root>

@@ -9,6 +9,7 @@ import { chooseProject, currentProject } from "../../api/project";
 import { sessionsPath } from "../../api/sessions";
 import type { Account, Page, Session } from "../../api/types";
 import { visible } from "../../ui/plain-text";
+import { chooseTheme, chosenTheme, THEMES } from "../../ui/theme";
 import { pageActions } from "./page-actions";
 
 const RUNS = 20;
@@ -106,6 +107,11 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
             ))}
           </Group>
         )}
+        <Group heading="Theme">
+          {THEMES.map(({ value, name }) => (
+            <Item key={value} value={`${name} theme`} name={`${name} theme`} note={value === chosenTheme() ? "chosen" : ""} onSelect={() => { onChoose(() => { chooseTheme(value); }); }} />
+          ))}
+        </Group>
         <Group heading="Documents">
           {DOCUMENTS.map(({ name, address }) => (
             <Item key={address} value={`document ${name}`} name={name} onSelect={() => { onChoose(() => { window.location.assign(address); }); }} />

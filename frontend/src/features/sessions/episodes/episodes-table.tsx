@@ -1,4 +1,4 @@
-// A table of any length: only the rows in view are in the page.
+// A table of any length: only the rows in view are in the page, on paper all that were read.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
 import { Link, useNavigate } from "react-router";
@@ -7,6 +7,7 @@ import { ago, dateTime, number } from "../../../ui/format";
 import { AnnotationMarks } from "./annotations-panel";
 import { FateBadge } from "./fate-badge";
 import { beginning, visible } from "../../../ui/plain-text";
+import { usePrinting } from "../../../ui/theme";
 import { useKeys } from "./use-keys";
 
 const ROW = 56;
@@ -23,10 +24,11 @@ interface Props {
 export function EpisodesTable({ episodes, pathOf, onEnd }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
+  const printing = usePrinting();
   const [chosen, setChosen] = useState(-1);
   // The library keeps its own state and hands out new functions at each render: it is not to be memoised.
   // eslint-disable-next-line react-hooks/incompatible-library
-  const rows = useVirtualizer({ count: episodes.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 8 });
+  const rows = useVirtualizer({ count: episodes.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: printing ? episodes.length : 8 });
   const shown = rows.getVirtualItems();
   const last = shown[shown.length - 1]?.index ?? 0;
   useEffect(() => {
