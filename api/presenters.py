@@ -20,7 +20,17 @@ from tinkerscript.wire.account import (
     SignInView,
 )
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState, CheckpointView
-from tinkerscript.wire.projects import AuditEntry, MemberView, Quotas, SessionUsage, TimeUsage, Usage, UsageList
+from tinkerscript.wire.projects import (
+    AuditEntry,
+    DevicePrices,
+    MemberView,
+    PayerUsage,
+    Quotas,
+    SessionUsage,
+    TimeUsage,
+    Usage,
+    UsageList,
+)
 from tinkerscript.wire.reading.alerts import AlertRule, AlertView
 from tinkerscript.wire.sessions import Accounting, Failure, SessionKind, SessionList, SessionState, SessionView
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
@@ -93,6 +103,9 @@ def usage_list_view(
     next_cursor: str | None,
     *,
     last_7_days: TimeUsage,
+    by_key: list[PayerUsage],
+    by_member: list[PayerUsage],
+    prices: DevicePrices | None,
     quotas: Quotas,
 ) -> UsageList:
     """What sessions used, and what the project has now."""
@@ -109,6 +122,9 @@ def usage_list_view(
         ],
         total=total,
         last_7_days=last_7_days,
+        by_key=by_key,
+        by_member=by_member,
+        prices=prices,
         quotas=quotas,
         next_cursor=next_cursor,
     )

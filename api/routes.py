@@ -33,6 +33,7 @@ from api.views.projects import (
     project_create,
     project_list,
     project_rename,
+    session_usage,
     usage_list,
 )
 from api.views.runtime import (
@@ -98,7 +99,7 @@ from tinkerscript.wire.episodes import (
     EpisodeView,
 )
 from tinkerscript.wire.events import Event, EventPage
-from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, UsageList
+from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, SessionSpending, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
 from tinkerscript.wire.reading.metrics import MetricColumns
@@ -181,6 +182,7 @@ route("GET", SESSION + "/logs", session_logs, sessions_read, SessionLogs)
 route("GET", SESSION + "/events", event_list, sessions_read, EventPage)
 route("GET", SESSION + "/metrics", metric_columns, sessions_read, MetricColumns)
 route("GET", SESSION + "/resources", resource_columns, sessions_read, ResourceColumns)
+route("GET", SESSION + "/usage", session_usage, sessions_read, SessionSpending)
 route("GET", SESSION + "/alerts", session_alert_list, sessions_read, AlertList)
 route("POST", SESSION + "/evaluations", evaluation_create, episodes, Event, status=201, once=True, audit=False)
 

@@ -20,6 +20,7 @@ TINKERSCRIPT_SIGN_UP_DOMAINS                       with domains: example.org,lab
 TINKERSCRIPT_EMAIL_VERIFICATION mandatory          none, optional or mandatory; optional where PUBLIC_URL is loopback
 TINKERSCRIPT_OIDC_ISSUER                           OpenID Connect provider; more in console/config/oidc.py
 TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/limits.py
+TINKERSCRIPT_PRICES                                what a device-hour costs, for display: console/config/prices.py
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
 TINKERSCRIPT_MAIL_FROM  tinkerscript@localhost     sender of mails
 TINKERSCRIPT_TRUSTED_PROXIES 0                     proxies of ours whose X-Forwarded-For names the client
@@ -45,6 +46,7 @@ from console.config.environment import read_int, read_models, read_text, read_ur
 from console.config.limits import limits_read
 from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
+from console.config.prices import prices_read
 from console.config.private_files import read_or_create
 from console.config.sign_up import sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
@@ -85,6 +87,7 @@ ALLOWED_HOSTS = ["*"]
 METRICS_TOKEN = read_text("TINKERSCRIPT_METRICS_TOKEN", "")
 
 LIMITS = limits_read(PUBLIC_URL)
+DEVICE_PRICES = prices_read()
 EXTRA_MODELS = read_models("TINKERSCRIPT_MODELS")
 MAX_RUNTIMES = read_int("TINKERSCRIPT_MAX_RUNTIMES", 1, low=1, high=1024)
 

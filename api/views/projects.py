@@ -6,9 +6,12 @@ from api.presenters import member_view, project_view, usage_list_view
 from api.rest.requests import ApiRequest
 from api.views.queries import PageQuery
 from console.errors import NotFound
+from console.sessions.forecast import session_spending
+from console.sessions.limits.costs import prices_get, usage_by_key, usage_by_member
 from console.sessions.limits.quotas import quotas_get
 from console.sessions.limits.usage import recent_usage
 from console.sessions.limits.usage import usage_list as used
+from console.sessions.selectors import session_get
 from console.users import members, services
 from console.users.selectors import project_list as projects_of
 from console.users.selectors import role_get
@@ -21,6 +24,7 @@ from tinkerscript.wire.projects import (
     ProjectCreate,
     ProjectList,
     ProjectUpdate,
+    SessionSpending,
     UsageList,
 )
 
@@ -85,4 +89,16 @@ def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
     project = request.auth.project
     page = used(project=project, cursor=query.cursor, limit=query.limit)
     week = recent_usage(project=project, within=timedelta(days=7))
-    return usage_list_view(*page, last_7_days=week, quotas=quotas_get(project=project))
+    return usage_list_view(
+        *page,
+        last_7_days=week,
+        by_key=usage_by_key(project=project),
+        by_member=usage_by_member(project=project),
+        prices=prices_get(),
+        quotas=quotas_get(project=project),
+    )
+
+
+def session_usage(request: ApiRequest, session_id: str) -> SessionSpending:
+    """What one session used and costs, and where its budget is heading at its pace so far."""
+    return session_spending(session=session_get(project=request.auth.project, session_id=session_id))

@@ -39,7 +39,7 @@ def sessions_over_budget_stop() -> None:
     raised = _alerts_raised(going)
     near: list[tuple[Session, Limit]] = []
     for session in going.select_related("key", "project"):
-        limits = list(_limits(session))
+        limits = list(session_limits(session))
         _alert(session, limits, raised)
         if reached := next((limit for limit in limits if limit[2] >= limit[1]), None):
             _end(session, *reached)
@@ -48,8 +48,8 @@ def sessions_over_budget_stop() -> None:
     _near(near)
 
 
-def _limits(session: Session) -> Iterator[Limit]:
-    """The limits that the session has."""
+def session_limits(session: Session) -> Iterator[Limit]:
+    """The limits that the session has: name, what it allows, what is used."""
     budget = Budget.model_validate(session.budget)
     if settings.LIMITS.hours is not None:
         yield "hours", settings.LIMITS.hours, session_ran_s(session=session) / 3600

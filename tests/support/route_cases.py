@@ -53,6 +53,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", E + "/timelines"): None,
     ("GET", S + "/metrics"): None,
     ("GET", S + "/resources"): None,
+    ("GET", S + "/usage"): None,
     ("GET", S + "/shares"): None,
     ("POST", S + "/shares"): {"expires_in_days": 1},
     ("DELETE", S + "/shares/{share_id}"): None,

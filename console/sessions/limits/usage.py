@@ -3,7 +3,9 @@
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
+from django.conf import settings
 from django.db.models import DurationField, ExpressionWrapper, F, QuerySet, Sum
 from django.utils import timezone
 
@@ -23,6 +25,20 @@ class Spent:
     gpu_s: float = 0.0
     device_s: float = 0.0
 
+    @property
+    def cost(self) -> float | None:
+        """At the prices of today; None where the server has none."""
+        prices = settings.DEVICE_PRICES
+        if prices is None:
+            return None
+        return (self.gpu_s * prices.gpu + (self.device_s - self.gpu_s) * prices.cpu) / 3600
+
+    def add(self, other: "Spent") -> None:
+        """Count what another one used too."""
+        self.runtime_s += other.runtime_s
+        self.gpu_s += other.gpu_s
+        self.device_s += other.device_s
+
 
 def usage_list(
     *, project: Project, cursor: str | None, limit: int
@@ -30,7 +46,7 @@ def usage_list(
     """One page of sessions, newest first, with what each used; the project's sum; the cursor of the next page."""
     sessions, next_cursor = session_list(project=project, cursor=cursor, limit=limit)
     ids = [session.id for session in sessions]
-    spent = _spent(RuntimeSpan.objects.filter(session_id__in=ids), "session_id")
+    spent = spent_by(RuntimeSpan.objects.filter(session_id__in=ids), "session_id")
     tokens = tokens_trained_sum(session_ids=ids)
     items = [
         (session, _usage(spent[session.id], session.policy_version_high, tokens.get(session.id, 0)))
@@ -38,7 +54,7 @@ def usage_list(
     ]
     every = Session.objects.filter(project=project)
     total = _usage(
-        _spent(RuntimeSpan.objects.filter(project=project), "project_id")[project.id],
+        spent_by(RuntimeSpan.objects.filter(project=project), "project_id")[project.id],
         every.aggregate(steps=Sum("policy_version_high"))["steps"] or 0,
         sum(tokens_trained_sum(session_ids=every.values_list("id", flat=True)).values()),
     )
@@ -53,13 +69,16 @@ def recent_usage(*, project: Project, within: timedelta) -> TimeUsage:
         ((seen_at - max(started_at, since)).total_seconds(), gpus)
         for started_at, seen_at, gpus in spans.values_list("started_at", "seen_at", "gpus")
     ]
-    return TimeUsage(runtime_s=sum(s for s, _ in lengths), gpu_s=sum(s * gpus for s, gpus in lengths))
+    spent = Spent()
+    for seconds, gpus in lengths:
+        spent.add(Spent(seconds, seconds * gpus, seconds * max(1, gpus)))
+    return TimeUsage(runtime_s=spent.runtime_s, gpu_s=spent.gpu_s, cost=spent.cost)
 
 
 def spent_by_key(*, project: Project) -> dict[str, float]:
     """Device-seconds of the sessions that each key of the project started."""
     spans = RuntimeSpan.objects.filter(project=project, key_id__isnull=False)
-    return {key_id: spent.device_s for key_id, spent in _spent(spans, "key_id").items()}
+    return {key_id: spent.device_s for key_id, spent in spent_by(spans, "key_id").items()}
 
 
 def key_budget_check(*, key: ApiKey | None) -> None:
@@ -96,29 +115,40 @@ def span_seen(*, lease_sha256: str, at: datetime) -> None:
 
 def key_spent_s(*, key: ApiKey) -> float:
     """Device-seconds of the sessions that the key started."""
-    return _spent(RuntimeSpan.objects.filter(key_id=key.id), "key_id")[key.id].device_s
+    return spent_by(RuntimeSpan.objects.filter(key_id=key.id), "key_id")[key.id].device_s
 
 
 def session_spent_s(*, session: Session) -> float:
     """Device-seconds of one session."""
-    return _spent(RuntimeSpan.objects.filter(session_id=session.id), "session_id")[session.id].device_s
+    return session_spent(session=session).device_s
+
+
+def session_spent(*, session: Session) -> Spent:
+    """What one session used."""
+    return spent_by(RuntimeSpan.objects.filter(session_id=session.id), "session_id")[session.id]
 
 
 def session_ran_s(*, session: Session) -> float:
     """Seconds in which the session had a runtime."""
-    return _spent(RuntimeSpan.objects.filter(session_id=session.id), "session_id")[session.id].runtime_s
+    return session_spent(session=session).runtime_s
 
 
-def _spent(spans: QuerySet[RuntimeSpan], by: str) -> defaultdict[str, Spent]:
+def spent_by(spans: QuerySet[RuntimeSpan], by: str) -> defaultdict[Any, Spent]:
+    """What the spans used, by the value of this column of theirs."""
     length = ExpressionWrapper(F("seen_at") - F("started_at"), output_field=DurationField())
-    found: defaultdict[str, Spent] = defaultdict(Spent)
+    found: defaultdict[Any, Spent] = defaultdict(Spent)
     for row in spans.values(by, "gpus").annotate(time=Sum(length)).order_by():
         spent, seconds = found[row[by]], row["time"].total_seconds()
-        spent.runtime_s += seconds
-        spent.gpu_s += seconds * row["gpus"]
-        spent.device_s += seconds * max(1, row["gpus"])
+        spent.add(Spent(seconds, seconds * row["gpus"], seconds * max(1, row["gpus"])))
     return found
 
 
 def _usage(spent: Spent, steps: int, tokens: int) -> Usage:
-    return Usage(runtime_s=spent.runtime_s, gpu_s=spent.gpu_s, steps=steps, tokens_trained=tokens)
+    return Usage(
+        runtime_s=spent.runtime_s,
+        gpu_s=spent.gpu_s,
+        device_s=spent.device_s,
+        cost=spent.cost,
+        steps=steps,
+        tokens_trained=tokens,
+    )

@@ -1099,6 +1099,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What one session used and costs, and where its budget is heading at its pace so far.
+         * @description What one session used and costs, and where its budget is heading at its pace so far.
+         */
+        get: operations["session_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/shared": {
         parameters: {
             query?: never;
@@ -1686,6 +1706,24 @@ export interface components {
             /** Status */
             status: number | null;
             topic: components["schemas"]["WebhookTopic"];
+        };
+        /**
+         * DevicePrices
+         * @description Of a device-hour, as who runs the server set them (TINKERSCRIPT_PRICES).
+         */
+        DevicePrices: {
+            /**
+             * Cpu
+             * @description Of a runtime without a GPU.
+             */
+            cpu: number;
+            /**
+             * Currency
+             * @description Three letters, ISO 4217.
+             */
+            currency: string;
+            /** Gpu */
+            gpu: number;
         };
         /**
          * DownloadFile
@@ -2527,6 +2565,31 @@ export interface components {
             try_number: number;
         };
         /**
+         * LimitForecast
+         * @description A limit of a session's budget, and where it is heading at the pace that it had so far.
+         */
+        LimitForecast: {
+            /** Allowed */
+            allowed: number;
+            /**
+             * Cost At Limit
+             * @description What the session will have cost then; none without prices, or where left_s is none.
+             */
+            cost_at_limit: number | null;
+            /**
+             * Left S
+             * @description Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used.
+             */
+            left_s: number | null;
+            /**
+             * Limit
+             * @description steps, wall_s, device_s, spend_cap_s (of the key that started it) or hours.
+             */
+            limit: string;
+            /** Used */
+            used: number;
+        };
+        /**
          * MemberInvite
          * @description ``POST /v1/members``.
          */
@@ -2656,6 +2719,23 @@ export interface components {
             steps_in_all: number;
             /** X */
             x: number[];
+        };
+        /**
+         * PayerUsage
+         * @description What the sessions of one key or one member used, deleted ones too where it is still known whose they were.
+         */
+        PayerUsage: {
+            /** Cost */
+            cost: number | null;
+            /** Device S */
+            device_s: number;
+            /**
+             * Id
+             * @description Of the key or the member; none: nobody who is still known.
+             */
+            id: string | null;
+            /** Name */
+            name: string;
         };
         /**
          * ProjectCreate
@@ -3461,6 +3541,40 @@ export interface components {
          */
         SessionSort: "newest" | "pinned" | "name";
         /**
+         * SessionSpending
+         * @description ``GET /v1/sessions/{id}/usage``: what the session used up to its runtime's last heartbeat.
+         */
+        SessionSpending: {
+            /**
+             * Cost
+             * @description At the prices of today; none: the server has none.
+             */
+            cost: number | null;
+            /**
+             * Cost Per Hour
+             * @description While it has a runtime; none: it has none now, or no price.
+             */
+            cost_per_hour: number | null;
+            /**
+             * Device S
+             * @description The same, times its GPUs; a runtime without one counts as one.
+             */
+            device_s: number;
+            /**
+             * Limits
+             * @description Those that it has.
+             * @default []
+             */
+            limits: components["schemas"]["LimitForecast"][];
+            /** @description None: no money is shown. */
+            prices: components["schemas"]["DevicePrices"] | null;
+            /**
+             * Runtime S
+             * @description Seconds in which a runtime held it.
+             */
+            runtime_s: number;
+        };
+        /**
          * SessionState
          * @description Where a session stands. The allowed moves are one table: console/sessions/states.py.
          * @enum {string}
@@ -3494,10 +3608,21 @@ export interface components {
             /** Base Model */
             base_model: string;
             /**
+             * Cost
+             * @description At the prices of today; none: the server has none.
+             */
+            cost: number | null;
+            /**
              * Created At
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Device S
+             * @description The same as gpu_s, with a runtime without GPU as one device.
+             * @default 0
+             */
+            device_s: number;
             /**
              * Gpu S
              * @description The same, times the GPUs of the runtime.
@@ -4035,6 +4160,11 @@ export interface components {
          * @description Seconds of runtimes within a stretch of time, and the same times their GPUs.
          */
         TimeUsage: {
+            /**
+             * Cost
+             * @description At the prices of today; none: the server has none.
+             */
+            cost: number | null;
             /** Gpu S */
             gpu_s: number;
             /** Runtime S */
@@ -4217,6 +4347,17 @@ export interface components {
          */
         Usage: {
             /**
+             * Cost
+             * @description At the prices of today; none: the server has none.
+             */
+            cost: number | null;
+            /**
+             * Device S
+             * @description The same as gpu_s, with a runtime without GPU as one device.
+             * @default 0
+             */
+            device_s: number;
+            /**
              * Gpu S
              * @description The same, times the GPUs of the runtime.
              */
@@ -4238,12 +4379,26 @@ export interface components {
          *     The time of sessions that were deleted stays in the sum; their steps and tokens went with their record.
          */
         UsageList: {
+            /**
+             * By Key
+             * @description Of sessions that a key started; the most used first.
+             * @default []
+             */
+            by_key: components["schemas"]["PayerUsage"][];
+            /**
+             * By Member
+             * @description Of whoever started them, by hand or by key; the most used first.
+             * @default []
+             */
+            by_member: components["schemas"]["PayerUsage"][];
             /** Items */
             items: components["schemas"]["SessionUsage"][];
             /** @description Of the last 168 hours, deleted sessions too. */
             last_7_days: components["schemas"]["TimeUsage"];
             /** Next Cursor */
             next_cursor: string | null;
+            /** @description None: no money is shown. */
+            prices: components["schemas"]["DevicePrices"] | null;
             quotas: components["schemas"]["Quotas"];
             total: components["schemas"]["Usage"];
         };
@@ -6634,6 +6789,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    session_usage: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionSpending"];
                 };
             };
             /** @description Refused or failed */

@@ -10,6 +10,13 @@ export function number(value: number | null | undefined): string {
   return String(Number(value.toPrecision(4)));
 }
 
+/** An amount as people write it: "€2.50". Below a cent with two digits that say something, "€0.0031". */
+export function money(amount: number | null | undefined, currency: string): string {
+  if (amount === null || amount === undefined) return "–";
+  const isTiny = amount > 0 && amount < 0.01;
+  return new Intl.NumberFormat("en", { style: "currency", currency, ...(isTiny && { maximumSignificantDigits: 2 }) }).format(amount);
+}
+
 export function bytes(size: number | null | undefined): string {
   if (size === null || size === undefined) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -61,6 +61,8 @@ class Usage(Response):
 
     runtime_s: float = Field(description="Seconds in which a runtime held the session, from its lease on.")
     gpu_s: float = Field(description="The same, times the GPUs of the runtime.")
+    device_s: float = Field(0.0, description="The same as gpu_s, with a runtime without GPU as one device.")
+    cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
     steps: int
     tokens_trained: int
 
@@ -70,6 +72,49 @@ class TimeUsage(Response):
 
     runtime_s: float
     gpu_s: float
+    cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
+
+
+class DevicePrices(Response):
+    """Of a device-hour, as who runs the server set them (TINKERSCRIPT_PRICES)."""
+
+    currency: str = Field(description="Three letters, ISO 4217.")
+    gpu: float
+    cpu: float = Field(description="Of a runtime without a GPU.")
+
+
+class PayerUsage(Response):
+    """What the sessions of one key or one member used, deleted ones too where it is still known whose they were."""
+
+    id: str | None = Field(description="Of the key or the member; none: nobody who is still known.")
+    name: str
+    device_s: float
+    cost: float | None = None
+
+
+class LimitForecast(Response):
+    """A limit of a session's budget, and where it is heading at the pace that it had so far."""
+
+    limit: str = Field(description="steps, wall_s, device_s, spend_cap_s (of the key that started it) or hours.")
+    allowed: float
+    used: float
+    left_s: float | None = Field(
+        description="Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used."
+    )
+    cost_at_limit: float | None = Field(
+        None, description="What the session will have cost then; none without prices, or where left_s is none."
+    )
+
+
+class SessionSpending(Response):
+    """``GET /v1/sessions/{id}/usage``: what the session used up to its runtime's last heartbeat."""
+
+    runtime_s: float = Field(description="Seconds in which a runtime held it.")
+    device_s: float = Field(description="The same, times its GPUs; a runtime without one counts as one.")
+    cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
+    cost_per_hour: float | None = Field(None, description="While it has a runtime; none: it has none now, or no price.")
+    prices: DevicePrices | None = Field(None, description="None: no money is shown.")
+    limits: list[LimitForecast] = Field([], description="Those that it has.")
 
 
 class SessionUsage(Usage):
@@ -105,6 +150,11 @@ class UsageList(Response):
     items: list[SessionUsage]
     total: Usage
     last_7_days: TimeUsage = Field(description="Of the last 168 hours, deleted sessions too.")
+    by_key: list[PayerUsage] = Field([], description="Of sessions that a key started; the most used first.")
+    by_member: list[PayerUsage] = Field(
+        [], description="Of whoever started them, by hand or by key; the most used first."
+    )
+    prices: DevicePrices | None = Field(None, description="None: no money is shown.")
     quotas: Quotas
     next_cursor: str | None = None
 

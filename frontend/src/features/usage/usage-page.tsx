@@ -1,16 +1,18 @@
 // What the project's sessions used, and what it holds of its quotas.
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
-import type { SessionUsage, Usage } from "../../api/types";
+import type { DevicePrices, SessionUsage, Usage } from "../../api/types";
 import { usageQuery } from "../../api/usage";
 import { Fact } from "../../ui/fact";
-import { ago, count, dateTime, number, span } from "../../ui/format";
+import { ago, count, dateTime, money, number, span } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../ui/panel";
 import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
+import { PayersPanel } from "./payers-panel";
 import { QuotasPanel } from "./quotas-panel";
 
+const COST = { name: "Cost", right: true };
 const HEAD = [
   { name: "Session" },
   { name: "Base model" },
@@ -34,20 +36,24 @@ export function UsagePage() {
       {newest && (
         <div className="space-y-4">
           <div className="grid items-start gap-4 lg:grid-cols-[4fr_3fr]">
-            <TotalPanel total={newest.total} />
+            <TotalPanel total={newest.total} prices={newest.prices} />
             <QuotasPanel quotas={newest.quotas} />
           </div>
           <Panel title="By session">
             {sessions.length === 0 ? (
               <Empty title="No session yet">A session is counted from the moment at which a runtime holds it. Waiting in the queue costs nothing.</Empty>
             ) : (
-              <Table label="Usage by session" head={HEAD}>
+              <Table label="Usage by session" head={newest.prices ? [...HEAD, COST] : HEAD}>
                 {sessions.map((session) => (
-                  <SessionRow key={session.session_id} session={session} />
+                  <SessionRow key={session.session_id} session={session} prices={newest.prices} />
                 ))}
               </Table>
             )}
           </Panel>
+          <div className="grid items-start gap-4 lg:grid-cols-2">
+            <PayersPanel title="By member" payers={newest.by_member} prices={newest.prices} />
+            <PayersPanel title="By key" payers={newest.by_key} prices={newest.prices} />
+          </div>
         </div>
       )}
       <ShowOlder query={query} />
@@ -55,10 +61,15 @@ export function UsagePage() {
   );
 }
 
-function TotalPanel({ total }: { total: Usage }) {
+function TotalPanel({ total, prices }: { total: Usage; prices: DevicePrices | null }) {
   return (
     <Panel title="All sessions" className="overflow-hidden">
-      <dl className="grid grid-cols-2 gap-px bg-line sm:grid-cols-4">
+      <dl className={`grid grid-cols-2 gap-px bg-line ${prices ? "sm:grid-cols-5" : "sm:grid-cols-4"}`}>
+        {prices && (
+          <Fact term="Cost" note={pricesText(prices)}>
+            {money(total.cost, prices.currency)}
+          </Fact>
+        )}
         <Fact term="Runtime" note="deleted sessions too">
           {span(total.runtime_s)}
         </Fact>
@@ -76,7 +87,11 @@ function TotalPanel({ total }: { total: Usage }) {
   );
 }
 
-function SessionRow({ session }: { session: SessionUsage }) {
+function pricesText({ gpu, cpu, currency }: DevicePrices): string {
+  return `${money(gpu, currency)} a GPU-hour, ${money(cpu, currency)} an hour without`;
+}
+
+function SessionRow({ session, prices }: { session: SessionUsage; prices: DevicePrices | null }) {
   const right = `${cell} text-right whitespace-nowrap`;
   return (
     <tr className="hover:bg-sunken">
@@ -98,6 +113,7 @@ function SessionRow({ session }: { session: SessionUsage }) {
       <td className={`${cell} whitespace-nowrap`} title={dateTime(session.created_at)}>
         {ago(session.created_at)}
       </td>
+      {prices && <td className={right}>{money(session.cost, prices.currency)}</td>}
     </tr>
   );
 }

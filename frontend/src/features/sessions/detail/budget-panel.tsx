@@ -1,37 +1,52 @@
-// The limits of a session that has any, and how much of each is used, where that is known.
+// What a session costs where that is known, and the limits that it has: what is used of each, and when it is reached.
+import { useQuery } from "@tanstack/react-query";
 import { hasEnded } from "../../../api/sessions";
-import type { Session } from "../../../api/types";
-import { number, span } from "../../../ui/format";
+import { spendingQuery } from "../../../api/spending";
+import type { Session, Spending } from "../../../api/types";
+import { money } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { limitText } from "../budget";
+import { limitRows } from "../spending";
 
 export function BudgetPanel({ session }: { session: Session }) {
-  const { steps, wall_s: wallS, device_s: deviceS } = session.budget;
-  if (steps === null && wallS === null && deviceS === null) return null;
-  const rows = [
-    { name: "Steps", used: number(session.policy_version), limit: steps === null ? null : number(steps) },
-    { name: "Wall time", used: span(ageS(session)), limit: wallS === null ? null : limitText("wall_s", wallS) },
-    { name: "Device time", used: null, limit: deviceS === null ? null : limitText("device_s", deviceS) },
-  ];
+  const { data, error } = useQuery(spendingQuery(session.id, !hasEnded(session)));
+  if (!data && !error) return null;
+  if (data && !data.prices && data.limits.length === 0) return null;
   return (
     <Panel title="Budget">
-      <dl className="divide-y divide-line tabular-nums">
-        {rows
-          .filter((row) => row.limit !== null)
-          .map((row) => (
-            <div key={row.name} className="flex justify-between gap-3 px-4 py-1.5">
-              <dt className="text-muted">{row.name}</dt>
-              <dd>{row.used === null ? `up to ${row.limit ?? ""}` : `${row.used} of ${row.limit ?? ""}`}</dd>
-            </div>
-          ))}
-      </dl>
-      <p className="border-t border-line px-4 py-2 text-xs text-muted">At a limit it writes a model checkpoint and stops.</p>
+      <ErrorNotice error={error} />
+      {data && <SpendingRows spending={data} />}
     </Panel>
   );
 }
 
-/** Up to now, or up to the last change of a session that has ended. */
-function ageS(session: Session, now = Date.now()): number {
-  const until = hasEnded(session) ? Date.parse(session.updated_at) : now;
-  return Math.max(0, (until - Date.parse(session.created_at)) / 1000);
+export function SpendingRows({ spending }: { spending: Spending }) {
+  const { cost, cost_per_hour: perHour, prices } = spending;
+  const rows = limitRows(spending);
+  if (!prices && rows.length === 0) return null;
+  return (
+    <>
+      <dl className="divide-y divide-line tabular-nums">
+        {prices && (
+          <div className="px-4 py-1.5">
+            <div className="flex justify-between gap-3">
+              <dt className="text-muted">Cost so far</dt>
+              <dd className="font-medium">{money(cost, prices.currency)}</dd>
+            </div>
+            {perHour !== null && <dd className="text-xs text-muted">{money(perHour, prices.currency)} an hour now</dd>}
+          </div>
+        )}
+        {rows.map((row) => (
+          <div key={row.name} className="px-4 py-1.5">
+            <div className="flex justify-between gap-3">
+              <dt className="text-muted">{row.name}</dt>
+              <dd>{row.used}</dd>
+            </div>
+            {row.forecast && <dd className="text-xs text-muted">{row.forecast}</dd>}
+          </div>
+        ))}
+      </dl>
+      {rows.length > 0 && <p className="border-t border-line px-4 py-2 text-xs text-muted">At a limit it writes a model checkpoint and stops.</p>}
+    </>
+  );
 }

@@ -7,7 +7,7 @@ import { queueQuery, sessionsQuery } from "../../../api/sessions";
 import type { Page, Session, SessionState } from "../../../api/types";
 import { usageQuery } from "../../../api/usage";
 import { ButtonLink } from "../../../ui/button";
-import { dateTime, number, span, waited } from "../../../ui/format";
+import { dateTime, money, number, span, waited } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
@@ -132,7 +132,8 @@ function Lines({ page, error, none, text }: LinesProps) {
 
 function Week() {
   const { data, error } = useInfiniteQuery(usageQuery);
-  const week = data?.pages[0]?.last_7_days;
+  const newest = data?.pages[0];
+  const week = newest?.last_7_days;
   return (
     <Panel title="Last 7 days">
       <ErrorNotice error={error} />
@@ -141,6 +142,7 @@ function Week() {
           [
             ["Runtime", span(week.runtime_s)],
             ["GPU time", span(week.gpu_s)],
+            ...(newest?.prices ? [["Cost", money(week.cost, newest.prices.currency)]] : []),
           ].map(([name, value]) => (
             <div key={name} className="flex justify-between px-4 py-2">
               <dt className="text-muted">{name}</dt>

@@ -1,0 +1,52 @@
+"""What device time costs, at the prices of today, and who used it."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from django.conf import settings
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+
+from console.sessions.limits.usage import Spent, spent_by
+from console.sessions.models import RuntimeSpan, Session
+from console.users.models import ApiKey, Membership, Project
+from tinkerscript.wire.projects import DevicePrices, PayerUsage
+
+UNKNOWN = "started by nobody who is still known"
+
+
+def prices_get() -> DevicePrices | None:
+    """What a device-hour costs; None where the server has no prices."""
+    prices = settings.DEVICE_PRICES
+    return None if prices is None else DevicePrices(currency=prices.currency, gpu=prices.gpu, cpu=prices.cpu)
+
+
+def usage_by_key(*, project: Project) -> list[PayerUsage]:
+    """What the sessions of each key used, the most used first."""
+    spans = RuntimeSpan.objects.filter(project=project, key_id__isnull=False)
+    names = dict(ApiKey.objects.filter(project=project).values_list("id", "name"))
+    return _payers(spent_by(spans, "key_id"), names)
+
+
+def usage_by_member(*, project: Project) -> list[PayerUsage]:
+    """What the sessions of each member used, by hand or by key; of a deleted session its key says whose it was."""
+    session = Session.objects.filter(id=OuterRef("session_id"))
+    key = ApiKey.objects.filter(id=OuterRef("key_id"))
+    starter = Coalesce(Subquery(session.values("person_id")[:1]), Subquery(key.values("user_id")[:1]))
+    spent = spent_by(RuntimeSpan.objects.filter(project=project).annotate(starter=starter), "starter")
+    members = Membership.objects.filter(project=project, user__isnull=False)
+    known = {
+        user: (member, email) for user, member, email in members.values_list("user", "member_id", F("user__email"))
+    }
+    merged: defaultdict[str | None, Spent] = defaultdict(Spent)
+    for user, one in spent.items():
+        merged[known[user][0] if user in known else None].add(one)
+    return _payers(merged, dict(known.values()))
+
+
+def _payers(spent: Mapping[str | None, Spent], names: Mapping[str, str]) -> list[PayerUsage]:
+    payers = [
+        PayerUsage(id=who, name=(names.get(who) or who) if who else UNKNOWN, device_s=one.device_s, cost=one.cost)
+        for who, one in spent.items()
+    ]
+    return sorted(payers, key=lambda payer: -payer.device_s)

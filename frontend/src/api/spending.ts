@@ -1,0 +1,16 @@
+// What a session used and costs, and where its budget is heading.
+import { queryOptions } from "@tanstack/react-query";
+import { get } from "./client";
+import { isRefused } from "./sessions";
+import type { Spending } from "./types";
+
+const REFRESH_MS = 15_000; // a runtime is seen every few seconds, a cent passes in more
+
+export function spendingQuery(id: string, isLive: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "usage"],
+    queryFn: () => get<Spending>(`/v1/sessions/${id}/usage`),
+    retry: (failures, error) => failures < 2 && !isRefused(error),
+    refetchInterval: isLive ? REFRESH_MS : false,
+  });
+}
