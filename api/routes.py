@@ -12,6 +12,7 @@ from api.views.checkpoints import (
     checkpoint_download,
     checkpoint_get,
     checkpoint_list,
+    checkpoint_provenance,
     checkpoint_update,
 )
 from api.views.episodes import (
@@ -89,7 +90,7 @@ from api.views.trajectories import (
 from api.views.webhooks import delivery_list, webhook_create, webhook_delete, webhook_list
 from tinkerscript.wire.account import AccountView, KeyCreated, KeyList, ProjectView, Scope, SignInList
 from tinkerscript.wire.calls import EpisodeCalls
-from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointView
+from tinkerscript.wire.checkpoints import CheckpointDownload, CheckpointList, CheckpointProvenance, CheckpointView
 from tinkerscript.wire.episodes import (
     AnnotationList,
     EpisodeBegun,
@@ -195,6 +196,7 @@ route("GET", SESSION + "/checkpoints", checkpoint_list, checkpoints_read, Checkp
 route("GET", CHECKPOINT, checkpoint_get, checkpoints_read, CheckpointView)
 route("PATCH", CHECKPOINT, checkpoint_update, sessions_write, CheckpointView)
 route("DELETE", CHECKPOINT, checkpoint_delete, sessions_write, None, status=204)
+route("GET", CHECKPOINT + "/provenance", checkpoint_provenance, checkpoints_read, CheckpointProvenance)
 route("GET", CHECKPOINT + "/download", checkpoint_download, checkpoints_read, CheckpointDownload, audit=True)
 
 # Checked here, then forwarded to the session's gateway, which also makes a repeated request harmless.

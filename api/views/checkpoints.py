@@ -3,10 +3,12 @@
 from api.presenters import checkpoint_view
 from api.rest.requests import ApiRequest
 from console.sessions.checkpoints import checkpoints, removal, retention
+from console.tinker import lineage
 from tinkerscript.wire.checkpoints import (
     CheckpointCreate,
     CheckpointDownload,
     CheckpointList,
+    CheckpointProvenance,
     CheckpointUpdate,
     CheckpointView,
 )
@@ -48,5 +50,12 @@ def checkpoint_delete(request: ApiRequest, session_id: str, checkpoint_id: str) 
 def checkpoint_download(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointDownload:
     """Presigned URLs of a committed checkpoint's files."""
     return checkpoints.checkpoint_download(
+        project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
+    )
+
+
+def checkpoint_provenance(request: ApiRequest, session_id: str, checkpoint_id: str) -> CheckpointProvenance:
+    """What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files."""
+    return lineage.checkpoint_provenance(
         project=request.auth.project, session_id=session_id, checkpoint_id=checkpoint_id
     )

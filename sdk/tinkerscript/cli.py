@@ -193,13 +193,16 @@ def events(session_id: str, follow: bool = False, after: int = 0, kind: list[Eve
 
 
 @app.command()
-def download(session_id: str, path: Annotated[Path, typer.Argument()] = Path("tuned_model")) -> None:
+def download(
+    session_id: str,
+    path: Annotated[Path, typer.Argument()] = Path("tuned_model"),
+    checkpoint: Annotated[str, typer.Option(help="The id of a checkpoint that is committed, of either kind.")] = "",
+) -> None:
     """Download the tuned model; of a session that has ended, the last one that was exported."""
     with connection() as transport:
         which = Session(transport, session_id)
-        ready = model_to_reuse(which)
-        model = which.download_checkpoint(ready.id, path) if ready else which.download_tuned_model(path)
-    print(model)
+        ready = checkpoint or ((found := model_to_reuse(which)) and found.id)
+        print(which.download_checkpoint(ready, path) if ready else which.download_tuned_model(path))
 
 
 @app.command()

@@ -173,6 +173,13 @@ def test_download_after_the_end_brings_the_last_model(server, session, run, tmp_
     assert (tmp_path / "m" / "config.json").exists()
 
 
+def test_a_checkpoint_that_is_named_is_downloaded_and_none_is_made(server, session, run, tmp_path):
+    code, out, _ = run("download", session.id, str(tmp_path / "m"), "--checkpoint", "ckp_kept")
+    assert (code, out.strip()) == (0, str(tmp_path / "m"))
+    assert server.seen(r"GET .*/checkpoints/ckp_kept/download")
+    assert server.checkpoints == {} and (tmp_path / "m" / "config.json").exists()
+
+
 def test_episodes_are_downloaded_after_the_end(server, session, run, tmp_path):
     server.parts = [b"rows"]
     session.close()

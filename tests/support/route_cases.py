@@ -42,6 +42,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", C): None,
     ("PATCH", C): {"pinned": True},
     ("DELETE", C): None,
+    ("GET", C + "/provenance"): None,
     ("GET", C + "/download"): None,
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,

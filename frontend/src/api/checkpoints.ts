@@ -1,7 +1,7 @@
 // Checkpoints of a session and the presigned URLs of their files.
 import { queryOptions } from "@tanstack/react-query";
 import { get, patch, post, remove } from "./client";
-import type { Checkpoint, CheckpointDownload, CheckpointKind, Items } from "./types";
+import type { Checkpoint, CheckpointDownload, CheckpointKind, CheckpointProvenance, Items } from "./types";
 
 export function isPending(checkpoint: Checkpoint): boolean {
   return checkpoint.state === "requested" || checkpoint.state === "uploading";
@@ -25,6 +25,15 @@ export function downloadQuery(sessionId: string, checkpointId: string) {
       const expiresAt = query.state.data?.expires_at;
       return expiresAt ? Math.max(10_000, Date.parse(expiresAt) - Date.now() - 30_000) : false;
     },
+  });
+}
+
+/** What it was made of does not change once it is committed. */
+export function provenanceQuery(sessionId: string, checkpointId: string) {
+  return queryOptions({
+    queryKey: ["provenance", sessionId, checkpointId],
+    queryFn: () => get<CheckpointProvenance>(`/v1/sessions/${sessionId}/checkpoints/${checkpointId}/provenance`),
+    staleTime: 60_000,
   });
 }
 

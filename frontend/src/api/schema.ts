@@ -540,6 +540,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}/provenance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files.
+         * @description What a checkpoint was made of: base model, saved states before it, options, and the hashes of its files.
+         */
+        get: operations["checkpoint_provenance"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/episodes": {
         parameters: {
             query?: never;
@@ -1417,6 +1437,27 @@ export interface components {
             upto: number;
         };
         /**
+         * Ancestor
+         * @description A checkpoint that another one came from; its files may be gone.
+         */
+        Ancestor: {
+            /**
+             * Checkpoint Id
+             * @description None: it is not of this project, or is not known any more.
+             */
+            checkpoint_id: string | null;
+            kind: components["schemas"]["CheckpointKind"] | null;
+            /** Session Id */
+            session_id: string | null;
+            /** Step */
+            step: number | null;
+            /**
+             * Tinker Path
+             * @description As a Tinker client named it.
+             */
+            tinker_path: string | null;
+        };
+        /**
          * AnnotationList
          * @description Oldest first.
          */
@@ -1614,6 +1655,55 @@ export interface components {
         CheckpointList: {
             /** Items */
             items: components["schemas"]["CheckpointView"][];
+        };
+        /**
+         * CheckpointProvenance
+         * @description ``GET .../provenance``: what a checkpoint was made of.
+         */
+        CheckpointProvenance: {
+            /**
+             * Ancestors
+             * @description Saved states that it came from, the latest first, as far as they are recorded; none: its base model. Of a Tinker model: the state that it was created from; what its client loaded later is not recorded.
+             */
+            ancestors: components["schemas"]["Ancestor"][];
+            /**
+             * Base Model
+             * @description Where its weights began.
+             */
+            base_model: string;
+            /** Checkpoint Id */
+            checkpoint_id: string;
+            /** Committed At */
+            committed_at: string | null;
+            /** @description The session's options; resuming with another trainer_ranks changes that one. */
+            config: components["schemas"]["SessionConfig"];
+            /**
+             * Config Sha256
+             * @description Of these options as JSON, sorted by name, without spaces.
+             */
+            config_sha256: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Files
+             * @description As committed: what is downloaded has these hashes.
+             */
+            files: components["schemas"]["ManifestFile"][];
+            /**
+             * Hashes Checked
+             * @description The server has compared the stored files with the hashes.
+             */
+            hashes_checked: boolean;
+            kind: components["schemas"]["CheckpointKind"];
+            /** Session Id */
+            session_id: string;
+            /** Session Name */
+            session_name: string;
+            /** Step */
+            step: number | null;
         };
         /**
          * CheckpointState
@@ -2588,6 +2678,18 @@ export interface components {
             limit: string;
             /** Used */
             used: number;
+        };
+        /**
+         * ManifestFile
+         * @description One file of a checkpoint. ``path`` is relative, with forward slashes.
+         */
+        ManifestFile: {
+            /** Path */
+            path: string;
+            /** Sha256 */
+            sha256: string;
+            /** Size Bytes */
+            size_bytes: number;
         };
         /**
          * MemberInvite
@@ -5658,6 +5760,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CheckpointDownload"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    checkpoint_provenance: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                session_id: string;
+                checkpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CheckpointProvenance"];
                 };
             };
             /** @description Refused or failed */

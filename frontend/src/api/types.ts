@@ -22,6 +22,7 @@ export type Server = FromServer<Schemas["ServerView"]>;
 export type Budget = FromServer<Schemas["Budget"]>;
 export type Checkpoint = FromServer<Schemas["CheckpointView"]>;
 export type CheckpointDownload = FromServer<Schemas["CheckpointDownload"]>;
+export type CheckpointProvenance = FromServer<Schemas["CheckpointProvenance"]>;
 export type CheckpointKind = Schemas["CheckpointKind"];
 export type Delivery = FromServer<Schemas["DeliveryView"]>;
 export type Episode = FromServer<Schemas["EpisodeView"]>;

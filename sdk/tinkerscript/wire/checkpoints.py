@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from .base import Request, Response
+from .config import SessionConfig
 
 
 class CheckpointKind(StrEnum):
@@ -75,6 +76,39 @@ class CheckpointList(Response):
     """Newest first."""
 
     items: list[CheckpointView]
+
+
+class Ancestor(Response):
+    """A checkpoint that another one came from; its files may be gone."""
+
+    checkpoint_id: str | None = Field(description="None: it is not of this project, or is not known any more.")
+    session_id: str | None
+    kind: CheckpointKind | None
+    step: int | None
+    tinker_path: str | None = Field(None, description="As a Tinker client named it.")
+
+
+class CheckpointProvenance(Response):
+    """``GET .../provenance``: what a checkpoint was made of."""
+
+    checkpoint_id: str
+    session_id: str
+    session_name: str
+    kind: CheckpointKind
+    step: int | None
+    base_model: str = Field(description="Where its weights began.")
+    ancestors: list[Ancestor] = Field(
+        description="Saved states that it came from, the latest first, as far as they are recorded; none: its base "
+        "model. Of a Tinker model: the state that it was created from; what its client loaded later is not recorded."
+    )
+    config: SessionConfig = Field(
+        description="The session's options; resuming with another trainer_ranks changes that one."
+    )
+    config_sha256: str = Field(description="Of these options as JSON, sorted by name, without spaces.")
+    created_at: datetime
+    committed_at: datetime | None
+    files: list[ManifestFile] = Field(description="As committed: what is downloaded has these hashes.")
+    hashes_checked: bool = Field(description="The server has compared the stored files with the hashes.")
 
 
 class DownloadFile(ManifestFile):

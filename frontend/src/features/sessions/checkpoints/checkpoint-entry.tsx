@@ -1,15 +1,14 @@
 // One checkpoint: what it is, its files once committed, and what can be done with it.
-import { useQuery } from "@tanstack/react-query";
 import { Collapsible } from "radix-ui";
-import { downloadQuery, isPending } from "../../../api/checkpoints";
+import { isPending } from "../../../api/checkpoints";
 import type { Checkpoint } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
 import { Button } from "../../../ui/button";
 import { Confirm } from "../../../ui/dialog";
-import { ago, bytes, dateTime, number, timeOfDay } from "../../../ui/format";
-import { ErrorNotice } from "../../../ui/notice";
+import { ago, bytes, dateTime, number } from "../../../ui/format";
 import { IconButton } from "../../../ui/icon-button";
-import { FileLinks } from "../file-links";
+import { CheckpointFiles } from "./checkpoint-files";
+import { Provenance } from "./provenance";
 
 const TONES: Record<Checkpoint["state"], Tone> = { requested: "busy", uploading: "busy", committed: "good", failed: "bad" };
 
@@ -73,7 +72,8 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
               <span className="text-muted">An engine answers calls of it, without a trainer.</span>
             </div>
           )}
-          <Files checkpoint={checkpoint} />
+          <Provenance checkpoint={checkpoint} />
+          <CheckpointFiles checkpoint={checkpoint} />
         </Collapsible.Content>
       )}
     </Collapsible.Root>
@@ -90,20 +90,5 @@ function Line({ checkpoint }: { checkpoint: Checkpoint }) {
       </span>
       <Badge tone={TONES[checkpoint.state]}>{checkpoint.state}</Badge>
     </>
-  );
-}
-
-function Files({ checkpoint }: { checkpoint: Checkpoint }) {
-  const { data, error } = useQuery(downloadQuery(checkpoint.session_id, checkpoint.id));
-  if (error) return <ErrorNotice error={error} />;
-  if (!data) return <p className="px-9 py-2 text-xs text-muted">Signing links…</p>;
-  return (
-    <div className="border-t border-line bg-sunken px-4 py-2 pl-9 text-xs">
-      <FileLinks files={data.files} />
-      <p className="mt-2 text-muted">
-        {data.files.length > 1 && `${number(data.files.length)} files, ${bytes(checkpoint.size_bytes)}. `}
-        Links are good until {timeOfDay(data.expires_at)} and are renewed while shown.
-      </p>
-    </div>
   );
 }
