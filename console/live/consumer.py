@@ -1,6 +1,7 @@
 """The live channel: ``/ws/v1/sessions/{id}?after=cursor&kinds=state,metric`` sends the record from there on.
 
-Each message is an EventPage; without ``kinds`` it has every entry.
+Each message is an EventPage; without ``kinds`` it has every entry. One without entries comes when nothing else did for
+a while: a client that hears nothing for much longer has lost its connection, whatever its network says.
 """
 
 import asyncio
@@ -18,10 +19,11 @@ from console.live.hub import EVERY_KIND, Kinds, follow
 from console.live.watchers import credential_of, watchers
 from console.server.logs import logs_bind
 from console.server.metrics import WEBSOCKET_CLIENTS
-from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.events import EventKind, EventPage
 
 PAGE = 200
 RECHECK_S = 0.75  # how often a watcher's permission is checked, with events or without: it ends within a second
+PING_S = 15.0
 CLOSE_BROKEN = 1011
 CURSOR_DIGITS = 18
 CLOSE_CODES = {InvalidRequest: 4400, Unauthenticated: 4401, Forbidden: 4403, NotFound: 4404, RateLimited: 4429}
@@ -78,17 +80,22 @@ class LiveConsumer(AsyncWebsocketConsumer):
         try:
             with WEBSOCKET_CLIENTS.track_inprogress():
                 async with follow(session_id=session_id, after=after) as follower:
-                    allowed_at = time.monotonic()
+                    allowed_at = sent_at = time.monotonic()
                     while True:
                         left_s = allowed_at + RECHECK_S - time.monotonic()
                         events = await follower.next(limit=PAGE, timeout_s=max(0.0, left_s))
                         if time.monotonic() - allowed_at >= RECHECK_S:
                             await self.allow(self.scope, session_id)
                             allowed_at = time.monotonic()
-                        if not any(event.kind in kinds for event in events):
+                        if any(event.kind in kinds for event in events):
+                            text = follower.feed.text(events, kinds)
+                        elif time.monotonic() - sent_at >= PING_S:
+                            text = EventPage(items=[], next_cursor=follower.cursor).model_dump_json()
+                        else:
                             continue
-                        if not await self._sent(follower.feed.text(events, kinds)):
+                        if not await self._sent(text):
                             return
+                        sent_at = time.monotonic()
         except DomainError as error:  # a key was revoked, a member removed, a browser signed out
             with suppress(OSError):
                 await self.close(code=CLOSE_CODES.get(type(error), CLOSE_BROKEN), reason=error.message[:100])

@@ -66,6 +66,17 @@ async def test_the_backlog_then_live(session, api_key) -> None:
     await client.disconnect(timeout=25)
 
 
+async def test_a_quiet_channel_says_that_it_is_there(session, api_key, monkeypatch) -> None:
+    monkeypatch.setattr(consumer, "PING_S", 0.01)
+    monkeypatch.setattr(consumer, "RECHECK_S", 0.01)
+    client = socket(session.id, key=api_key)
+    await client.connect(timeout=25)
+    backlog = await page(client)
+    for _ in range(2):
+        assert await page(client) == EventPage(items=[], next_cursor=backlog.next_cursor)
+    await client.disconnect(timeout=25)
+
+
 def revoke(session: Session, user: User) -> None:
     ApiKey.objects.update(revoked_at=timezone.now())
 

@@ -69,6 +69,24 @@ test("hearing something makes the next retry quick again", () => {
   expect(links.at(-1)).toEqual({ status: "waiting", attempt: 1, delayMs: 500 });
 });
 
+test("a connection that nothing comes over is given up, and the next one resumes", () => {
+  const { channels, links, newest, stop } = follow();
+  newest().onopen?.();
+  newest().hear(41);
+  vi.advanceTimersByTime(39_000);
+  newest().hear(41); // the server has nothing new, and says so
+  vi.advanceTimersByTime(39_000);
+  expect(links.at(-1)).toMatchObject({ status: "live" });
+  vi.advanceTimersByTime(1_000);
+  expect(links.at(-1)).toMatchObject({ status: "waiting" });
+  expect(channels[0]?.closed).toBe(true);
+  vi.advanceTimersByTime(500);
+  expect(newest().path).toContain("after=41");
+  stop();
+  vi.advanceTimersByTime(60_000);
+  expect(channels).toHaveLength(2);
+});
+
 test("a refusal is final and gives the reason", () => {
   const { channels, links, newest } = follow();
   newest().onclose?.({ code: 4404 });

@@ -2,6 +2,7 @@
 import type { EventPage } from "../api/types";
 import { firstLink, nextLink, type Link, type LinkEvent } from "./link";
 
+const SILENCE_MS = 40_000; // the server sends something every 15 s
 const KINDS = "state,metric,event,evaluation"; // the log is read by its own request
 
 /** The part of a WebSocket that is used, so that a test can stand in for the network. */
@@ -27,6 +28,7 @@ export function followSession({ sessionId, after, open, onPage, onLink }: Follow
   let link: Link = firstLink;
   let channel: Channel | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let silence: ReturnType<typeof setTimeout> | undefined;
 
   function move(event: LinkEvent): void {
     const next = nextLink(link, event);
@@ -41,18 +43,37 @@ export function followSession({ sessionId, after, open, onPage, onLink }: Follow
     }
   }
 
+  function drop(): void {
+    clearTimeout(silence);
+    if (!channel) return;
+    channel.onopen = channel.onmessage = channel.onclose = null;
+    channel.close();
+  }
+
+  /** A connection whose other end has gone may stay open here for hours, and looks live. */
+  function listen(): void {
+    clearTimeout(silence);
+    silence = setTimeout(() => {
+      drop();
+      move({ type: "lost", code: 1006 });
+    }, SILENCE_MS);
+  }
+
   function connect(): void {
+    listen();
     channel = open(`/ws/v1/sessions/${sessionId}?after=${String(cursor)}&kinds=${KINDS}`);
     channel.onopen = () => {
       move({ type: "opened" });
     };
     channel.onmessage = ({ data }) => {
+      listen();
       const page = JSON.parse(data) as EventPage;
       cursor = Math.max(cursor, page.next_cursor);
       move({ type: "received" });
       onPage(page);
     };
     channel.onclose = ({ code }) => {
+      clearTimeout(silence);
       move({ type: "lost", code });
     };
   }
@@ -60,8 +81,6 @@ export function followSession({ sessionId, after, open, onPage, onLink }: Follow
   connect();
   return () => {
     clearTimeout(timer);
-    if (!channel) return;
-    channel.onopen = channel.onmessage = channel.onclose = null;
-    channel.close();
+    drop();
   };
 }
