@@ -5,6 +5,7 @@ import type { AuditEntry } from "../../api/types";
 import { dateTime } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { PageHeader } from "../../ui/panel";
+import { visible } from "../../ui/plain-text";
 import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
 
@@ -39,7 +40,7 @@ export function AuditPage() {
 }
 
 function Row({ entry }: { entry: AuditEntry }) {
-  const details = Object.keys(entry.details).length ? JSON.stringify(entry.details) : "";
+  const details = Object.keys(entry.details).length ? visible(JSON.stringify(entry.details)) : "";
   return (
     <tr>
       <td className={`${cell} text-right text-muted`}>{entry.number}</td>
@@ -51,9 +52,10 @@ function Row({ entry }: { entry: AuditEntry }) {
       <th scope="row" className={`${headCell} text-ink`}>
         {entry.action.replaceAll("_", " ")}
         {details && (
-          <span className="block max-w-72 truncate font-mono text-xs font-normal text-muted" title={details}>
-            {details}
-          </span>
+          <details className="max-w-96 font-mono text-xs font-normal text-muted">
+            <summary className="truncate">{details}</summary>
+            <pre className="mt-1 whitespace-pre-wrap wrap-anywhere">{visible(JSON.stringify(entry.details, null, 2))}</pre>
+          </details>
         )}
       </th>
       <td className={`${cell} font-mono text-xs`}>{Object.values(entry.target).join(" ")}</td>
