@@ -21,6 +21,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -174,7 +175,8 @@ def main() -> None:
     parser.add_argument("--small", dest="load", action="store_const", const=SMALL, default=Load())
     options = parser.parse_args()
     random.seed(0)
-    with tinker.ServiceClient() as service:
+    opened = tinker.ServiceClient()
+    with opened if hasattr(opened, "__exit__") else nullcontext(opened) as service:  # 0.25, for other servers, has none
         training = service.create_lora_training_client(base_model=options.model, rank=options.rank, seed=0)
         print(
             f"{options.model}, rank {options.rank}, tinker {tinker.__version__}, {options.rounds} rounds,"
