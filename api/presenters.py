@@ -103,8 +103,8 @@ def usage_list_view(
     next_cursor: str | None,
     *,
     last_7_days: TimeUsage,
-    by_key: list[PayerUsage],
-    by_member: list[PayerUsage],
+    by_key: list[PayerUsage] | None,
+    by_member: list[PayerUsage] | None,
     prices: DevicePrices | None,
     quotas: Quotas,
 ) -> UsageList:

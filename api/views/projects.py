@@ -15,7 +15,7 @@ from console.sessions.selectors import session_get
 from console.users import members, services
 from console.users.selectors import project_list as projects_of
 from console.users.selectors import role_get
-from tinkerscript.wire.account import ProjectView
+from tinkerscript.wire.account import ProjectView, Scope
 from tinkerscript.wire.projects import (
     MemberInvite,
     MemberList,
@@ -89,11 +89,12 @@ def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
     project = request.auth.project
     page = used(project=project, cursor=query.cursor, limit=query.limit)
     week = recent_usage(project=project, within=timedelta(days=7))
+    tells_payers = query.cursor is None and _may_read_payers(request)
     return usage_list_view(
         *page,
         last_7_days=week,
-        by_key=usage_by_key(project=project),
-        by_member=usage_by_member(project=project),
+        by_key=usage_by_key(project=project) if tells_payers else None,
+        by_member=usage_by_member(project=project) if tells_payers else None,
         prices=prices_get(),
         quotas=quotas_get(project=project),
     )
@@ -101,4 +102,11 @@ def usage_list(request: ApiRequest, query: PageQuery) -> UsageList:
 
 def session_usage(request: ApiRequest, session_id: str) -> SessionSpending:
     """What one session used and costs, and where its budget is heading at its pace so far."""
-    return session_spending(session=session_get(project=request.auth.project, session_id=session_id))
+    session, key = session_get(project=request.auth.project, session_id=session_id), request.auth.key
+    is_own = key is not None and session.key_id == key.id
+    return session_spending(session=session, with_key=is_own or _may_read_payers(request))
+
+
+def _may_read_payers(request: ApiRequest) -> bool:
+    """Whether the caller may read members and keys, as their routes decide: a key needs the admin scope."""
+    return request.auth.key is None or Scope.ADMIN in request.auth.scopes

@@ -56,7 +56,8 @@ def session_limits(session: Session) -> Iterator[Limit]:
     if budget.steps is not None:
         yield "steps", budget.steps, session.policy_version_high
     if budget.wall_s is not None:
-        yield "wall_s", budget.wall_s, (timezone.now() - session.created_at).total_seconds()
+        until = session.state_since if session.state in ENDED else timezone.now()
+        yield "wall_s", budget.wall_s, (until - session.created_at).total_seconds()
     if budget.device_s is not None:
         yield "device_s", budget.device_s, session_spent_s(session=session)
     if session.key and session.key.spend_cap_s is not None:

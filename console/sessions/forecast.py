@@ -2,26 +2,32 @@
 
 from collections.abc import Iterator
 
-from console.sessions.budgets import session_limits
+from console.sessions.budgets import KEY_LIMIT, session_limits
 from console.sessions.limits.costs import prices_get
 from console.sessions.limits.usage import Spent, session_spent
 from console.sessions.models import Session
 from console.sessions.states import ENDED
 from console.sessions.transitions import WITH_RUNTIME
 from tinkerscript.wire.projects import DevicePrices, LimitForecast, SessionSpending
+from tinkerscript.wire.sessions import SessionState
+
+WITH_DEVICES = WITH_RUNTIME - {SessionState.PROVISIONING}  # a runtime that has not registered may wait in a cluster
 
 
-def session_spending(*, session: Session) -> SessionSpending:
-    """What it used up to its runtime's last heartbeat, and when each of its limits is reached."""
+def session_spending(*, session: Session, with_key: bool) -> SessionSpending:
+    """What it used up to its runtime's last heartbeat, and when each of its limits is reached.
+
+    ``with_key``: the cap of the key that started it too.
+    """
     spent, prices = session_spent(session=session), prices_get()
-    per_hour = _per_hour(session, prices) if session.state in WITH_RUNTIME else None
+    per_hour = _per_hour(session, prices) if session.state in WITH_DEVICES else None
     return SessionSpending(
         runtime_s=spent.runtime_s,
         device_s=spent.device_s,
         cost=spent.cost,
         cost_per_hour=per_hour,
         prices=prices,
-        limits=list(_forecasts(session, spent, per_hour)),
+        limits=[limit for limit in _forecasts(session, spent, per_hour) if with_key or limit.limit != KEY_LIMIT],
     )
 
 
@@ -34,7 +40,7 @@ def _per_hour(session: Session, prices: DevicePrices | None) -> float | None:
 def _forecasts(session: Session, spent: Spent, per_hour: float | None) -> Iterator[LimitForecast]:
     for name, allowed, used in session_limits(session):
         is_clock = name == "wall_s"  # it goes on while no runtime is there, and costs nothing then
-        pace = 1.0 if is_clock else _pace(name, used, spent)
+        pace = 1.0 if is_clock else _pace(session, name, used, spent)
         left_s = max(0.0, allowed - used) / pace if pace > 0 and session.state not in ENDED else None
         rate = per_hour if is_clock else _mean_per_hour(spent)
         cost = None
@@ -43,16 +49,18 @@ def _forecasts(session: Session, spent: Spent, per_hour: float | None) -> Iterat
         yield LimitForecast(limit=name, allowed=allowed, used=used, left_s=left_s, cost_at_limit=cost)
 
 
-def _pace(limit: str, used: float, spent: Spent) -> float:
-    """What a second of the session's runtimes used of the limit; 0 before the first.
-
-    A key's limit is used by its other sessions too: here it is as if they stood still.
-    """
-    if spent.runtime_s <= 0:
+def _pace(session: Session, limit: str, used: float, spent: Spent) -> float:
+    """What a second of the session's runtimes used of the limit; 0 where that is not known."""
+    if spent.runtime_s <= 0 or (limit == KEY_LIMIT and _shares_its_key(session)):
         return 0.0
     if limit == "hours":
         return 1 / 3600
     return (used if limit == "steps" else spent.device_s) / spent.runtime_s
+
+
+def _shares_its_key(session: Session) -> bool:
+    """Whether other sessions of its key have a runtime: they use the key's cap too, each at a pace of its own."""
+    return Session.objects.filter(key_id=session.key_id, state__in=WITH_RUNTIME).exclude(id=session.id).exists()
 
 
 def _mean_per_hour(spent: Spent) -> float | None:

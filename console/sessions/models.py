@@ -276,14 +276,17 @@ class Upload(models.Model):
 
 
 class RuntimeSpan(models.Model):
-    """The time in which one runtime held a session: from its lease to its last heartbeat. Usage is the sum of these.
+    """The time in which one runtime held a session: from its registration, before which it may wait in the queue of a
+    cluster, to its last heartbeat. Usage is the sum of these.
 
-    ``session_id`` and ``key_id`` are no foreign keys: what was used stays used.
+    ``session_id`` and ``key_id`` are no foreign keys: what was used stays used, by whom too.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
     session_id = models.CharField(max_length=40)
     key_id = models.CharField(max_length=40, null=True)
+    # Who started the session, by hand or by key. None: of an older server, or not a user any more.
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
     lease_sha256 = models.CharField(max_length=64, unique=True)
     gpus = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField()

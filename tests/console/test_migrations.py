@@ -6,8 +6,10 @@ from allauth.account.models import EmailAddress
 from django.apps import apps
 from django.core.management import call_command
 from django.db.migrations.loader import MigrationLoader
+from django.utils import timezone
 
-from console.sessions.models import Session
+from console.sessions.models import RuntimeSpan, Session
+from console.users.models import ApiKey
 from support.factories import session_make, user_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -40,3 +42,14 @@ def test_addresses_of_accounts_that_the_operator_made_are_confirmed(db):
     assert EmailAddress.objects.get(user=made).verified and EmailAddress.objects.get(user=made).primary
     assert not EmailAddress.objects.get(user=squatted, email=squatted.email).verified
     assert not EmailAddress.objects.filter(user=taken).exists()
+
+
+def test_time_of_before_is_of_who_started_its_session_or_made_its_key(project, alice, api_key):
+    by_hand, key = session_make(project, person=alice), ApiKey.objects.get()
+    now = timezone.now()
+    for number, (session_id, key_id) in enumerate([(by_hand.id, None), ("ses_deleted", key.id), ("ses_deleted", None)]):
+        RuntimeSpan.objects.create(
+            project=project, session_id=session_id, key_id=key_id, lease_sha256=str(number), started_at=now, seen_at=now
+        )
+    import_module("console.migrations.0043_span_persons").persons_fill(apps, None)
+    assert [span.person for span in RuntimeSpan.objects.order_by("lease_sha256")] == [alice, alice, None]

@@ -4,15 +4,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from django.conf import settings
-from django.db.models import F, OuterRef, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import F
 
 from console.sessions.limits.usage import Spent, spent_by
-from console.sessions.models import RuntimeSpan, Session
+from console.sessions.models import RuntimeSpan
 from console.users.models import ApiKey, Membership, Project
 from tinkerscript.wire.projects import DevicePrices, PayerUsage
 
-UNKNOWN = "started by nobody who is still known"
+UNKNOWN = "no longer known, or no longer members"
 
 
 def prices_get() -> DevicePrices | None:
@@ -29,11 +28,8 @@ def usage_by_key(*, project: Project) -> list[PayerUsage]:
 
 
 def usage_by_member(*, project: Project) -> list[PayerUsage]:
-    """What the sessions of each member used, by hand or by key; of a deleted session its key says whose it was."""
-    session = Session.objects.filter(id=OuterRef("session_id"))
-    key = ApiKey.objects.filter(id=OuterRef("key_id"))
-    starter = Coalesce(Subquery(session.values("person_id")[:1]), Subquery(key.values("user_id")[:1]))
-    spent = spent_by(RuntimeSpan.objects.filter(project=project).annotate(starter=starter), "starter")
+    """What the sessions of each member used, by hand or by key, deleted sessions too."""
+    spent = spent_by(RuntimeSpan.objects.filter(project=project), "person_id")
     members = Membership.objects.filter(project=project, user__isnull=False)
     known = {
         user: (member, email) for user, member, email in members.values_list("user", "member_id", F("user__email"))

@@ -95,17 +95,24 @@ def key_budget_check(*, key: ApiKey | None) -> None:
 
 
 def span_open(*, session: Session, lease_sha256: str, gpus: int) -> None:
-    """A runtime was given the session's lease: its time begins."""
+    """A runtime was given the session's lease. Its time has no length before it registers."""
     now = timezone.now()
+    starter = session.person_id or (session.key.user_id if session.key else None)
     RuntimeSpan.objects.create(
         project_id=session.project_id,
         session_id=session.id,
         key_id=session.key_id,
+        person_id=starter,
         lease_sha256=lease_sha256,
         gpus=gpus,
         started_at=now,
         seen_at=now,
     )
+
+
+def span_begin(*, lease_sha256: str, at: datetime) -> None:
+    """The runtime of this lease has its devices: its time begins, without what it waited for them in a cluster."""
+    RuntimeSpan.objects.filter(lease_sha256=lease_sha256).update(started_at=at, seen_at=at)
 
 
 def span_seen(*, lease_sha256: str, at: datetime) -> None:

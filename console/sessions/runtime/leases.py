@@ -22,7 +22,7 @@ from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
 from console.sessions.alerts.services import alerts_close, steps_watch
 from console.sessions.episodes.names import journal_files
-from console.sessions.limits.usage import span_open, span_seen
+from console.sessions.limits.usage import span_begin, span_open, span_seen
 from console.sessions.models import Checkpoint, Session
 from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
@@ -118,6 +118,7 @@ def runtime_register(*, session: Session) -> Assignment:
                 progress_at=timezone.now(),
                 **_renewed(),
             )
+            span_begin(lease_sha256=row.lease_sha256, at=timezone.now())
     signing_key, *previous_keys = episode_signing_keys(session_id=row.id)
     journal = [stored_file(file["key"], file) for file in journal_files(row.journal)]
     return Assignment(

@@ -2668,7 +2668,7 @@ export interface components {
             cost_at_limit: number | null;
             /**
              * Left S
-             * @description Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used.
+             * @description Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used, or, of spend_cap_s, other sessions of the key use it too.
              */
             left_s: number | null;
             /**
@@ -2824,7 +2824,7 @@ export interface components {
         };
         /**
          * PayerUsage
-         * @description What the sessions of one key or one member used, deleted ones too where it is still known whose they were.
+         * @description What the sessions of one key or one member used, deleted ones too.
          */
         PayerUsage: {
             /** Cost */
@@ -2833,7 +2833,7 @@ export interface components {
             device_s: number;
             /**
              * Id
-             * @description Of the key or the member; none: nobody who is still known.
+             * @description Of the key or the member; none: no longer known, or no longer a member.
              */
             id: string | null;
             /** Name */
@@ -3654,7 +3654,7 @@ export interface components {
             cost: number | null;
             /**
              * Cost Per Hour
-             * @description While it has a runtime; none: it has none now, or no price.
+             * @description Once its runtime has registered; none: it has none now, or no price.
              */
             cost_per_hour: number | null;
             /**
@@ -3664,7 +3664,7 @@ export interface components {
             device_s: number;
             /**
              * Limits
-             * @description Those that it has.
+             * @description Those that it has; spend_cap_s for people, keys with the admin scope and the very key alone.
              * @default []
              */
             limits: components["schemas"]["LimitForecast"][];
@@ -3734,7 +3734,7 @@ export interface components {
             name: string;
             /**
              * Runtime S
-             * @description Seconds in which a runtime held the session, from its lease on.
+             * @description Seconds in which a runtime held the session, from its registration on.
              */
             runtime_s: number;
             /** Session Id */
@@ -4466,7 +4466,7 @@ export interface components {
             gpu_s: number;
             /**
              * Runtime S
-             * @description Seconds in which a runtime held the session, from its lease on.
+             * @description Seconds in which a runtime held the session, from its registration on.
              */
             runtime_s: number;
             /** Steps */
@@ -4483,16 +4483,14 @@ export interface components {
         UsageList: {
             /**
              * By Key
-             * @description Of sessions that a key started; the most used first.
-             * @default []
+             * @description Of sessions that a key started; the most used first. For people, and keys with the admin scope, on the first page; none otherwise.
              */
-            by_key: components["schemas"]["PayerUsage"][];
+            by_key: components["schemas"]["PayerUsage"][] | null;
             /**
              * By Member
-             * @description Of whoever started them, by hand or by key; the most used first.
-             * @default []
+             * @description Of whoever started them, by hand or by key; the most used first. For the same, on the same page.
              */
-            by_member: components["schemas"]["PayerUsage"][];
+            by_member: components["schemas"]["PayerUsage"][] | null;
             /** Items */
             items: components["schemas"]["SessionUsage"][];
             /** @description Of the last 168 hours, deleted sessions too. */

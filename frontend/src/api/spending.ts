@@ -1,15 +1,17 @@
 // What a session used and costs, and where its budget is heading.
-import { queryOptions } from "@tanstack/react-query";
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { get } from "./client";
 import { isRefused } from "./sessions";
 import type { Spending } from "./types";
 
 const REFRESH_MS = 15_000; // a runtime is seen every few seconds, a cent passes in more
 
+/** One that ends is read once more: what it used is then whole, and nothing is foretold. */
 export function spendingQuery(id: string, isLive: boolean) {
   return queryOptions({
-    queryKey: ["session", id, "usage"],
+    queryKey: ["session", id, "usage", isLive],
     queryFn: () => get<Spending>(`/v1/sessions/${id}/usage`),
+    placeholderData: keepPreviousData,
     retry: (failures, error) => failures < 2 && !isRefused(error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });

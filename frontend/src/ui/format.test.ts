@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ago, bytes, dateTime, number, restartsText, seconds, span, timeOfDay, timeWithin } from "./format";
+import { ago, bytes, dateTime, money, number, price, restartsText, seconds, span, timeOfDay, timeWithin } from "./format";
 
 test("numbers keep what matters and nothing that was not measured", () => {
   expect([0, 12, 0.123456, 0.00002, 12345.6, null, NaN].map(number)).toEqual(["0", "12", "0.1235", "2e-5", "12,346", "–", "–"]);
@@ -29,4 +29,9 @@ test("a time within more than a day has its date", () => {
 
 test("restarts are counted in words that fit", () => {
   expect([0, 1, 2].map(restartsText)).toEqual(["no restart", "1 restart", "2 restarts"]);
+});
+
+test("an amount below the smallest unit of its currency says something, and a price is what was set", () => {
+  expect([money(2.5, "EUR"), money(0.0031, "EUR"), money(0.4, "JPY"), money(12.4, "JPY")]).toEqual(["€2.50", "€0.0031", "¥0.4", "¥12"]);
+  expect([price(0.0149, "USD"), price(2.405, "USD"), price(2, "USD"), price(0.4, "JPY")]).toEqual(["$0.0149", "$2.405", "$2.00", "¥0.4"]);
 });

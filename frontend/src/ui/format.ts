@@ -10,11 +10,17 @@ export function number(value: number | null | undefined): string {
   return String(Number(value.toPrecision(4)));
 }
 
-/** An amount as people write it: "€2.50". Below a cent with two digits that say something, "€0.0031". */
+/** An amount as people write it: "€2.50". Below the currency's smallest unit with two digits that say something, "€0.0031". */
 export function money(amount: number | null | undefined, currency: string): string {
   if (amount === null || amount === undefined) return "–";
-  const isTiny = amount > 0 && amount < 0.01;
-  return new Intl.NumberFormat("en", { style: "currency", currency, ...(isTiny && { maximumSignificantDigits: 2 }) }).format(amount);
+  const format = new Intl.NumberFormat("en", { style: "currency", currency });
+  const isTiny = amount > 0 && amount < 10 ** -(format.resolvedOptions().maximumFractionDigits ?? 2);
+  return (isTiny ? new Intl.NumberFormat("en", { style: "currency", currency, maximumSignificantDigits: 2 }) : format).format(amount);
+}
+
+/** A price as it was set, to six decimals: "€2.405". */
+export function price(amount: number, currency: string): string {
+  return new Intl.NumberFormat("en", { style: "currency", currency, maximumFractionDigits: 6 }).format(amount);
 }
 
 export function bytes(size: number | null | undefined): string {

@@ -59,7 +59,7 @@ class MemberList(Response):
 class Usage(Response):
     """What was used, as measured. Lost heartbeats count as nothing used."""
 
-    runtime_s: float = Field(description="Seconds in which a runtime held the session, from its lease on.")
+    runtime_s: float = Field(description="Seconds in which a runtime held the session, from its registration on.")
     gpu_s: float = Field(description="The same, times the GPUs of the runtime.")
     device_s: float = Field(0.0, description="The same as gpu_s, with a runtime without GPU as one device.")
     cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
@@ -84,9 +84,9 @@ class DevicePrices(Response):
 
 
 class PayerUsage(Response):
-    """What the sessions of one key or one member used, deleted ones too where it is still known whose they were."""
+    """What the sessions of one key or one member used, deleted ones too."""
 
-    id: str | None = Field(description="Of the key or the member; none: nobody who is still known.")
+    id: str | None = Field(description="Of the key or the member; none: no longer known, or no longer a member.")
     name: str
     device_s: float
     cost: float | None = None
@@ -99,7 +99,8 @@ class LimitForecast(Response):
     allowed: float
     used: float
     left_s: float | None = Field(
-        description="Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used."
+        description="Seconds with a runtime (of wall_s: by the clock) until it is reached; none: it is not being used, "
+        "or, of spend_cap_s, other sessions of the key use it too."
     )
     cost_at_limit: float | None = Field(
         None, description="What the session will have cost then; none without prices, or where left_s is none."
@@ -112,9 +113,13 @@ class SessionSpending(Response):
     runtime_s: float = Field(description="Seconds in which a runtime held it.")
     device_s: float = Field(description="The same, times its GPUs; a runtime without one counts as one.")
     cost: float | None = Field(None, description="At the prices of today; none: the server has none.")
-    cost_per_hour: float | None = Field(None, description="While it has a runtime; none: it has none now, or no price.")
+    cost_per_hour: float | None = Field(
+        None, description="Once its runtime has registered; none: it has none now, or no price."
+    )
     prices: DevicePrices | None = Field(None, description="None: no money is shown.")
-    limits: list[LimitForecast] = Field([], description="Those that it has.")
+    limits: list[LimitForecast] = Field(
+        [], description="Those that it has; spend_cap_s for people, keys with the admin scope and the very key alone."
+    )
 
 
 class SessionUsage(Usage):
@@ -150,9 +155,14 @@ class UsageList(Response):
     items: list[SessionUsage]
     total: Usage
     last_7_days: TimeUsage = Field(description="Of the last 168 hours, deleted sessions too.")
-    by_key: list[PayerUsage] = Field([], description="Of sessions that a key started; the most used first.")
-    by_member: list[PayerUsage] = Field(
-        [], description="Of whoever started them, by hand or by key; the most used first."
+    by_key: list[PayerUsage] | None = Field(
+        None,
+        description="Of sessions that a key started; the most used first. For people, and keys with the admin scope, "
+        "on the first page; none otherwise.",
+    )
+    by_member: list[PayerUsage] | None = Field(
+        None,
+        description="Of whoever started them, by hand or by key; the most used first. For the same, on the same page.",
     )
     prices: DevicePrices | None = Field(None, description="None: no money is shown.")
     quotas: Quotas

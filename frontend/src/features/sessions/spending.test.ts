@@ -1,6 +1,7 @@
 import { createElement } from "react";
 import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
+import { spendingQuery } from "../../api/spending";
 import type { Spending } from "../../api/types";
 import { SpendingRows } from "./detail/budget-panel";
 import { limitRows } from "./spending";
@@ -19,7 +20,7 @@ const PRICED: Spending = {
   ],
 };
 
-const shown = (spending: Spending) => renderToStaticMarkup(createElement(SpendingRows, { spending }));
+const shown = (spending: Spending, learns = true) => renderToStaticMarkup(createElement(SpendingRows, { spending, learns }));
 
 test("a limit has what is used of it, when it is reached, and what the run will have cost then", () => {
   expect(limitRows(PRICED)).toEqual([
@@ -35,6 +36,15 @@ test("money is shown where there are prices, and nowhere else", () => {
   const without = shown({ ...NONE, limits: [{ limit: "device_s", allowed: 14_400, used: 7200, left_s: 3600, cost_at_limit: null }] });
   expect(without).toContain("2 h of 4 h");
   expect(without).not.toMatch(/€|Cost|cost/);
+});
+
+test("a served model writes no checkpoint when it stops at a limit", () => {
+  expect(shown(PRICED)).toContain("writes a model checkpoint");
+  expect(shown(PRICED, false)).toContain("At a limit it stops.");
+});
+
+test("what is shown of a run that ends while its page is open is read once more", () => {
+  expect(spendingQuery("ses_1", false).queryKey).not.toEqual(spendingQuery("ses_1", true).queryKey);
 });
 
 test("a run without a limit on a server without prices has nothing to show", () => {

@@ -5,7 +5,7 @@ import { PayersPanel } from "./payers-panel";
 
 const PAYERS = [
   { id: "mem_1", name: "ada\u202e@example.org", device_s: 7200, cost: 5 },
-  { id: null, name: "nobody who is known", device_s: 60, cost: 0.0031 },
+  { id: null, name: "no longer known, or no longer members", device_s: 60, cost: 0.0031 },
 ];
 const PRICES = { currency: "USD", gpu: 2.5, cpu: 0.1 };
 

@@ -4,7 +4,7 @@ import { Link } from "react-router";
 import type { DevicePrices, SessionUsage, Usage } from "../../api/types";
 import { usageQuery } from "../../api/usage";
 import { Fact } from "../../ui/fact";
-import { ago, count, dateTime, money, number, span } from "../../ui/format";
+import { ago, count, dateTime, money, number, price, span } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../ui/panel";
 import { ShowOlder } from "../../ui/show-older";
@@ -41,7 +41,7 @@ export function UsagePage() {
           </div>
           <Panel title="By session">
             {sessions.length === 0 ? (
-              <Empty title="No session yet">A session is counted from the moment at which a runtime holds it. Waiting in the queue costs nothing.</Empty>
+              <Empty title="No session yet">A session is counted from the moment at which its runtime registers. Waiting costs nothing, in the queue of this server and in that of a cluster.</Empty>
             ) : (
               <Table label="Usage by session" head={newest.prices ? [...HEAD, COST] : HEAD}>
                 {sessions.map((session) => (
@@ -51,8 +51,8 @@ export function UsagePage() {
             )}
           </Panel>
           <div className="grid items-start gap-4 lg:grid-cols-2">
-            <PayersPanel title="By member" payers={newest.by_member} prices={newest.prices} />
-            <PayersPanel title="By key" payers={newest.by_key} prices={newest.prices} />
+            <PayersPanel title="By member" payers={newest.by_member ?? []} prices={newest.prices} />
+            <PayersPanel title="By key" payers={newest.by_key ?? []} prices={newest.prices} />
           </div>
         </div>
       )}
@@ -88,7 +88,7 @@ function TotalPanel({ total, prices }: { total: Usage; prices: DevicePrices | nu
 }
 
 function pricesText({ gpu, cpu, currency }: DevicePrices): string {
-  return `${money(gpu, currency)} a GPU-hour, ${money(cpu, currency)} an hour without`;
+  return `${price(gpu, currency)} a GPU-hour, ${price(cpu, currency)} an hour without`;
 }
 
 function SessionRow({ session, prices }: { session: SessionUsage; prices: DevicePrices | null }) {

@@ -15,12 +15,13 @@ export function BudgetPanel({ session }: { session: Session }) {
   return (
     <Panel title="Budget">
       <ErrorNotice error={error} />
-      {data && <SpendingRows spending={data} />}
+      {data && <SpendingRows spending={data} learns={session.kind !== "serving"} />}
     </Panel>
   );
 }
 
-export function SpendingRows({ spending }: { spending: Spending }) {
+/** Who `learns` has something to keep when it stops. */
+export function SpendingRows({ spending, learns }: { spending: Spending; learns: boolean }) {
   const { cost, cost_per_hour: perHour, prices } = spending;
   const rows = limitRows(spending);
   if (!prices && rows.length === 0) return null;
@@ -46,7 +47,7 @@ export function SpendingRows({ spending }: { spending: Spending }) {
           </div>
         ))}
       </dl>
-      {rows.length > 0 && <p className="border-t border-line px-4 py-2 text-xs text-muted">At a limit it writes a model checkpoint and stops.</p>}
+      {rows.length > 0 && <p className="border-t border-line px-4 py-2 text-xs text-muted">{learns ? "At a limit it writes a model checkpoint and stops." : "At a limit it stops."}</p>}
     </>
   );
 }
