@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
-from django.db.models import BigIntegerField, Sum
+from django.db.models import BigIntegerField, QuerySet, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
@@ -33,6 +33,11 @@ def event_list(
         for record in records[:limit]
     ]
     return events[::-1] if newest else events
+
+
+def events_named(*, session_id: str, name: str) -> QuerySet[EventRecord]:
+    """What the control plane recorded under this name of a session, oldest first."""
+    return EventRecord.objects.filter(session_id=session_id, kind=EventKind.EVENT, data__name=name).order_by("id")
 
 
 def event_cursor_latest(*, session_id: str) -> int:

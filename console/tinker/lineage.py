@@ -1,25 +1,28 @@
 """From which saved states a checkpoint came, and what else it was made of.
 
 A session of episodes goes on from its latest committed state whenever a runtime starts, so each earlier state is an
-ancestor. A Tinker client's model began from a saved state or from its base model; what it loads later is not recorded.
+ancestor: the record has those that are deleted by now too. A Tinker client's model began from a saved state, from its
+base model or from weights that a client uploaded; what it loads later is not recorded.
 """
 
 import json
-from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
+from console.live.selectors import events_named
 from console.sessions.checkpoints.checkpoints import checkpoint_get
 from console.sessions.models import Checkpoint, Session
 from console.tinker.models import TinkerCheckpoint
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import (
     Ancestor,
+    AncestryEnd,
     CheckpointKind,
     CheckpointProvenance,
     CheckpointState,
     ManifestFile,
 )
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionKind
 
 MAX_ANCESTORS = 20
@@ -30,6 +33,8 @@ def checkpoint_provenance(*, project: Project, session_id: str, checkpoint_id: s
     checkpoint = checkpoint_get(project=project, session_id=session_id, checkpoint_id=checkpoint_id)
     session = checkpoint.session
     is_tinker = session.kind == SessionKind.TINKER
+    ancestors, end = _sources(project, checkpoint) if is_tinker else _earlier_states(session, checkpoint)
+    config = SessionConfig.model_validate(session.config)
     return CheckpointProvenance(
         checkpoint_id=checkpoint.id,
         session_id=session.id,
@@ -37,9 +42,11 @@ def checkpoint_provenance(*, project: Project, session_id: str, checkpoint_id: s
         kind=CheckpointKind(checkpoint.kind),
         step=checkpoint.step,
         base_model=session.base_model,
-        ancestors=list(_sources(project, checkpoint) if is_tinker else _earlier_states(session, checkpoint)),
-        config=session.config,
-        config_sha256=_digest(session.config),
+        ancestors=ancestors,
+        ancestry_end=end,
+        loads_recorded=not is_tinker,
+        config=config,
+        config_sha256=_digest(config.model_dump(mode="json")),
         created_at=checkpoint.created_at,
         committed_at=checkpoint.committed_at,
         files=[ManifestFile(**file) for file in checkpoint.files],
@@ -47,35 +54,52 @@ def checkpoint_provenance(*, project: Project, session_id: str, checkpoint_id: s
     )
 
 
-def _earlier_states(session: Session, checkpoint: Checkpoint) -> Iterator[Ancestor]:
-    states = session.checkpoints.filter(
-        kind=CheckpointKind.STATE, state=CheckpointState.COMMITTED, created_at__lt=checkpoint.created_at
+def _earlier_states(session: Session, checkpoint: Checkpoint) -> tuple[list[Ancestor], AncestryEnd]:
+    """The states that were committed before it and have no later step: it holds what they held, or went on from it."""
+    committed = events_named(session_id=session.id, name="checkpoint_committed").filter(
+        at__lt=checkpoint.created_at, data__kind=CheckpointKind.STATE
     )
-    if checkpoint.step is not None:
-        states = states.filter(step__lt=checkpoint.step)
-    for state in states.order_by("-step", "-created_at")[:MAX_ANCESTORS]:
-        yield _ancestor(state)
+    steps = {data["checkpoint_id"]: data["step"] for data in committed.values_list("data", flat=True)}
+    steps.pop(checkpoint.id, None)
+    latest = sorted(steps.items(), key=lambda one: one[1], reverse=True)
+    before = [(id_, step) for id_, step in latest if checkpoint.step is None or step <= checkpoint.step]
+    kept = set(Checkpoint.objects.filter(session=session, id__in=steps).values_list("id", flat=True))
+    ancestors = [
+        Ancestor(
+            checkpoint_id=id_, session_id=session.id, kind=CheckpointKind.STATE, step=step, is_deleted=id_ not in kept
+        )
+        for id_, step in before[:MAX_ANCESTORS]
+    ]
+    return ancestors, AncestryEnd.BASE_MODEL if len(before) <= MAX_ANCESTORS else AncestryEnd.UNKNOWN
 
 
-def _sources(project: Project, checkpoint: Checkpoint) -> Iterator[Ancestor]:
-    """The states that one model after the other was created from, or copied from, until one began at its base model."""
+def _sources(project: Project, checkpoint: Checkpoint) -> tuple[list[Ancestor], AncestryEnd]:
+    """The states that one model after the other was created or copied from, and what the first of them began at."""
+    ancestors: list[Ancestor] = []
     seen = {checkpoint.id}
-    while len(seen) <= MAX_ANCESTORS:
+    while len(ancestors) < MAX_ANCESTORS:
         named = TinkerCheckpoint.objects.filter(checkpoint_id=checkpoint.id).select_related("model").first()
         source: dict[str, Any] = (named.model.source if named else None) or {}
         if not source:
-            return
+            return ancestors, AncestryEnd.UPLOAD if _is_uploaded(checkpoint) else AncestryEnd.BASE_MODEL
         known = source.get("checkpoint_id") or source.get("copy_of")
         found = Checkpoint.objects.filter(id=known, session__project=project).exclude(id__in=seen).first()
         if found is None:
-            yield Ancestor(checkpoint_id=None, session_id=None, kind=None, step=None, tinker_path=source.get("path"))
-            return
-        yield _ancestor(found, tinker_path=source.get("path"))
+            path = source.get("path")
+            unknown = Ancestor(checkpoint_id=None, session_id=None, kind=None, step=None, tinker_path=path)
+            return [*ancestors, unknown], AncestryEnd.UNKNOWN
+        ancestors.append(_ancestor(found, tinker_path=source.get("path")))
         seen.add(found.id)
         checkpoint = found
+    return ancestors, AncestryEnd.UNKNOWN
 
 
-def _ancestor(checkpoint: Checkpoint, *, tinker_path: str | None = None) -> Ancestor:
+def _is_uploaded(checkpoint: Checkpoint) -> bool:
+    uploaded = events_named(session_id=checkpoint.session_id, name="checkpoint_uploaded")
+    return uploaded.filter(data__checkpoint_id=checkpoint.id).exists()
+
+
+def _ancestor(checkpoint: Checkpoint, *, tinker_path: str | None) -> Ancestor:
     return Ancestor(
         checkpoint_id=checkpoint.id,
         session_id=checkpoint.session_id,

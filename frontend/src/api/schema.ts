@@ -1438,7 +1438,7 @@ export interface components {
         };
         /**
          * Ancestor
-         * @description A checkpoint that another one came from; its files may be gone.
+         * @description A checkpoint that another one came from.
          */
         Ancestor: {
             /**
@@ -1446,6 +1446,12 @@ export interface components {
              * @description None: it is not of this project, or is not known any more.
              */
             checkpoint_id: string | null;
+            /**
+             * Is Deleted
+             * @description It is recorded alone: it cannot be downloaded or looked at.
+             * @default false
+             */
+            is_deleted: boolean;
             kind: components["schemas"]["CheckpointKind"] | null;
             /** Session Id */
             session_id: string | null;
@@ -1457,6 +1463,14 @@ export interface components {
              */
             tinker_path: string | null;
         };
+        /**
+         * AncestryEnd
+         * @description What the oldest known ancestor of a checkpoint came from; without ancestors, the checkpoint itself.
+         *
+         *     ``upload``: files that a Tinker client uploaded. ``unknown``: a state that is not listed, or not known any more.
+         * @enum {string}
+         */
+        AncestryEnd: "base_model" | "upload" | "unknown";
         /**
          * AnnotationList
          * @description Oldest first.
@@ -1663,12 +1677,14 @@ export interface components {
         CheckpointProvenance: {
             /**
              * Ancestors
-             * @description Saved states that it came from, the latest first, as far as they are recorded; none: its base model. Of a Tinker model: the state that it was created from; what its client loaded later is not recorded.
+             * @description Saved states that it came from, the latest first, 20 at most. Of a Tinker model: the state that it was created from, and what that one was created from.
              */
             ancestors: components["schemas"]["Ancestor"][];
+            /** @description What the last of these states came from. */
+            ancestry_end: components["schemas"]["AncestryEnd"];
             /**
              * Base Model
-             * @description Where its weights began.
+             * @description Of its session. Its weights began there if ancestry_end says so.
              */
             base_model: string;
             /** Checkpoint Id */
@@ -1698,6 +1714,11 @@ export interface components {
              */
             hashes_checked: boolean;
             kind: components["schemas"]["CheckpointKind"];
+            /**
+             * Loads Recorded
+             * @description False of a Tinker model: what its client loaded later is not recorded.
+             */
+            loads_recorded: boolean;
             /** Session Id */
             session_id: string;
             /** Session Name */

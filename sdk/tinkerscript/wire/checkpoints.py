@@ -78,14 +78,26 @@ class CheckpointList(Response):
     items: list[CheckpointView]
 
 
+class AncestryEnd(StrEnum):
+    """What the oldest known ancestor of a checkpoint came from; without ancestors, the checkpoint itself.
+
+    ``upload``: files that a Tinker client uploaded. ``unknown``: a state that is not listed, or not known any more.
+    """
+
+    BASE_MODEL = "base_model"
+    UPLOAD = "upload"
+    UNKNOWN = "unknown"
+
+
 class Ancestor(Response):
-    """A checkpoint that another one came from; its files may be gone."""
+    """A checkpoint that another one came from."""
 
     checkpoint_id: str | None = Field(description="None: it is not of this project, or is not known any more.")
     session_id: str | None
     kind: CheckpointKind | None
     step: int | None
     tinker_path: str | None = Field(None, description="As a Tinker client named it.")
+    is_deleted: bool = Field(False, description="It is recorded alone: it cannot be downloaded or looked at.")
 
 
 class CheckpointProvenance(Response):
@@ -96,11 +108,13 @@ class CheckpointProvenance(Response):
     session_name: str
     kind: CheckpointKind
     step: int | None
-    base_model: str = Field(description="Where its weights began.")
+    base_model: str = Field(description="Of its session. Its weights began there if ancestry_end says so.")
     ancestors: list[Ancestor] = Field(
-        description="Saved states that it came from, the latest first, as far as they are recorded; none: its base "
-        "model. Of a Tinker model: the state that it was created from; what its client loaded later is not recorded."
+        description="Saved states that it came from, the latest first, 20 at most. Of a Tinker model: the state that "
+        "it was created from, and what that one was created from."
     )
+    ancestry_end: AncestryEnd = Field(description="What the last of these states came from.")
+    loads_recorded: bool = Field(description="False of a Tinker model: what its client loaded later is not recorded.")
     config: SessionConfig = Field(
         description="The session's options; resuming with another trainer_ranks changes that one."
     )
