@@ -164,8 +164,11 @@ def test_a_part_that_was_never_written_is_no_checkpoint(running):
     assert running.checkpoints.get().state == "uploading"
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../up", "a/../../b", "a//b", "a\\b", "", ".", "manifest.json", "a/"])
-def test_a_path_that_leaves_its_folder_is_refused(running, path):
+ODD_PATHS = ("/etc/passwd", "../up", "a/../../b", "a//b", "a\\b", "a\nb", "a\x7fb", "", ".", "manifest.json", "a/")
+
+
+@pytest.mark.parametrize("path", ODD_PATHS)
+def test_a_path_that_leaves_its_folder_or_its_line_is_refused(running, path):
     with pytest.raises(InvalidRequest):
         uploads.upload_open(session=running, body=opening({path: b"x"}))
     assert not running.checkpoints.exists()

@@ -1,6 +1,7 @@
 """How a runtime writes to the object store: presigned URLs, then a commit that makes all objects appear."""
 
 import math
+import re
 
 from django.conf import settings
 from django.db import transaction
@@ -38,6 +39,8 @@ from tinkerscript.wire.webhooks import WebhookTopic
 
 MANIFEST = "manifest.json"
 PART_SIZE_BYTES = 64 << 20
+# What a line of a script or of a list cannot hold as a name: line breaks, other control characters, backslashes.
+NOT_IN_PATHS = re.compile(r"[\\\x00-\x1f\x7f]")
 KEPT_STATES = 2  # automatic `state` checkpoints of a session; one more than needed, in case the last is damaged
 
 
@@ -105,7 +108,7 @@ def _check_paths(body: AnyUpload) -> None:
     paths = [file.path for file in body.files]
     for path in paths:
         steps = path.split("/")
-        if "\\" in path or "\0" in path or any(step in {"", ".", ".."} for step in steps) or len(path) > 512:
+        if NOT_IN_PATHS.search(path) or any(step in {"", ".", ".."} for step in steps) or len(path) > 512:
             raise InvalidRequest(f"{path!r} is no relative path with forward slashes.")
         if path == MANIFEST:
             raise InvalidRequest(f"{MANIFEST} is written by the server, last.")

@@ -15,11 +15,16 @@ export function checkpointsQuery(sessionId: string) {
   });
 }
 
+/** Each file with an address that is good for some minutes. */
+export function readDownload(sessionId: string, checkpointId: string): Promise<CheckpointDownload> {
+  return get(`/v1/sessions/${sessionId}/checkpoints/${checkpointId}/download`);
+}
+
 /** URLs expire: they are asked for when shown and not kept. */
 export function downloadQuery(sessionId: string, checkpointId: string) {
   return queryOptions({
     queryKey: ["download", sessionId, checkpointId],
-    queryFn: () => get<CheckpointDownload>(`/v1/sessions/${sessionId}/checkpoints/${checkpointId}/download`),
+    queryFn: () => readDownload(sessionId, checkpointId),
     gcTime: 0,
     refetchInterval: (query) => {
       const expiresAt = query.state.data?.expires_at;

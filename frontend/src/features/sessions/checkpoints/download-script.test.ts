@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createHash } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,15 +27,25 @@ function run(contents: Record<string, string>, claimed = contents): void {
   execFileSync("sh", ["-c", script], { cwd: folder, stdio: "pipe" });
 }
 
-const FILES = { "config.json": "{}", "sub dir/it's $(touch owned) `x`.safetensors": "weights" };
+const FILES = { "config.json": "{}", "-o": "a hyphen", "a\nEND_OF_SUMS\ntouch owned\n#": "lines", "sub dir/it's $(touch owned) `x`.safetensors": "weights" };
 
 test("the script brings every file, whatever its name, under a folder of its own", () => {
   run(FILES);
   for (const [path, text] of Object.entries(FILES)) expect(readFileSync(join(folder, "step-7-ckp_1", path), "utf8")).toBe(text);
+  expect(existsSync(join(folder, "owned")) || existsSync(join(folder, "step-7-ckp_1", "owned"))).toBe(false);
+});
+
+test("a second run goes on with a file that was cut off, and leaves whole ones as they are", () => {
+  const kept = join(folder, "step-7-ckp_1");
+  mkdirSync(kept);
+  writeFileSync(join(kept, "config.json"), "{");
+  run({ "config.json": "{}" });
+  expect(readFileSync(join(kept, "config.json"), "utf8")).toBe("{}");
+  run({ "config.json": "{}" });
 });
 
 test("a file that is not what its hash says fails the script", () => {
-  expect(() => { run(FILES, { ...FILES, "config.json": "[]" }); }).toThrow(/FAILED|did NOT match/);
+  expect(() => { run(FILES, { ...FILES, "config.json": "[]" }); }).toThrow(/config\.json: FAILED/);
 });
 
 test("the command line client takes the same checkpoint", () => {

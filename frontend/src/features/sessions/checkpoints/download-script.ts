@@ -6,21 +6,24 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** Run again, it goes on where it was cut off. Its addresses are good until `expires_at`. */
+/** Run again with addresses that are still good, it goes on where it was cut off. Each file must begin before `expires_at`. */
 export function downloadScript({ checkpoint_id: id, step, files, expires_at: until }: CheckpointDownload): string {
   const folder = `step-${String(step)}-${id}`;
-  const fetches = files.map((file) => `curl -fL --retry 5 -C - --create-dirs -o ${quoted(file.path)} ${quoted(file.url)}`);
-  const sums = files.map((file) => `${file.sha256}  ${file.path}`);
+  // A path is given to the shell alone, within quotes: no line break or leading hyphen in it means anything.
+  const named = files.map((file) => ({ ...file, path: quoted(`./${file.path}`) }));
   return [
     "#!/bin/sh",
-    `# All files of checkpoint ${id}, step ${String(step)}. The addresses are good until ${until}.`,
+    `# All files of checkpoint ${id}, step ${String(step)}. A file that begins after ${until} is refused:`,
+    "# take a new script then, and run it here; it goes on where this one stopped.",
     "set -e",
     `mkdir -p ${quoted(folder)}`,
     `cd ${quoted(folder)}`,
-    ...fetches,
-    "sha256sum -c <<'END_OF_SUMS'",
-    ...sums,
-    "END_OF_SUMS",
+    ...named.map(({ path, url }) => `curl -fL --retry 5 -C - --create-dirs -o ${path} ${quoted(url)}`),
+    "check() {",
+    '  [ "$(sha256sum <"$2" | cut -c1-64)" = "$1" ] || { echo "$2: FAILED, its hash is not $1" >&2; exit 1; }',
+    '  echo "$2: OK"',
+    "}",
+    ...named.map(({ path, sha256 }) => `check ${sha256} ${path}`),
     "",
   ].join("\n");
 }
