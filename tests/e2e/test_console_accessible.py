@@ -9,7 +9,7 @@ import pytest
 from e2e.console_pages import ROOT
 from e2e.ended_run import Run, photograph
 from e2e.loop_server import until
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -142,6 +142,29 @@ def test_paper_has_the_whole_page_in_light_colours_and_nothing_to_press(page: Pa
     until(lambda: page.evaluate(PLOT_WIDTHS) == on_screen, "the charts are as they were", 60)
     assert page.evaluate(BACKGROUND) == DARK
     page.emulate_media(media=None, color_scheme=None)
+
+
+def test_printing_the_episodes_has_every_row_that_was_read_and_reads_no_more(page: Page, run: Run) -> None:
+    asked = []
+
+    def many(route: Route) -> None:
+        asked.append(route.request.url)
+        item = route.fetch().json()["items"][0]
+        items = [item | {"episode_id": f"ep_{len(asked)}_{at}"} for at in range(100)]
+        route.fulfill(json={"items": items, "next_cursor": f"after_{len(asked)}"})
+
+    listed = re.compile(r"/v1/sessions/[^/]+/episodes\?")
+    page.route(listed, many)
+    page.goto(f"/sessions/{run.session_id}/episodes")
+    settle(page)
+    rows = page.get_by_role("rowgroup").get_by_role("row")
+    expect(rows.first).to_be_visible()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(rows).to_have_count(100)
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    expect(rows).not_to_have_count(100)
+    page.unroute(listed)
+    assert len(asked) == 1
 
 
 def pages_of_strangers(run: Run, token: str) -> dict[str, str]:

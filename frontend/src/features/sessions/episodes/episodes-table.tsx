@@ -32,8 +32,8 @@ export function EpisodesTable({ episodes, pathOf, onEnd }: Props) {
   const shown = rows.getVirtualItems();
   const last = shown[shown.length - 1]?.index ?? 0;
   useEffect(() => {
-    if (last >= episodes.length - 20) onEnd();
-  }, [last, episodes.length, onEnd]);
+    if (!printing && last >= episodes.length - 20) onEnd(); // on paper the last row is always there
+  }, [printing, last, episodes.length, onEnd]);
 
   const choose = (by: number) => {
     const at = Math.min(episodes.length - 1, Math.max(0, chosen + by));
