@@ -20,8 +20,9 @@ export default defineConfig({
     include: ["src/**/*.test.ts", "scripts/**/*.test.ts"],
     testTimeout: 60_000, // one of them runs the generator of types, which takes seconds on a busy machine
     // A worker keeps what it has imported for the files that follow: to load it anew for each was three quarters of the
-    // time. No test leaves a global or a module's state behind.
+    // time. What a test puts in place of a global is taken away after it; no test leaves a module's state behind.
     pool: "threads",
     isolate: false,
+    setupFiles: ["scripts/unstub-globals.ts"],
   },
 });
