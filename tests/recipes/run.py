@@ -168,15 +168,19 @@ def recipe_run(name: str, folder: Path, environment: dict[str, str]) -> str:
             env=environment | {"HOME": str(folder), "TINKER_COOKBOOK_RUNS_DIR": str(folder / "runs")},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=DEADLINE_S,
         )  # fmt: skip
-        checks = [metrics_check(log / stage, recipe.steps) for stage in recipe.stages or [""]]
-        checks += [rise_check(log, recipe.rises)] if recipe.rises else []
-        wrong = f"FAILED ({done.returncode})" if done.returncode else next(filter(None, checks), "")
-        why, output = wrong, done.stdout
+        why, output = f"FAILED ({done.returncode})" if done.returncode else _wrong(recipe, log), done.stdout
     except subprocess.TimeoutExpired as late:
         why, output = f"FAILED (no end within {DEADLINE_S:.0f} s)", (late.stdout or b"").decode(errors="replace")
     if why:
         print("\n".join(output.splitlines()[-TAIL:]), flush=True)
     return why
+
+
+def _wrong(recipe: Recipe, log: Path) -> str:
+    """What a recipe that ended well left out of its metrics; empty where nothing is missing."""
+    checks = [metrics_check(log / stage, recipe.steps) for stage in recipe.stages or [""]]
+    checks += [rise_check(log, recipe.rises)] if recipe.rises else []
+    return next(filter(None, checks), "")
 
 
 def sessions_finish(environment: dict[str, str]) -> None:
