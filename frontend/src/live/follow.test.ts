@@ -87,6 +87,17 @@ test("a connection that nothing comes over is given up, and the next one resumes
   expect(channels).toHaveLength(2);
 });
 
+test("a page that takes longer than the silence that is waited for arrives in the end", () => {
+  const { channels, newest } = follow();
+  vi.advanceTimersByTime(40_500);
+  expect(channels).toHaveLength(2);
+  vi.advanceTimersByTime(79_000);
+  newest().hear(41);
+  expect(channels).toHaveLength(2);
+  vi.advanceTimersByTime(42_000);
+  expect(channels).toHaveLength(3); // it was heard: the next silence is a short one again
+});
+
 test("a refusal is final and gives the reason", () => {
   const { channels, links, newest } = follow();
   newest().onclose?.({ code: 4404 });

@@ -3,6 +3,7 @@ import type { EventPage } from "../api/types";
 import { firstLink, nextLink, type Link, type LinkEvent } from "./link";
 
 const SILENCE_MS = 40_000; // the server sends something every 15 s
+const LONGEST_MS = 320_000; // a page that a slow line brings no faster would else be asked for again for ever
 const KINDS = "state,metric,event,evaluation"; // the log is read by its own request
 
 /** The part of a WebSocket that is used, so that a test can stand in for the network. */
@@ -29,6 +30,7 @@ export function followSession({ sessionId, after, open, onPage, onLink }: Follow
   let channel: Channel | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let silence: ReturnType<typeof setTimeout> | undefined;
+  let patience = SILENCE_MS;
 
   function move(event: LinkEvent): void {
     const next = nextLink(link, event);
@@ -54,9 +56,10 @@ export function followSession({ sessionId, after, open, onPage, onLink }: Follow
   function listen(): void {
     clearTimeout(silence);
     silence = setTimeout(() => {
+      patience = Math.min(2 * patience, LONGEST_MS);
       drop();
       move({ type: "lost", code: 1006 });
-    }, SILENCE_MS);
+    }, patience);
   }
 
   function connect(): void {
@@ -66,6 +69,7 @@ export function followSession({ sessionId, after, open, onPage, onLink }: Follow
       move({ type: "opened" });
     };
     channel.onmessage = ({ data }) => {
+      patience = SILENCE_MS;
       listen();
       const page = JSON.parse(data) as EventPage;
       cursor = Math.max(cursor, page.next_cursor);
