@@ -3,7 +3,11 @@
 // A file of its own, because the page's policy runs no script that stands in the page.
 try {
   const chosen = localStorage.getItem("tinkerscript.theme");
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  if (chosen === "light" || chosen === "dark") {
+    document.documentElement.dataset.theme = chosen;
+    // What the browser itself paints before the style sheet is there.
+    document.querySelector("meta[name=color-scheme]").content = chosen;
+  }
 } catch {
   // The browser keeps nothing for this site: its colours are the system's.
 }

@@ -9,18 +9,20 @@ let kept: Map<string, string>;
 let system: { matches: boolean; addEventListener: () => void; removeEventListener: () => void };
 let root: { dataset: { theme?: string } };
 let heard: Map<string, () => void>;
+let scheme: { content: string };
 
 beforeEach(() => {
   kept = new Map();
   system = { matches: false, addEventListener: vi.fn(), removeEventListener: vi.fn() };
   root = { dataset: {} };
   heard = new Map();
+  scheme = { content: "light dark" };
   vi.stubGlobal("localStorage", {
     getItem: (key: string) => kept.get(key) ?? null,
     setItem: (key: string, value: string) => kept.set(key, value),
     removeItem: (key: string) => kept.delete(key),
   });
-  vi.stubGlobal("document", { documentElement: root });
+  vi.stubGlobal("document", { documentElement: root, querySelector: () => scheme });
   vi.stubGlobal("matchMedia", () => system);
   vi.stubGlobal("addEventListener", (name: string, listener: () => void) => heard.set(name, listener));
 });
@@ -36,6 +38,7 @@ test("what is chosen is shown at once and after a reload, and the system's colou
   for (const theme of ["dark", "light"] as const) {
     chooseTheme(theme);
     expect([root.dataset.theme, colourScheme(), chosenTheme(), reload()]).toEqual([theme, theme, theme, theme]);
+    expect(scheme.content).toBe(theme); // for what the browser paints before there is a style sheet
   }
   chooseTheme("system");
   expect([root.dataset.theme, kept.size, reload()]).toEqual([undefined, 0, undefined]);

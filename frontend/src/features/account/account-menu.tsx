@@ -48,6 +48,7 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
           <DropdownMenu.Separator className="my-1 border-t border-line" />
           <DropdownMenu.Label className="px-2.5 py-1 text-xs text-muted">Theme</DropdownMenu.Label>
           <DropdownMenu.RadioGroup
+            aria-label="Theme"
             value={theme}
             onValueChange={(value) => {
               chooseTheme(themeOf(value));
