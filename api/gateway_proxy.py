@@ -56,7 +56,7 @@ async def forward(
     idempotency_key_of(request)  # refused here as everywhere when malformed; the gateway acts on it
     if not all(ID_FORM.fullmatch(part) for part in path):  # what an id is not, such as "..", must not steer the URL
         raise NotFound("There is no such episode in this session.")
-    with span("forward", request.headers, path="/".join(path), session_id=session_id):
+    with span("forward", lambda: request.headers, path="/".join(path), session_id=session_id):
         return await _forward(request, session_id, "/".join(path), body, stream, query)
 
 

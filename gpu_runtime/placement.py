@@ -2,7 +2,7 @@
 how they load there.
 
 split   each rank of the trainer has a GPU, the last ones; all others are the engines'. Both work at the same time
-shared  the GPUs of the ranks are the engines' too, which free their memory while a step runs; calls wait meanwhile
+shared  one engine has the GPUs of the ranks too, and frees their memory while a step runs; calls wait meanwhile
 auto    split where there are GPUs enough for it, else shared
 CPU     both use the same cores and memory; there is nothing to place
 """
@@ -48,7 +48,7 @@ class Placement:
     def engines(self, tensor_parallel: int = 1) -> list[tuple[str, ...]]:
         """What each engine sees, its own ``tensor_parallel`` devices first; one engine that sees none on a CPU."""
         firsts = range(0, len(self.engine_gpus) - tensor_parallel + 1, tensor_parallel)
-        owned = [self.engine_gpus[first : first + tensor_parallel] for first in firsts]
+        owned = [self.engine_gpus[first : first + tensor_parallel] for first in firsts][: 1 if self.shared else None]
         return [(*own, *(gpu for gpu in self.trainer_gpus if gpu not in own)) for own in owned] or [()]
 
 
@@ -76,6 +76,14 @@ def gpus_visible() -> list[str]:
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     named = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     return (named or [str(index) for index in range(count)])[:count]
+
+
+def gpus_given(config: SessionConfig, given: int) -> list[str]:
+    """The visible GPUs that are this session's: as many as its launcher was asked for (0: not known).
+
+    Where that is not known, others may use what is visible: no more are taken than one engine and the ranks need.
+    """
+    return gpus_visible()[: given or config.trainer_ranks + 1]
 
 
 def devices_verify(gpus: int) -> None:

@@ -37,7 +37,7 @@ from .journal.journal import Journal
 from .learner import Learner
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
-from .placement import both_loaded, devices_verify, gpus_visible, placement_choose
+from .placement import both_loaded, devices_verify, gpus_given, placement_choose
 from .rehearsal import rehearse
 from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
@@ -63,7 +63,7 @@ async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeCo
     async with archive_on_failure(agent, archive):
         devices_verify(config.gpus)
         with handover_folder(config.session_id) as handover:
-            async with open_engine_and_trainer(assignment, agent.status.advance) as (engine, trainer):
+            async with open_engine_and_trainer(assignment, config.gpus, agent.status.advance) as (engine, trainer):
                 watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
                 watchdog.watch(watched)
                 await serve_session(agent, assignment, store, journal, archive, watched, trainer, config, handover)
@@ -189,17 +189,17 @@ def tokenizer_load(folder: str) -> Tokenizer:
 
 @asynccontextmanager
 async def open_engine_and_trainer(
-    assignment: Assignment, on_progress: Callable[[], None]
+    assignment: Assignment, given: int, on_progress: Callable[[], None]
 ) -> AsyncIterator[tuple[Engine, Trainer]]:
-    """Both load (placement.py says in which order), and agree; both end with the block, whatever ends it."""
+    """Both load on the GPUs ``given`` (placement.py), and agree; both end with the block, whatever ends it."""
     if refusal := folder_refusal(Path(assignment.base_model_path), assignment.config):
         raise ModelUnsupported(refusal)
-    placement = placement_choose(assignment.config, gpus_visible())
     model, config = assignment.base_model_path, assignment.config
+    placement = placement_choose(config, gpus_given(config, given))
+    tensor_parallel = await asyncio.to_thread(tensor_parallel_plan, Path(model), config, placement)
     trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
 
     async def start() -> Engine:
-        tensor_parallel = await asyncio.to_thread(tensor_parallel_plan, Path(model), config, placement)
         load = partial(
             VllmEngine.start, model, config, placement.device, shares_device=placement.shared,
             tensor_parallel=tensor_parallel,

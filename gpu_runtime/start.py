@@ -4,11 +4,11 @@ Importing torch and vLLM takes seconds on an idle machine and minutes on a busy 
 says by its heartbeats that it is there, and is not replaced for being slow to start.
 """
 
-import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from tinkerscript.processes.tracing import tracing_begin, tracing_end
 from tinkerscript.wire.events import EventKind
@@ -33,7 +33,7 @@ async def start(
     ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
     ``on_agent`` is given the agent, which can be told that this machine is taken away.
     """
-    async with Agent(config) as agent:
+    async with traced_to_the_end(), Agent(config) as agent:
         on_agent(agent)
         assignment = await agent.register()
         if assignment.traces_url:
@@ -51,8 +51,15 @@ async def start(
             except Exception as error:
                 report_end(agent, error)
                 raise
-            finally:
-                await asyncio.to_thread(tracing_end)
+
+
+@asynccontextmanager
+async def traced_to_the_end() -> AsyncIterator[None]:
+    """Export the last spans after the block, and so after the agent has said why the runtime ends."""
+    try:
+        yield
+    finally:
+        tracing_end()
 
 
 async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:

@@ -58,15 +58,21 @@ def main(arguments: list[str]) -> int:
         print(summary(reports), flush=True)
         status = next((process.returncode for process in running if process.returncode), 0)
         failed = failures(reports)
-    if {process.returncode for process in running} <= {OK, TESTS_FAILED} and 0 < len(failed) <= MAX_TRIED_AGAIN:
-        status = try_again(failed)
+        is_explained = all(
+            process.returncode == OK or (process.returncode == TESTS_FAILED and failures([report]))
+            for process, report in zip(running, reports, strict=True)
+        )
+        if is_explained and 0 < len(failed) <= MAX_TRIED_AGAIN:
+            status = try_again(failed, arguments, Path(folder) / "again.xml")
     return status
 
 
-def try_again(failed: list[str]) -> int:
-    """Run tests that failed beside the others once more, alone; the exit status is that of the second run."""
+def try_again(failed: list[str], arguments: list[str], report: Path) -> int:
+    """Run tests that failed beside the others once more, alone; 0 if each of them passed, not if it was skipped."""
     print("\nOnce more, alone:", flush=True)
-    status = start(failed, 0, None).wait()
+    status = start([*failed, f"--junitxml={report}", *arguments], 0, None).wait()
+    if status == OK and outcomes(report) != dict.fromkeys(failed, "passed"):
+        return TESTS_FAILED
     if status == OK:
         names = "\n".join(f"UNSTEADY  {name}" for name in failed)
         print(f"\nfailed beside the others and passed alone; each is a defect to repair:\n{names}", flush=True)
@@ -84,15 +90,20 @@ def start(arguments: list[str], nice: int, output: Path | None) -> subprocess.Po
 
 def failures(reports: list[Path]) -> list[str]:
     """pytest's ids of all tests that failed, in all ``reports`` that there are."""
-    return sorted(
-        {
-            f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-            for report in reports
-            if report.exists()
-            for case in ET.parse(report).iter("testcase")
-            if case.find("failure") is not None or case.find("error") is not None
-        }
-    )
+    found = [outcomes(report) for report in reports if report.exists()]
+    return sorted(name for ended in found for name, outcome in ended.items() if outcome == "failed")
+
+
+def outcomes(report: Path) -> dict[str, str]:
+    """passed, failed or skipped by pytest's id of each test."""
+    found: dict[str, str] = {}
+    for case in ET.parse(report).iter("testcase"):
+        name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            found[name] = "failed"
+        else:
+            found.setdefault(name, "passed" if case.find("skipped") is None else "skipped")
+    return found
 
 
 def summary(reports: list[Path]) -> str:

@@ -35,10 +35,12 @@ async def relay_by(serve: Serve, scope: dict[str, Any], receive: Receive, send: 
     """
     counted = CountingSend(send)
     try:
-        with RELAY_IN_FLIGHT.track_inprogress(), span("relay", _text(scope["headers"]), path=path) as traced:
-            await serve(scope, receive, counted)
-            if traced is not None:
-                traced.set_attribute("status", counted.status)
+        with RELAY_IN_FLIGHT.track_inprogress(), span("relay", lambda: _text(scope["headers"]), path=path) as traced:
+            try:
+                await serve(scope, receive, counted)
+            finally:
+                if traced is not None and counted.status:
+                    traced.set_attribute("status", counted.status)
     except RelayError as error:
         if counted.status:  # the key expired or was revoked during the response
             await counted({"type": "http.response.body", "body": stream_error(error.message, path)})

@@ -16,7 +16,7 @@ from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionPlan
 from tinkerscript.wire.training.defaults import config_resolve
-from tinkerscript.wire.training.device_split import engine_device_count
+from tinkerscript.wire.training.device_split import engines_most
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 
@@ -43,7 +43,7 @@ def dry_run(
     devices = devices_serving() if serves else devices_needed(config=body.config)
     on_gpu = devices > 0
     shape = base_model_shape(model)
-    engines = engine_device_count(body.config, devices)[0] if on_gpu and kind is SessionKind.EPISODES else 1
+    engines = engines_most(body.config, devices) if on_gpu and kind is SessionKind.EPISODES else 1
     memory = None
     if shape is not None:
         memory = memory_predict(shape, body.config, on_gpu=on_gpu, trains=not serves, engines=engines)

@@ -95,7 +95,8 @@ class Replicas:
     async def load_weights(self, folder: Path, version: int) -> None:
         """All take the weights at once; calls in flight end first or are kept, and new ones wait for the last engine.
 
-        Raises EngineDead, WeightsRefused as soon as one does; then no call begins any more.
+        Raises EngineDead, WeightsRefused as soon as one does; then no call begins any more;
+        those that an engine kept in flight go on until the runtime ends.
         """
         self._open.clear()
         await self._all(lambda part: part.load_weights(folder, version))

@@ -6,6 +6,7 @@ copied where there are fewer than devices), and WORK_BYTES.
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gpu_runtime.placement import Placement
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.weight_shapes import weights_count
 
+log = logging.getLogger(__name__)
 GIB = 1 << 30
 WORK_BYTES = 2 * GIB  # activations, CUDA graphs, buffers of NCCL: a round number, not measured
 SIZES = (1, 2, 4, 8, 16)  # vLLM pads a vocabulary to a multiple of 64, which it must share out evenly
@@ -65,10 +67,13 @@ def tensor_parallel_plan(model: Path, config: SessionConfig, placement: Placemen
     nvml = nvml_open()
     sizes = [gpu.memory_total_bytes for gpu in nvml.sample()] if nvml else []
     known = [size for size in sizes if size is not None]
-    return tensor_parallel_choose(
-        engine_needs(model, config), devices=len(placement.engine_gpus),
-        memory_bytes=min(known, default=None), shared=placement.shared,
-    )  # fmt: skip
+    devices = len(placement.engine_gpus)
+    count = tensor_parallel_choose(
+        engine_needs(model, config), devices=devices, memory_bytes=min(known, default=None), shared=placement.shared
+    )
+    if idle := devices - count * len(placement.engines(count)):
+        log.warning("%d of %d GPUs have no engine: one engine takes %d", idle, devices, count)
+    return count
 
 
 def tensor_parallel_choose(needs: EngineNeeds, *, devices: int, memory_bytes: int | None, shared: bool) -> int:

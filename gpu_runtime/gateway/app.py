@@ -87,7 +87,7 @@ class Traced:
         if scope["type"] != "http" or scope["path"] == "/healthz":
             await self._app(scope, receive, send)
             return
-        with span("gateway", Headers(scope=scope), method=scope["method"], path=scope["path"]):
+        with span("gateway", lambda: Headers(scope=scope), method=scope["method"], path=scope["path"]):
             await self._app(scope, receive, send)
 
 

@@ -19,7 +19,7 @@ from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample, trained_of
-from gpu_runtime.weights.cuda_ipc import handles_write
+from gpu_runtime.weights.cuda_ipc import ExportBuffers, handles_write
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.shared_file import WeightFile
 from gpu_runtime.weights.shared_memory import SharedMemoryExport
@@ -71,7 +71,7 @@ class RankTrainer:
         self.on_row: Callable[[], None] = lambda: None  # called after each row of a batch, each piece of a state
         self.shared_weights = SharedMemoryExport()  # rank 0's
         self.handover: WeightFile | None = None  # rank 0's
-        self.exported: list[Tensor] = []  # rank 0's, on a GPU: what the engine may be reading
+        self.buffers = ExportBuffers()  # rank 0's, on a GPU: what engines may be reading
         self.references = References(self.config, self._base_load)
 
     def _base_load(self) -> Policy:
@@ -244,9 +244,10 @@ class RankTrainer:
             with deepspeed.zero.GatheredParameters(whole, enabled=sharded):
                 if self.spec.rank == 0:
                     tensor = weight().detach().to(self.dtype)
-                    weights.append((name, tensor.clone() if sharded else tensor))
+                    stays = not sharded and tensor.data_ptr() == whole[0].data_ptr() and tensor.is_contiguous()
+                    weights.append((name, tensor if stays else self.buffers.fill(name, tensor)))
         if self.spec.rank == 0:
-            self.exported = handles_write(weights, folder)
+            handles_write(weights, folder)
         self._barrier()
 
     def export_model(self, folder: Path) -> None:

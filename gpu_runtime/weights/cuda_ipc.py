@@ -2,8 +2,7 @@
 
 The trainer's first rank leaves handles to its weights in the hand-over folder; the engine's worker opens them and
 copies from device to device, within one GPU or between two (``placement.py`` lets each part see the other's). Trainer
-and engine take turns, so the memory behind a handle stands still while it is read: the trainer holds it until its next
-hand-over.
+and engine take turns, so the memory behind a handle stands still while it is read.
 
 A handle is what ``torch.multiprocessing`` makes of a CUDA tensor. It names the device by its number in the process that
 made it; the same device has another number in the engine, so it travels with its UUID.
@@ -24,20 +23,36 @@ DEVICE = 6  # index of the device's number among the arguments of torch's rebuil
 Handle = tuple[str, str, Callable[..., Tensor], tuple[Any, ...]]
 
 
-def handles_write(weights: Iterable[tuple[str, Tensor]], folder: Path) -> list[Tensor]:
-    """Export contiguous CUDA tensors. Returns them: they must live, unchanged, until the engine has read them."""
+class ExportBuffers:
+    """Memory for weights that exist only for a hand-over (gathered, or merged with an adapter): kept, and filled anew.
+
+    What was exported must not be freed where several processes read it: torch counts one reader of a handle, and with
+    more the memory is never given back (pytorch issue 149187).
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Tensor] = {}
+
+    def fill(self, name: str, weight: Tensor) -> Tensor:
+        """The buffer of this name with the values of ``weight``."""
+        kept = self._kept.get(name)
+        if kept is None:
+            kept = self._kept[name] = weight.clone(memory_format=torch.contiguous_format)
+        else:
+            kept.copy_(weight)
+        return kept
+
+
+def handles_write(weights: Iterable[tuple[str, Tensor]], folder: Path) -> None:
+    """Export contiguous CUDA tensors, which must live as long as this process (``ExportBuffers``)."""
     from torch.multiprocessing.reductions import reduce_tensor
 
-    kept: list[Tensor] = []
     handles: list[Handle] = []
     for name, weight in weights:
-        tensor = weight.detach().contiguous()
-        rebuild, arguments = reduce_tensor(tensor)
-        handles.append((name, device_uuid(tensor.device.index), rebuild, arguments))
-        kept.append(tensor)
+        rebuild, arguments = reduce_tensor(weight.detach())
+        handles.append((name, device_uuid(weight.device.index), rebuild, arguments))
     torch.cuda.synchronize()  # what wrote the tensors is done before another process reads them
     handles_save(handles, folder)
-    return kept
 
 
 def handles_read(folder: Path) -> Iterator[tuple[str, Tensor]]:

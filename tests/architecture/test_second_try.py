@@ -64,6 +64,14 @@ def test_one_that_fails_again_fails_the_suite(suite) -> None:
     assert (status, "UNSTEADY" in printed) == (1, False)
 
 
+def test_one_that_is_skipped_the_second_time_was_not_shown_to_pass(suite) -> None:
+    skips = FIRST_TIME.format(names=["a"]).replace(
+        "assert was_here", "pytest.skip('no browser') if was_here else 1 / 0"
+    )
+    status, printed = suite(skips)
+    assert (status, "UNSTEADY" in printed) == (1, False)
+
+
 def test_more_than_three_are_no_chance(suite) -> None:
     status, printed = suite(FIRST_TIME.format(names=list("abcd")))
     assert (status, "Once more" in printed) == (1, False)

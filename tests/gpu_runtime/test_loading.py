@@ -38,7 +38,7 @@ class NoEngine:
 
 
 def opened_session(assignment: Assignment) -> AbstractAsyncContextManager:
-    return run_module.open_engine_and_trainer(assignment, lambda: None)
+    return run_module.open_engine_and_trainer(assignment, 0, lambda: None)
 
 
 async def test_of_a_model_that_neither_takes_the_reason_is_final(monkeypatch) -> None:

@@ -48,7 +48,7 @@ async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
     assignment = make_assignment(max_context_length=256, max_staleness=1, learning_rate=1e-2)
     assignment = assignment.model_copy(update={"base_model_path": str(model)})
     progress: list[int] = []
-    opened = run_module.open_engine_and_trainer(assignment, lambda: progress.append(1))
+    opened = run_module.open_engine_and_trainer(assignment, 0, lambda: progress.append(1))
     async with opened as (engine, trainer):  # engine and trainer have been compared three times now, with hand-overs
         parts = engine.parts if isinstance(engine, Replicas) else (engine,)
         assert len(parts) == len(progress) == engines

@@ -2,8 +2,9 @@
 
 import pytest
 
+from gpu_runtime import placement as placement_module
 from gpu_runtime.errors import PlacementImpossible
-from gpu_runtime.placement import Placement, placement_choose
+from gpu_runtime.placement import Placement, gpus_given, placement_choose
 from tinkerscript.wire.config import SessionConfig
 
 FOUR = ["0", "1", "2", "3"]
@@ -38,7 +39,13 @@ def test_split_parts_have_devices_of_their_own_first_and_see_each_others() -> No
 def test_shared_parts_are_on_the_same_devices() -> None:
     place = choose("shared", FOUR, ranks=2)
     assert place.shared and place.engine_gpus == place.trainer_gpus == ("0", "1")
-    assert place.engines() == [("0", "1"), ("1", "0")] and place.engines(2) == [("0", "1")]
+    assert place.engines() == place.engines(2) == [("0", "1")], "one: each that sleeps keeps its weights on the host"
+
+
+def test_a_session_takes_no_more_gpus_than_its_launcher_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement_module, "gpus_visible", lambda: FOUR)
+    assert gpus_given(SessionConfig(), 3) == ["0", "1", "2"]
+    assert gpus_given(SessionConfig(trainer_ranks=2), 0) == ["0", "1", "2"], "one engine, where no number is known"
 
 
 def test_what_the_ranks_leave_are_engines_of_their_own() -> None:

@@ -21,6 +21,7 @@ class Kept:
     span_id: str
     parent_id: str
     attributes: dict[str, str | int]
+    texts: tuple[str, ...]  # of its status and its events, such as exceptions
 
 
 class Collector:
@@ -35,7 +36,8 @@ class Collector:
             for span in (span for scope in resource.scope_spans for span in scope.spans):
                 ids = (it.hex() for it in (span.trace_id, span.span_id, span.parent_span_id))
                 values = {it.key: it.value.string_value or it.value.int_value for it in span.attributes}
-                self.spans.append(Kept(service, span.name, *ids, values))
+                texts = (span.status.message, *(event.name for event in span.events))
+                self.spans.append(Kept(service, span.name, *ids, values, tuple(filter(None, texts))))
 
     def named(self, name: str) -> Kept:
         """The one span of this name."""

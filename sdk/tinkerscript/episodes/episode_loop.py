@@ -19,7 +19,7 @@ from .current_episode import CurrentEpisode
 from .episode import Episode
 from .episode_state import EpisodeState
 from .group_watch import GroupWatch
-from .heartbeats import Heartbeats
+from .heartbeats import MAX_INTERVAL_ALONE_S, MAX_INTERVAL_S, Heartbeats
 
 ENDED_HINT = (
     "An episode is ended once, and its output cannot be changed. Begin the next one with begin_episode() before the "
@@ -43,7 +43,9 @@ class EpisodeLoop(Session):
     ) -> None:
         """``has_heartbeats``: the server takes one heartbeat for many episodes."""
         super().__init__(transport, session_id, ready_timeout_s=ready_timeout_s)
-        self.heartbeats = Heartbeats(self.episodes_heartbeat if has_heartbeats else self._each_heartbeat)
+        self._has_heartbeats = has_heartbeats
+        most_s = MAX_INTERVAL_S if has_heartbeats else MAX_INTERVAL_ALONE_S
+        self.heartbeats = Heartbeats(self._heartbeat, max_interval_s=most_s)
         self._current = CurrentEpisode()
         self._notice = WaitingNotice(f"session {self.id}", lambda: describe(self.status()))
         self._loop_begins = LoopBegins()
@@ -51,8 +53,13 @@ class EpisodeLoop(Session):
         # Episodes in a row, of all threads and tasks, that the next begin of their own abandoned.
         self._never_ended = 0
 
-    def _each_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
-        """Of a server that takes one heartbeat for one episode."""
+    def _heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
+        """One for all, or one for each where the server, or the runtime behind it, is of before."""
+        if self._has_heartbeats:
+            try:
+                return self.episodes_heartbeat(episode_ids)
+            except NotFound:  # what is not there, the route or the session, shows for each
+                self._has_heartbeats = False
         over: list[str] = []
         warnings: dict[str, str] = {}
         for episode_id in episode_ids:

@@ -16,14 +16,14 @@ from tinkerscript.wire.episodes import MAX_HEARTBEATS, EpisodesHeartbeatResult
 
 from .episode_state import EpisodeState
 
-MAX_INTERVAL_S = 10.0
+MAX_INTERVAL_S, MAX_INTERVAL_ALONE_S = 10.0, 30.0  # of one for all episodes, of one for each
 RETRY_S = 2.0
 log = logging.getLogger("tinkerscript")
 
 
-def heartbeat_interval_s(idle_timeout_s: float) -> float:
+def heartbeat_interval_s(idle_timeout_s: float, max_interval_s: float = MAX_INTERVAL_S) -> float:
     """Seconds between two heartbeats of an episode that expires after ``idle_timeout_s`` without one."""
-    return min(MAX_INTERVAL_S, idle_timeout_s / 4)
+    return min(max_interval_s, idle_timeout_s / 4)
 
 
 @dataclass
@@ -41,8 +41,10 @@ class Heartbeats:
     it gets no more heartbeats. The server then expires it.
     """
 
-    def __init__(self, beat: Callable[[Sequence[str]], EpisodesHeartbeatResult]) -> None:
-        self._beat = beat
+    def __init__(
+        self, beat: Callable[[Sequence[str]], EpisodesHeartbeatResult], *, max_interval_s: float = MAX_INTERVAL_S
+    ) -> None:
+        self._beat, self._max_interval_s = beat, max_interval_s
         self._stopped = False
         self.after_fork()
         forks.watch(self)
@@ -55,8 +57,8 @@ class Heartbeats:
         self._thread: threading.Thread | None = None
 
     def add(self, state: EpisodeState, user: object, *, idle_timeout_s: float) -> None:
-        """Keep an episode alive while ``user`` exists: every quarter of its idle timeout, at least every 10 s."""
-        interval_s = heartbeat_interval_s(idle_timeout_s)
+        """Keep an episode alive while ``user`` exists: every quarter of its idle timeout, or more often."""
+        interval_s = heartbeat_interval_s(idle_timeout_s, self._max_interval_s)
         with self._lock:
             self._entries[state.id] = _Entry(state, weakref.ref(user), interval_s, time.monotonic() + interval_s)
             if self._thread is None and not self._stopped:

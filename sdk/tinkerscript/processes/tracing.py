@@ -4,7 +4,8 @@ A call is one trace through relay, gateway and engine. The W3C header ``tracepar
 and from a client that traces by itself. Nothing here is needed by a client; OpenTelemetry is imported when it begins.
 """
 
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
+END_S = 2.0
 TRACES_PATH = "/v1/traces"  # of OTLP over HTTP
 _provider: "TracerProvider | None" = None
 
@@ -29,25 +31,29 @@ def tracing_begin(url: str, service: str) -> None:
 
     global _provider
     tracing_end()
-    _provider = TracerProvider(resource=Resource.create({"service.name": service}))
-    _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url + TRACES_PATH)))
+    _provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
+    _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url + TRACES_PATH, timeout=END_S)))
 
 
 def tracing_end() -> None:
-    """Export what is left, and no more. Does nothing where nothing is traced."""
+    """Export what is left within END_S, and no more. Does nothing where nothing is traced."""
     global _provider
     if _provider is not None:
-        _provider.shutdown()
-        _provider = None
+        provider, _provider = _provider, None
+        # It waits for a collector that is away: in a thread that no end of a process waits for.
+        last = threading.Thread(target=provider.shutdown, name="tracing", daemon=True)
+        last.start()
+        last.join(END_S)
 
 
 @contextmanager
 def span(
-    name: str, headers: Mapping[str, str] | None = None, **attributes: str | int | float
+    name: str, headers: Callable[[], Mapping[str, str]] | None = None, **attributes: str | int | float
 ) -> Iterator["Span | None"]:
     """The block as a span inside the one around it; None where nothing is traced.
 
-    ``headers``: those of a request that this process serves, whose trace it goes on with.
+    ``headers`` returns those of a request that this process serves, whose trace it goes on with. Exceptions are not
+    kept: their words may be those of a prompt.
     """
     if _provider is None:
         yield None
@@ -55,10 +61,12 @@ def span(
     from opentelemetry.trace import SpanKind
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    context = None if headers is None else TraceContextTextMapPropagator().extract(headers)
+    context = None if headers is None else TraceContextTextMapPropagator().extract(headers())
     kind = SpanKind.INTERNAL if headers is None else SpanKind.SERVER
     tracer = _provider.get_tracer("tinkerscript")
-    with tracer.start_as_current_span(name, context=context, kind=kind, attributes=attributes) as started:
+    with tracer.start_as_current_span(
+        name, context=context, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as started:
         yield started
 
 

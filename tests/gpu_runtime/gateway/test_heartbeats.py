@@ -20,7 +20,7 @@ async def test_one_heartbeat_for_many_episodes_names_those_that_are_over(gateway
     assert (await gateway.http.post("/heartbeats", json={"episode_ids": names})).status_code == 401
 
 
-async def test_an_episode_of_a_silent_client_does_not_hold_the_next_begin_for_longer_than_thirty_seconds(
+async def test_an_episode_of_a_client_that_is_silent_for_thirty_seconds_counts_as_gone(
     tmp_path: Path,
 ) -> None:
     clock = FakeClock(time.time())
@@ -31,3 +31,12 @@ async def test_an_episode_of_a_silent_client_does_not_hold_the_next_begin_for_lo
         clock.now += 11
         live = {episode.id for episode in gateway.episodes.open.all() if episode.is_live(clock.now)}
         assert live == {alive["episode_id"]}
+
+
+async def test_a_client_of_before_beats_every_thirty_seconds_and_is_not_taken_for_gone(tmp_path: Path) -> None:
+    clock = FakeClock(time.time())
+    async with running_gateway(tmp_path, now=clock) as gateway:
+        begun = await gateway.begin()
+        await gateway.internal("POST", f"/episodes/{begun['episode_id']}/heartbeat")
+        [episode] = gateway.episodes.open.all()
+        assert episode.is_live(clock.now + 31) and not episode.is_live(clock.now + 76)

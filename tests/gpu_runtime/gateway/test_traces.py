@@ -25,9 +25,17 @@ async def test_the_parts_of_a_call_are_spans_of_the_trace_that_its_header_names(
     assert sampled["episode_id"] == begun["episode_id"]
 
 
-async def test_nothing_is_traced_without_a_collector_nor_are_probes_of_health(gateway: Gateway) -> None:
+async def test_probes_of_health_are_not_traced(gateway: Gateway) -> None:
     with traced("runtime") as collector:
         await gateway.http.get("/healthz")
         await asyncio.to_thread(tracing_end)
-        await gateway.chat(await gateway.begin())
     assert collector.spans == []
+
+
+async def test_no_span_has_the_words_of_what_failed(gateway: Gateway) -> None:
+    begun = await gateway.begin()
+    with traced("runtime") as collector:
+        refused = await gateway.raw_chat(begun["api_key"], messages=[{"role": "user", "content": "hidden " * 2000}])
+        await asyncio.to_thread(tracing_end)
+    assert refused.status_code == 400
+    assert collector.named("gateway").texts == ()

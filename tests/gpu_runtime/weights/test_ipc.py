@@ -43,6 +43,16 @@ def test_weights_on_two_devices_are_rebuilt_each_on_its_own(tmp_path: Path, monk
     assert dict(cuda_ipc.handles_read(tmp_path)) == {"a": 1, "b": 0}
 
 
+def test_weights_made_for_a_hand_over_lie_in_the_same_memory_each_time() -> None:
+    """Torch does not give memory back that several engines have read: nothing that was exported may be let go."""
+    buffers = cuda_ipc.ExportBuffers()
+    first = buffers.fill("a", torch.arange(6.0).reshape(2, 3).T)
+    again = buffers.fill("a", torch.full((3, 2), 7.0))
+    assert (again.data_ptr(), again.is_contiguous()) == (first.data_ptr(), True)
+    assert torch.equal(first, torch.full((3, 2), 7.0))
+    assert buffers.fill("b", first).data_ptr() != first.data_ptr()
+
+
 def rebuild(*arguments):
     """In place of torch's, which needs the device."""
     return arguments[cuda_ipc.DEVICE]

@@ -17,8 +17,18 @@ def weight_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
     Source: huggingface.co/docs/safetensors, "Format".
     """
     shapes: dict[str, tuple[int, ...]] = {}
-    for path in folder.glob("*.safetensors") if folder.is_absolute() else ():
+    for path in _files(folder) if folder.is_absolute() else ():
         with path.open("rb") as file:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         shapes |= {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
     return shapes
+
+
+def _files(folder: Path) -> list[Path]:
+    """Those that the index names; without one all but other forms of the same weights (Mistral's) and adapters."""
+    found = sorted(folder.glob("*.safetensors"))
+    index = folder / "model.safetensors.index.json"
+    if index.exists():
+        named = set(json.loads(index.read_text())["weight_map"].values())
+        return [path for path in found if path.name in named]
+    return [path for path in found if not path.name.startswith(("consolidated", "adapter_"))]
