@@ -93,11 +93,13 @@ async def test_headers_of_one_connection_stay_on_it(gateway, served) -> None:
         "x_relay_key": "forged",
         "cookie": "a=b",
     }
-    _, headers, _ = await chat(served, accept="text/event-stream", x_kept="1", **sent).answer()
+    key = episode_key(served.id)
+    call = Call(application, "POST", CHAT, key=key, body=b"{}", accept="text/event-stream", x_kept="1", **sent)
+    _, headers, _ = await call.answer()
     received = gateway.requests[0][0].headers
     assert not {"X-Secret", "TE", "X-Relay-Key", "Cookie", "Proxy-Authorization"} & set(received)
     assert (received["X-Kept"], received["Accept"]) == ("1", "text/event-stream")
-    assert received["Authorization"] == f"Bearer {episode_key(served.id)}"
+    assert received["Authorization"] == f"Bearer {key}"
     assert received["Host"] == gateway.address
     assert not {"keep-alive", "upgrade", "proxy-authenticate", "transfer-encoding"} & set(headers)
 

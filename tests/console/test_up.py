@@ -82,6 +82,15 @@ class Server:
         return json.loads((self.data / "run" / f"{name}.json").read_text())["pid"]
 
 
+def is_free(port: int) -> bool:
+    """Whether a server can listen there."""
+    try:
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True
+
+
 @pytest.fixture
 def server(tmp_path):
     if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
@@ -173,6 +182,8 @@ def test_after_a_sigkill_and_a_failed_start_a_new_server_cleans_adopts_and_serve
         assert wait_until(lambda: server.left() == [], timeout_s=25), "children outlived their parent"
         assert launcher.inspect(handle).state == "running", "a runtime must outlive its server"
 
+        # A killed process is a zombie before its last thread has let its sockets go.
+        assert wait_until(lambda: is_free(server.port), timeout_s=25), "a process of the old server still listens"
         with socket.create_server(("127.0.0.1", server.port)):
             refused = server.run("up")
         assert refused.returncode != 0 and str(server.port) in refused.stderr and "TINKERSCRIPT_PORT" in refused.stderr
