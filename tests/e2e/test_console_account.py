@@ -119,7 +119,7 @@ def test_an_invited_person_accepts_works_in_the_project_and_comes_back(
     expect(page.get_by_role("row", name="alan@example.org")).to_have_count(0)
     page.get_by_role("link", name="Audit log").click()
     for action in ("member invite", "invitation accept", "member remove"):
-        expect(page.get_by_role("rowheader", name=action)).to_be_visible()
+        expect(page.get_by_role("rowheader", name=action, exact=True)).to_be_visible()
     guest.goto("/sessions")  # the choice that is no longer theirs does not keep them out of their own
     expect(guest.get_by_test_id("project")).to_have_text("alan")
     expect(guest.get_by_text("No session yet")).to_be_visible()

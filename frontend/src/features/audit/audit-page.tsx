@@ -51,14 +51,16 @@ function Row({ entry }: { entry: AuditEntry }) {
       </td>
       <th scope="row" className={`${headCell} text-ink`}>
         {entry.action.replaceAll("_", " ")}
+      </th>
+      <td className={`${cell} font-mono text-xs`}>
+        {Object.values(entry.target).join(" ")}
         {details && (
-          <details className="max-w-96 font-mono text-xs font-normal text-muted">
+          <details className="max-w-96 text-muted">
             <summary className="truncate">{details}</summary>
             <pre className="mt-1 whitespace-pre-wrap wrap-anywhere">{visible(JSON.stringify(entry.details, null, 2))}</pre>
           </details>
         )}
-      </th>
-      <td className={`${cell} font-mono text-xs`}>{Object.values(entry.target).join(" ")}</td>
+      </td>
       <td className={`${cell} font-mono text-xs text-muted`} title={entry.sha256}>
         {entry.sha256.slice(0, 8)}
       </td>
