@@ -34,7 +34,7 @@ class Books:
     shown: Accounting = Accounting()  # by the server
     ledger: Accounting = Accounting()  # by the runtime's journal
     fates: Mapping[str, str | None] = field(default_factory=dict)  # of every episode in the journal
-    leases: Sequence[tuple[datetime, datetime]] = ()  # given, last used
+    leases: Sequence[tuple[datetime, datetime]] = ()  # registered, last used
     lives: Sequence[str] = ()  # launches whose process began to live
     doubled: bool = False  # two processes lived at one time
     held: bool = False  # a lease or a handle is left
@@ -79,7 +79,7 @@ def _lease_problems(books: Books) -> list[str]:
         found.append(f"{launches} launches and {len(books.leases)} leases")
     for number, (earlier, later) in enumerate(pairwise(books.leases), start=1):
         if earlier[1] > later[0]:
-            found.append(f"lease {number} was used at {earlier[1]}, after the next one was given at {later[0]}")
+            found.append(f"lease {number} was used at {earlier[1]}, after the next runtime registered at {later[0]}")
     if len(set(books.lives)) != len(books.lives) or len(books.lives) > launches:
         found.append(f"{len(books.lives)} runtimes lived for {launches} launches: {', '.join(books.lives)}")
     if books.doubled:

@@ -82,7 +82,7 @@ def test_a_session_that_was_killed_and_came_back_breaks_no_promise() -> None:
         ({"moves": [replace(move, reason="woken by a request") for move in WELL.moves]}, "it was queued again: woken"),
         ({"killed": 0}, "died 1 times and was killed 0 times"),
         ({"leases": WELL.leases[:1]}, "2 launches and 1 leases"),
-        ({"leases": [(at(0), at(7)), (at(6), at(9))]}, "after the next one was given"),
+        ({"leases": [(at(0), at(7)), (at(6), at(9))]}, "after the next runtime registered"),
         ({"lives": ["l-1", "l-1"]}, "2 runtimes lived for 2 launches"),
         ({"lives": ["l-1", "l-2", "l-3"]}, "3 runtimes lived for 2 launches"),
         ({"doubled": True}, "two runtimes lived at one time"),
