@@ -17,11 +17,11 @@ from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
 from gpu_runtime.training.batching import Batch, Group, TrainedEpisode, batch_advantages, group_has_signal
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.stale_advice import stale_advice
 
 GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 LEVEL = "nothing to learn: every reward of its group is the same"
 STALE = "stale: its tokens are older than max_staleness allows"
-STALE_HINT = "Finish the attempts at one task before others begin, or set max_staleness=1."
 
 
 class Batches:
@@ -253,4 +253,5 @@ class Batches:
         dropped = [record for episode_id in ids if (record := self.waiting.pop(episode_id, None))]
         if ids:
             await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)
-            self.on_dropped(dropped, STALE, STALE_HINT)
+            advice = stale_advice(self._config.max_staleness)
+            self.on_dropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}.")

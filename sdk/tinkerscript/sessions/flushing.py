@@ -12,6 +12,7 @@ from tinkerscript.errors import TinkerScriptError, WaitTimeout
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import SampleFate
 from tinkerscript.wire.sessions import Accounting, SessionState, SessionView
+from tinkerscript.wire.training.stale_advice import stale_advice
 
 POLL_INTERVAL_S = 1.0
 log = logging.getLogger("tinkerscript")
@@ -56,9 +57,8 @@ def warn_about_waiting(session: SessionApi) -> None:
         log.warning(
             "%d of the %d episodes of session %s were dropped and not trained. Those of groups with equal rewards were "
             "set aside, which is no loss; others were sampled before a step that their group was not complete for: "
-            "finish the attempts at one task before others begin, or set max_staleness=1. `tinkerscript events %s` has "
-            "the reasons.",
-            stands.stale, stands.begun, session.id, session.id,
+            "%s. `tinkerscript events %s` has the reasons.",
+            stands.stale, stands.begun, session.id, stale_advice(view.config.max_staleness), session.id,
         )  # fmt: skip
 
 
