@@ -1,4 +1,4 @@
-"""Sessions, models and samplers of Tinker clients: what the control plane itself answers. Each runs in a thread."""
+"""Sessions, models and samplers of Tinker clients: what the control plane serves by itself. Each runs in a thread."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Links to a run: made and revoked by those who may write it, read by whoever has one.
+"""Links to a run: made and revoked by those who may write it, read by anyone who has one.
 
 A reader's routes name no session: the link says which, and nothing else of the server can be reached with it.
 """

@@ -69,7 +69,7 @@ def password_reset(request: HttpRequest, user: User, **_: Any) -> None:
 
 
 def address_prove(*, email: str, user: User | None) -> None:
-    """The identity provider says that whoever signs in has this address; ``user``: whose account has it.
+    """The identity provider says that the person who signs in has this address; ``user``: whose account has it.
 
     Who else only claims it does not keep it. At the first time that anyone shows to be the owner, what was made before
     ends: also the password, other addresses, to which a password would be mailed, and second factors, which the owner

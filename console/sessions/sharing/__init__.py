@@ -1,1 +1,1 @@
-"""Public links to a run: whoever has one reads the run, until it expires or is revoked."""
+"""Public links to a run: anyone who has one reads the run, until it expires or is revoked."""
