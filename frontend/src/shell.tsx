@@ -1,5 +1,6 @@
 // The frame around every page of a signed-in user: product, project, places, account.
 import { useQuery } from "@tanstack/react-query";
+import { Suspense } from "react";
 import { Link, Navigate, NavLink, Outlet, useLocation } from "react-router";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/client";
@@ -65,7 +66,9 @@ export function Shell() {
       </header>
       <OfflineBar />
       <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
-        <Outlet />
+        <Suspense fallback={<Loading />}>
+          <Outlet />
+        </Suspense>
       </main>
     </div>
   );

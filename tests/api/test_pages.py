@@ -1,8 +1,10 @@
 """Health, the console's single page, and what every HTTP request passes first."""
 
+import re
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from django.test import Client
 
 from console.asgi import application
@@ -60,3 +62,18 @@ async def test_sign_up_through_the_console_page_makes_a_project() -> None:
     )
     status, headers, body = await call.answer()
     assert status == 200, body
+
+
+SIGN_IN_BUDGET_BYTES = 120_000
+LOADED_AT_ONCE = re.compile(r'(?:src|href)="/([^"]+)"')
+
+
+def test_who_signs_in_loads_less_than_120_kb() -> None:
+    dist = settings.FRONTEND_DIST
+    if not (dist / "index.html").exists():
+        pytest.skip("frontend/dist is missing: run requirements/install.sh frontend")
+    files = [dist / name for name in ["index.html", *LOADED_AT_ONCE.findall((dist / "index.html").read_text())]]
+    scripts = "".join(file.read_text() for file in files if file.suffix == ".js")
+    assert "Forgotten your password?" in scripts  # the page itself is among them, and not loaded later
+    sizes = {file.name: file.with_name(f"{file.name}.gz").stat().st_size for file in files}
+    assert sum(sizes.values()) < SIGN_IN_BUDGET_BYTES, sizes
