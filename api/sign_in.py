@@ -1,53 +1,90 @@
 """Sign-in with an identity provider: where the browser is sent, and what it comes back with."""
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from allauth.account.adapter import get_adapter
 from allauth.core import ratelimit
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
+from httpx import HTTPError
 from requests import RequestException
 
 from api.rest.errors import MethodNotAllowed, NotReady, error_response
 from console.errors import NotFound, RateLimited
-from console.users.oidc import sign_in_begin, sign_in_end
+from console.users import oidc, saml
+from console.users.saml import sign_in_metadata
 
 log = logging.getLogger(__name__)
+UNREACHABLE = (RequestException, HTTPError, KeyError, ValueError)
 
 
-def begin(request: HttpRequest) -> HttpResponse:
+def _begin(kind: str, sign_in_begin: Callable[..., str], request: HttpRequest) -> HttpResponse:
     """``{"location"}``: the provider's page. It sends the browser back to the path ``next`` of this server.
 
     JSON in the place of a redirect, because the content security policy lets no form lead to another origin.
     """
-    if settings.OIDC is None:
-        return error_response(request, _nothing())
-    if request.method != "POST":
-        return error_response(request, MethodNotAllowed(request.method, ("POST",)))
-    if not ratelimit.consume(request, action="provider_begin"):
-        return error_response(
-            request, RateLimited("Too many sign-ins were begun from this address.", hint="Wait a minute.")
-        )
+    if refusal := _refusal(kind, request, method="POST", action="provider_begin"):
+        return refusal
     next_path = request.GET.get("next", "/")
     if not (next_path.startswith("/") and get_adapter().is_safe_url(next_path)):
         next_path = "/"
     try:
         return JsonResponse({"location": sign_in_begin(request, next_path=next_path)})
-    except (RequestException, KeyError, ValueError):
-        log.exception("the identity provider %s cannot be asked", settings.OIDC.issuer)
-        return error_response(
-            request, NotReady("The identity provider does not respond.", hint="Try again in a minute.")
-        )
+    except UNREACHABLE:
+        return _not_ready(request)
+
+
+begin = partial(_begin, "OIDC", oidc.sign_in_begin)
+saml_begin = partial(_begin, "SAML", saml.sign_in_begin)
 
 
 def end(request: HttpRequest) -> HttpResponse:
     """The redirect URI that is registered with the provider; leads to the path ``next``."""
-    if settings.OIDC is None:
-        return error_response(request, _nothing())
-    if request.method != "GET":
-        return error_response(request, MethodNotAllowed(request.method, ("GET",)))
-    return sign_in_end(request)
+    return _refusal("OIDC", request, method="GET") or oidc.sign_in_end(request)
 
 
-def _nothing() -> NotFound:
-    return NotFound("This server has no identity provider.", hint="Sign in with e-mail and password.")
+@csrf_exempt  # the provider's page posts it: the response proves itself, and is bound to a browser by saml_end
+def saml_receive(request: HttpRequest) -> HttpResponse:
+    """The assertion consumer service: takes the provider's response, and leads on to ``saml_end``."""
+    if refusal := _refusal("SAML", request, method="POST", action="provider_response"):
+        return refusal
+    try:
+        return saml.sign_in_receive(request)
+    except UNREACHABLE:
+        return _not_ready(request)
+
+
+def saml_end(request: HttpRequest) -> HttpResponse:
+    """Signs in by the response that was taken; leads to the path ``next``."""
+    return _refusal("SAML", request, method="GET") or saml.sign_in_end(request)
+
+
+def saml_metadata(request: HttpRequest) -> HttpResponse:
+    """What the provider is given."""
+    if refusal := _refusal("SAML", request, method="GET"):
+        return refusal
+    try:
+        return HttpResponse(sign_in_metadata(), content_type="application/samlmetadata+xml")
+    except UNREACHABLE:
+        return _not_ready(request)
+
+
+def _refusal(kind: str, request: HttpRequest, *, method: str, action: str | None = None) -> HttpResponse | None:
+    """Why this server takes no such request; None: it does. ``action``: its limit in ACCOUNT_RATE_LIMITS."""
+    if getattr(settings, kind) is None:
+        missing = NotFound("This server has no such identity provider.", hint="Sign in with e-mail and password.")
+        return error_response(request, missing)
+    if request.method != method:
+        return error_response(request, MethodNotAllowed(request.method, (method,)))
+    if action and not ratelimit.consume(request, action=action):
+        limited = RateLimited("Too many sign-ins were begun from this address.", hint="Wait a minute.")
+        return error_response(request, limited)
+    return None
+
+
+def _not_ready(request: HttpRequest) -> HttpResponse:
+    log.exception("an identity provider cannot be asked")
+    return error_response(request, NotReady("The identity provider does not respond.", hint="Try again in a minute."))

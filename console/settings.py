@@ -18,7 +18,7 @@ TINKERSCRIPT_DEBUG      0                          1: error pages with traceback
 TINKERSCRIPT_SIGN_UP    invited                    closed, invited, domains or open; open where PUBLIC_URL is loopback
 TINKERSCRIPT_SIGN_UP_DOMAINS                       with domains: example.org,lab.example.org
 TINKERSCRIPT_EMAIL_VERIFICATION mandatory          none, optional or mandatory; optional where PUBLIC_URL is loopback
-TINKERSCRIPT_OIDC_ISSUER                           OpenID Connect provider; more in console/config/oidc.py
+TINKERSCRIPT_OIDC_ISSUER, TINKERSCRIPT_SAML_METADATA  identity providers; more in console/config/oidc.py and saml.py
 TINKERSCRIPT_LIMITS                                what one person and a new project may have: console/config/limits.py
 TINKERSCRIPT_PRICES                                what a device-hour costs, for display: console/config/prices.py
 TINKERSCRIPT_SMTP_URL   (standard output)          mail server: smtp://user:password@host:587 or smtps://...:465
@@ -48,6 +48,7 @@ from console.config.mail import mail_settings
 from console.config.oidc import oidc_provider, oidc_read
 from console.config.prices import prices_read
 from console.config.private_files import read_or_create
+from console.config.saml import saml_provider, saml_read
 from console.config.sign_up import sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
 from console.server.logs import JSON_LINES
@@ -151,7 +152,7 @@ else:
         "default": {
             "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
             "OPTIONS": {"MAX_ENTRIES": 1_000_000},
-        },
+        }
     }
 
 # -- Django -------------------------------------------------------------------------------------------------------
@@ -169,6 +170,7 @@ INSTALLED_APPS = [
     "allauth.mfa",
     "allauth.socialaccount",
     "allauth.socialaccount.providers.openid_connect",
+    "allauth.socialaccount.providers.saml",
     "allauth.usersessions",
     "rest_framework",
     "drf_spectacular",
@@ -208,8 +210,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 APPEND_SLASH = False
 
-# The built page of the console. Where the front end was not built there is no such folder: the API works all the same.
-FRONTEND_DIST = BASE_DIR / "frontend" / "dist"
+FRONTEND_DIST = BASE_DIR / "frontend" / "dist"  # the console's built pages; the API works without
 STATIC_URL = "/static/"
 WHITENOISE_ROOT = FRONTEND_DIST if FRONTEND_DIST.is_dir() else None
 WHITENOISE_USE_FINDERS = True
@@ -236,16 +237,17 @@ ACCOUNT_LOGIN_METHODS = {"email"}
 ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
 SIGN_UP = sign_up_read(PUBLIC_URL)
 ACCOUNT_EMAIL_VERIFICATION = SIGN_UP.verification
-OIDC = oidc_read()
-SOCIALACCOUNT_ADAPTER = "console.users.oidc.SocialAccountAdapter"
+OIDC, SAML = oidc_read(), saml_read(PUBLIC_URL)
+SOCIALACCOUNT_ADAPTER = "console.users.provider_sign_in.SocialAccountAdapter"
 SOCIALACCOUNT_EMAIL_AUTHENTICATION_AUTO_CONNECT = True  # from then on by the provider's id of the person
-SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC)
+SOCIALACCOUNT_PROVIDERS = oidc_provider(OIDC) | saml_provider(SAML)
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
 ACCOUNT_EMAIL_NOTIFICATIONS = True  # mail the account's owner when a password or second factor changes
 ACCOUNT_RATE_LIMITS = {
     "login_failed": "10/m/ip,5/300s/key",  # the key is account and network: console/users/networks.py
     "login_elsewhere": "50/h/key",  # tries at one account from networks that it has not signed in from
     "provider_begin": "30/m/ip",
+    "provider_response": "60/m/ip",
 }
 ALLAUTH_TRUSTED_PROXY_COUNT = read_int("TINKERSCRIPT_TRUSTED_PROXIES", 0, low=0, high=10)
 MFA_ADAPTER = "console.users.adapter.MFAAdapter"

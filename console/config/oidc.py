@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from console.config.environment import read_text, read_url
-from console.config.sign_up import DOMAIN, is_loopback
-from tinkerscript.wire.account import Role
+from console.config.group_roles import GroupRole, read_domains, read_group_roles
+from console.config.sign_up import is_loopback
 
 NAMES = (
     "TINKERSCRIPT_OIDC_CLIENT_ID",
@@ -24,18 +24,8 @@ NAMES = (
     "TINKERSCRIPT_OIDC_ROLES",
     "TINKERSCRIPT_OIDC_SCOPES",
 )
-FORM = "group=prj_1f2e3d4c5b6a7988:member"
 SCOPES = "openid profile email"
 SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
-
-
-@dataclass(frozen=True)
-class GroupRole:
-    """Who is in ``group`` has at least ``role`` in the project."""
-
-    group: str
-    project_id: str
-    role: Role
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,7 @@ def oidc_read() -> Oidc | None:
     """From TINKERSCRIPT_OIDC_*; None without an issuer. Raises ImproperlyConfigured."""
     issuer = read_url("TINKERSCRIPT_OIDC_ISSUER", "", schemes=("http", "https"))
     texts = {name: read_text(name, "") for name in NAMES}
-    client_id, client_secret, name, domains, groups_claim, roles, scopes = texts.values()
+    client_id, client_secret, name, _, groups_claim, _, scopes = texts.values()
     if not issuer:
         if given := sorted(name for name, text in texts.items() if text):
             raise ImproperlyConfigured(f"{given[0]} does nothing without TINKERSCRIPT_OIDC_ISSUER.")
@@ -74,9 +64,9 @@ def oidc_read() -> Oidc | None:
         client_id=client_id,
         client_secret=client_secret,
         name=name or str(urlsplit(issuer).hostname),
-        trusted_domains=_domains(domains),
+        trusted_domains=read_domains("TINKERSCRIPT_OIDC_TRUSTED_DOMAINS"),
         groups_claim=groups_claim or "groups",
-        roles=tuple(_role(entry.strip()) for entry in roles.split(",") if entry.strip()),
+        roles=read_group_roles("TINKERSCRIPT_OIDC_ROLES"),
         scopes=_scopes(scopes or SCOPES),
     )
 
@@ -93,13 +83,6 @@ def oidc_provider(oidc: Oidc | None) -> dict[str, Any]:
     return {"openid_connect": {"APPS": [app] if app else [], "provider_class": "console.users.oidc.OidcProvider"}}
 
 
-def _domains(text: str) -> frozenset[str]:
-    domains = frozenset(part.strip() for part in text.lower().split(",") if part.strip())
-    if wrong := sorted(domain for domain in domains if not DOMAIN.fullmatch(domain)):
-        raise ImproperlyConfigured(f"TINKERSCRIPT_OIDC_TRUSTED_DOMAINS: {wrong[0]!r} is no domain such as example.org.")
-    return domains
-
-
 def _scopes(text: str) -> tuple[str, ...]:
     scopes = tuple(text.split())
     if wrong := [scope for scope in scopes if not SCOPE.fullmatch(scope)]:
@@ -109,13 +92,3 @@ def _scopes(text: str) -> tuple[str, ...]:
             f"TINKERSCRIPT_OIDC_SCOPES={text!r} lacks openid: scopes are separated by spaces, such as {SCOPES!r}."
         )
     return scopes
-
-
-def _role(entry: str) -> GroupRole:
-    group, _, rest = entry.rpartition("=")
-    project_id, _, role = rest.partition(":")
-    if not (group and project_id.startswith("prj_") and role in set(Role)):
-        raise ImproperlyConfigured(
-            f"TINKERSCRIPT_OIDC_ROLES: {entry!r} does not read {FORM}; roles are {', '.join(Role)}."
-        )
-    return GroupRole(group, project_id, Role(role))

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from django.db import transaction
 
 from console.audit.services import audit_record
-from console.config.oidc import GroupRole
+from console.config.group_roles import GroupRole
 from console.errors import Conflict
 from console.users.members import member_remove, member_role_set
 from console.users.models import Membership, Project, User
@@ -37,7 +37,7 @@ def group_roles_apply(*, user: User, groups: Collection[str], rules: Collection[
 def _role_apply(user: User, project_id: str, role: Role | None) -> None:
     project = Project.objects.select_for_update().filter(id=project_id).first()
     if project is None:
-        log.warning("TINKERSCRIPT_OIDC_ROLES names %s, which is no project", project_id)
+        log.warning("A rule for groups of the identity provider names %s, which is no project", project_id)
         return
     member = Membership.objects.filter(project=project, user=user).first()
     before = Role(member.role) if member else None

@@ -3,8 +3,14 @@ import { ApiError, apiError, request } from "./client";
 
 const BASE = "/_allauth/browser/v1";
 
+/** An identity provider of the server; `id` is its part of `/sign-in/{id}/begin`. */
+export interface Provider {
+  id: string;
+  name: string;
+}
+
 export interface Answer {
-  data?: { flows?: { id: string; is_pending?: boolean }[]; socialaccount?: { providers: { name: string }[] } };
+  data?: { flows?: { id: string; is_pending?: boolean }[]; socialaccount?: { providers: Provider[] } };
   meta?: Record<string, unknown>;
   errors?: { message: string; param?: string }[];
 }
@@ -56,15 +62,15 @@ export async function resetPassword({ key, password }: { key: string; password: 
   throw error;
 }
 
-/** What the sign-in page calls the identity provider; undefined where there is none. */
-export async function providerName(): Promise<string | undefined> {
+/** The identity providers that people sign in with; most servers have one or none. */
+export async function providerList(): Promise<Provider[]> {
   const { answer } = await allauth("GET", "config");
-  return answer.data?.socialaccount?.providers[0]?.name;
+  return answer.data?.socialaccount?.providers ?? [];
 }
 
 /** Leave for the identity provider's page. It sends the browser back to `next`, a path of this server. */
-export async function signInByProvider(next: string): Promise<void> {
-  const response = await request("POST", `/sign-in/oidc/begin?next=${encodeURIComponent(next)}`);
+export async function signInByProvider(id: string, next: string): Promise<void> {
+  const response = await request("POST", `/sign-in/${id}/begin?next=${encodeURIComponent(next)}`);
   const body: unknown = await response.json().catch(() => null);
   if (!response.ok) throw apiError(response.status, body);
   window.location.assign((body as { location: string }).location);

@@ -1,0 +1,148 @@
+"""Sign-in with an identity provider of the settings, through django-allauth: whose account it leads to, who gets one,
+how long it lasts, and the roles that groups give. OpenID Connect and SAML (oidc.py, saml.py) say who the person is.
+
+Only an address that the provider has confirmed counts: it is what a new account is made with, and what leads to the
+account that is there. Without that, anyone who may choose their address at the provider would choose another person's.
+What someone else made with an address before its owner came ends as at a first confirmation (console.users.sign_up).
+"""
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from allauth.account.signals import user_logged_in
+from allauth.socialaccount.adapter import DefaultSocialAccountAdapter
+from allauth.socialaccount.models import SocialLogin
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.dispatch import receiver
+from django.forms import Form
+from django.http import HttpRequest
+
+from console.config.oidc import Oidc
+from console.config.saml import Saml
+from console.users.group_roles import group_roles_apply
+from console.users.models import User
+from console.users.services import project_create_default
+from console.users.sign_up import address_prove, sign_up_refusal
+
+log = logging.getLogger(__name__)
+OIDC_ID, SAML_ID = "oidc", "saml"
+# The provider says who still belongs here when it is asked: a sign-in by it lasts a working day.
+SIGN_IN = timedelta(hours=12)
+BEGUN_S = 600  # as long as allauth takes the provider's response
+UNCONFIRMED = "unconfirmed_address"
+
+
+class SocialAccountAdapter(DefaultSocialAccountAdapter):
+    """Which account a sign-in at the provider leads to, and whether one is made."""
+
+    def authenticate_by_email(self, sociallogin: SocialLogin) -> tuple[User, str] | None:
+        for address in sociallogin.email_addresses:
+            if address.verified and (user := _owner(address.email)):
+                return user, address.email
+        return None
+
+    def pre_social_login(self, request: HttpRequest, sociallogin: SocialLogin) -> None:
+        if sociallogin.account.pk is not None:
+            return  # linked before: the provider's id of the person is enough
+        confirmed = [address.email for address in sociallogin.email_addresses if address.verified]
+        if not confirmed:
+            raise ValidationError("The identity provider has not confirmed this address.", code=UNCONFIRMED)
+        address_prove(email=confirmed[0], user=sociallogin.user if sociallogin.is_existing else None)
+
+    def is_open_for_signup(self, request: HttpRequest, sociallogin: SocialLogin) -> bool:
+        """A group that gives a role is an invitation."""
+        inviting = {rule.group for rule in _settings(sociallogin).roles}
+        if settings.SIGN_UP.policy == "invited" and inviting & (_groups(sociallogin) or frozenset()):
+            return True
+        return sign_up_refusal(sociallogin.email_addresses[0].email) is None
+
+    def save_user(self, request: HttpRequest, sociallogin: SocialLogin, form: Form | None = None) -> User:
+        with transaction.atomic():
+            user: User = super().save_user(request, sociallogin, form)
+            if form is None:  # else by the form's adapter
+                project_create_default(user=user)
+        return user
+
+
+@receiver(user_logged_in)
+def signed_in(request: HttpRequest, user: User, sociallogin: SocialLogin | None = None, **_: Any) -> None:
+    """Give the browser session its length: a password's is Django's own, also after a sign-in that was only begun."""
+    # A time, not a number of seconds: those would begin anew whenever the session is saved.
+    request.session.set_expiry(None if sociallogin is None else SIGN_IN)
+    if sociallogin is not None:
+        _roles_apply(user, sociallogin)
+
+
+def begun_sign_in_shorten(request: HttpRequest) -> None:
+    """Anyone may begin a sign-in, and each time a row is kept: not for long."""
+    if not request.user.is_authenticated:
+        request.session.set_expiry(BEGUN_S)
+
+
+def provider_parts(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the provider said, by userinfo and by ID token; of SAML the attributes, under the first name."""
+    return [part for name in ("userinfo", "id_token") if (part := data.get(name))]
+
+
+def valid_email(email: Any) -> str | None:
+    """The address in lower case, if it is one."""
+    try:
+        validate_email(email)
+    except ValidationError:
+        return None
+    return str(email).lower()
+
+
+def email_is_confirmed(claim: object, email: str, provider: Oidc | Saml) -> bool:
+    """By the claim, which some providers send as text; where there is none, by a domain that the operator trusts."""
+    if claim is None:
+        return email.rpartition("@")[2] in provider.trusted_domains
+    return claim is True or claim == "true"
+
+
+def _settings(sociallogin: SocialLogin) -> Oidc | Saml:
+    known: dict[str, Oidc | Saml | None] = {OIDC_ID: settings.OIDC, SAML_ID: settings.SAML}
+    provider = known[sociallogin.account.provider]
+    assert provider is not None, "nobody comes by a provider that there is not"
+    return provider
+
+
+def _owner(email: str) -> User | None:
+    """Whose address this is: who has confirmed it before who has merely given it."""
+    address = EmailAddress.objects.filter(email__iexact=email, verified=True).select_related("user").first()
+    return address.user if address else User.objects.filter(email__iexact=email).first()
+
+
+def _roles_apply(user: User, sociallogin: SocialLogin) -> None:
+    provider, groups = _settings(sociallogin), _groups(sociallogin)
+    if not provider.roles:
+        return
+    if groups is None:
+        log.warning(
+            "The identity provider sent no groups of %s in the claim %s: roles stay as they are. "
+            "TINKERSCRIPT_OIDC_GROUPS_CLAIM or TINKERSCRIPT_SAML_GROUPS_ATTRIBUTE say where groups are, "
+            "TINKERSCRIPT_OIDC_SCOPES what is asked for.",
+            user.email,
+            provider.groups_claim,
+        )
+        return
+    group_roles_apply(user=user, groups=groups, rules=provider.roles)
+
+
+def _groups(sociallogin: SocialLogin) -> frozenset[str] | None:
+    """The person's groups by the first part that has the claim; None where the provider does not say.
+
+    A claim that is absent is not an empty list: a mapper may be gone, or the groups too many for a token.
+    """
+    for part in provider_parts(sociallogin.account.extra_data):
+        claim = part.get(_settings(sociallogin).groups_claim)
+        if isinstance(claim, str) and claim:
+            return frozenset({claim})
+        if isinstance(claim, list):
+            return frozenset(str(group) for group in claim)
+    return None

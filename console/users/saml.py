@@ -1,0 +1,145 @@
+"""Sign-in with the SAML provider of the settings: the way there and back. What follows is in provider_sign_in.py.
+
+The provider's page posts its response from another site, and a browser sends no cookie of ours along (SameSite). So the
+response is checked when it is posted and kept, under a cookie of its own, for the request that the browser makes next:
+that one has the cookie of the sign-in that was begun, and with it the id of the request that is answered. An answer is
+taken once, in the browser that asked.
+"""
+
+import logging
+from dataclasses import asdict
+from typing import Any
+
+from allauth.account.models import EmailAddress
+from allauth.socialaccount.helpers import complete_social_login
+from allauth.socialaccount.providers.saml.provider import SAMLProvider
+from django.conf import settings
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+
+from console.config.saml import Saml
+from console.users.provider_sign_in import (
+    SAML_ID,
+    SocialAccountAdapter,
+    begun_sign_in_shorten,
+    email_is_confirmed,
+    valid_email,
+)
+from console.users.sign_in_sessions import SessionStore
+
+log = logging.getLogger(__name__)
+END_PATH = "/sign-in/saml/finish"
+COOKIE, KEPT, KEPT_S = "saml_response", "assertion", 120
+REFUSED = "/signin/done?error=response_refused"
+UID_MAX_LENGTH = 191  # allauth's column
+
+
+class SamlProvider(SAMLProvider):
+    """What an assertion says about a person; ``data`` is its dictionary (saml_responses.Assertion)."""
+
+    def extract_uid(self, data: dict[str, Any]) -> str:
+        return str(data["uid"])
+
+    def extract_extra_data(self, data: dict[str, Any]) -> dict[str, Any]:
+        groups = data["groups"]
+        return {} if groups is None else {"userinfo": {_saml().groups_claim: groups}}
+
+    def extract_common_fields(self, data: dict[str, Any]) -> dict[str, Any]:
+        return {"email": valid_email(data["email"])}
+
+    def extract_email_addresses(self, data: dict[str, Any]) -> list[EmailAddress]:
+        email = valid_email(data["email"])
+        if email is None:
+            return []
+        return [
+            EmailAddress(email=email, verified=email_is_confirmed(data["email_verified"], email, _saml()), primary=True)
+        ]
+
+    def redirect(
+        self, request: HttpRequest, process: str, next_url: str | None = None, data: Any = None, **kwargs: Any
+    ) -> HttpResponse:
+        from console.users.saml_responses import request_make
+
+        request_id, location = request_make(_saml())
+        self.stash_redirect_state(request, process, next_url, data, state_id=request_id, **kwargs)
+        return HttpResponseRedirect(location)
+
+
+def sign_in_begin(request: HttpRequest, *, next_path: str) -> str:
+    """The provider's address that the browser goes to; it comes back to ``next_path``.
+
+    Raises httpx.HTTPError, ValueError where the provider's metadata cannot be had.
+    """
+    begun_sign_in_shorten(request)
+    return _provider(request).redirect(request, "login", next_url=next_path, headless=True).headers["Location"]
+
+
+def sign_in_receive(request: HttpRequest) -> HttpResponse:
+    """Keep what the provider's page posted, if genuine, and send the browser to END_PATH. Nobody is signed in yet.
+
+    Where to go afterwards is in the session of the browser: RelayState is anybody's, and is not looked at.
+    """
+    from console.users.saml_responses import ResponseRefused, response_read
+
+    try:
+        assertion = response_read(_saml(), request.POST.get("SAMLResponse", ""))
+    except ResponseRefused as refusal:
+        log.warning("a SAML response was refused: %s", refusal)
+        return HttpResponseRedirect(REFUSED)
+    if not 0 < len(assertion.uid) <= UID_MAX_LENGTH:
+        log.warning("a SAML response was refused: its id of the person has %d characters", len(assertion.uid))
+        return HttpResponseRedirect(REFUSED)
+    kept = SessionStore()
+    kept.set_expiry(KEPT_S)
+    kept[KEPT] = asdict(assertion)
+    kept.create()
+    response = HttpResponseRedirect(END_PATH)
+    response.set_cookie(
+        COOKIE,
+        str(kept.cookie),
+        max_age=KEPT_S,
+        path=END_PATH,
+        secure=settings.SESSION_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
+    return response
+
+
+def sign_in_end(request: HttpRequest) -> HttpResponse:
+    """Redirects to ``next_path`` of the beginning, with ``error`` where it failed."""
+    kept = SessionStore.of_cookie(request.COOKIES.get(COOKIE))
+    data = kept.get(KEPT)
+    kept.flush()
+    provider = _provider(request)
+    try:
+        if data is None:
+            raise PermissionDenied("nothing was received")
+        state = provider.unstash_redirect_state(request, data["request_id"])
+    except PermissionDenied:
+        log.warning("a SAML response was refused: this browser has not asked for it, or had its answer")
+        response: HttpResponse = HttpResponseRedirect(REFUSED)
+    else:
+        request.has_sign_up_rules = False  # type: ignore[attr-defined] # of the form: is_open_for_signup has them here
+        sociallogin = provider.sociallogin_from_response(request, data)
+        sociallogin.state = state
+        response = complete_social_login(request, sociallogin)
+    response.delete_cookie(COOKIE, path=END_PATH, samesite="Lax")
+    return response
+
+
+def sign_in_metadata() -> bytes:
+    """What the provider is given. Raises as sign_in_begin does."""
+    from console.users.saml_responses import our_metadata
+
+    return our_metadata(_saml())
+
+
+def _provider(request: HttpRequest) -> SamlProvider:
+    provider: SamlProvider = SocialAccountAdapter(request).get_provider(request, SAML_ID)
+    return provider
+
+
+def _saml() -> Saml:
+    assert settings.SAML is not None, "nobody comes by a provider that there is not"
+    return settings.SAML
