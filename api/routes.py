@@ -40,6 +40,7 @@ from api.views.projects import (
 from api.views.runtime import (
     named_checkpoint_open,
     named_state_find,
+    runtime_documents,
     runtime_episodes,
     runtime_fail,
     runtime_heartbeat,
@@ -107,7 +108,7 @@ from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
-from tinkerscript.wire.runtime import Assignment, Orders, UploadCommitted, UploadTargets
+from tinkerscript.wire.runtime import Assignment, DocumentPlaces, Orders, UploadCommitted, UploadTargets
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.serving.endpoints import ServingEndpoint
 from tinkerscript.wire.sessions import (
@@ -242,6 +243,7 @@ route("POST", "/runtime/register", runtime_register, lease, Assignment)
 route("POST", "/runtime/heartbeat", runtime_heartbeat, lease, Orders)
 route("POST", "/runtime/report", runtime_report, lease, None, status=204, large=True)
 route("POST", "/runtime/episodes", runtime_episodes, lease, None, status=204, large=True)
+route("POST", "/runtime/documents", runtime_documents, lease, DocumentPlaces)
 route("POST", "/runtime/fail", runtime_fail, lease, None, status=204)
 route("POST", "/runtime/named-checkpoints", named_checkpoint_open, lease, NamedCheckpoint)
 route("POST", "/runtime/named-states", named_state_find, lease, NamedState)

@@ -14,7 +14,7 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +36,13 @@ from .object_store.uploads import ObjectStore
 from .training.batching import Batch, Group, batch_samples, batch_statistics, samples_with_signal
 from .training.batching import reference_gaps as gaps_of
 from .training.objective.entropy_control import entropy_coef_of
-from .updates import batch_train
+from .updates import NOTHING_LEARNED, batch_train
 
 log = logging.getLogger(__name__)
 
 FLUSH_S = 600.0  # as long as the control plane may be away
 STATES_KEPT = 2  # local copies; the store keeps them all
 ATTEMPTS = 2  # at a batch over which a rank was killed
-NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed", "grad_norm",
-                   "learning_rate")  # fmt: skip
 
 
 class Learner:
@@ -65,6 +63,7 @@ class Learner:
         self._status = agent.status
         trainer.on_progress = agent.status.advance
         batches.on_set_aside = self._tell_of_level_groups
+        self.on_committed: Callable[[int], Awaitable[None]] | None = None  # with the step of the last committed state
         self.uses_trainer = False  # a rank that ends meanwhile is this learner's business, and no other part's
         self._rollout_began = time.monotonic()
 
@@ -289,6 +288,8 @@ class Learner:
         self._agent.order_done(committed)
         for old in sorted(self._volume.glob("state-*"))[:-STATES_KEPT]:
             shutil.rmtree(old)
+        if kind == CheckpointKind.STATE and self.on_committed is not None:
+            await self.on_committed(step)
 
     def _part_stored(self) -> None:
         if not self.uses_trainer:  # beside a step, an upload must not hide that the step stands still

@@ -5,10 +5,8 @@ registered (start.py) -> journal -> engine and trainer -> restore -> gateway -> 
 
 import asyncio
 import logging
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +41,8 @@ from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
 from .training.ranks import TrainerRanks
 from .trajectories.reporter import EpisodeReporter
+from .trajectories.stored_calls import StoredCalls
+from .weights.handover_folder import handover_folder, handover_make
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +79,8 @@ async def serve_session(
     batches.on_dropped = partial(dropped_report, agent.report)
     episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
+    stored = StoredCalls(agent, store, journal)
+    batches.calls.recall, learner.on_committed = stored.recall, stored.prune
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
     tokenizer = tokenizer_load(assignment.base_model_path)
@@ -214,30 +216,6 @@ async def open_engine_and_trainer(
             yield engine, trainer
     finally:
         await trainer.close()
-
-
-@contextmanager
-def handover_folder(session_id: str) -> Iterator[Path]:
-    """A folder in memory where the machine has one. What a killed runtime of the session left there is removed."""
-    for left in _memory().glob(f"tinkerscript-{session_id}-*"):
-        shutil.rmtree(left, ignore_errors=True)
-    with handover_make(session_id) as folder:
-        yield folder
-
-
-def _memory() -> Path:
-    shared = Path("/dev/shm")
-    return shared if shared.is_dir() else Path(tempfile.gettempdir())
-
-
-@contextmanager
-def handover_make(name: str) -> Iterator[Path]:
-    """A new folder of this name for weights, in memory where the machine has it; removed after the block."""
-    folder = Path(tempfile.mkdtemp(prefix=f"tinkerscript-{name}-", dir=_memory()))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @asynccontextmanager

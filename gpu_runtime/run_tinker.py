@@ -40,9 +40,10 @@ from .object_store.uploads import ObjectStore
 from .placement import both_loaded, devices_verify, gpus_visible, placement_choose
 from .rehearsal import rehearse_models
 from .rendering.renderer import Renderer
-from .run import agent_lost, fault_found, handover_make, open_journal, template_verify, tokenizer_load, until_one_fails
+from .run import agent_lost, fault_found, open_journal, template_verify, tokenizer_load, until_one_fails
 from .sampler_interfaces import SamplerEngine
 from .training.models.process import ModelTrainerProcess
+from .weights.handover_folder import handover_make
 
 log = logging.getLogger(__name__)
 OPEN_S = 300.0  # how long the control plane may be away when a checkpoint gets its name

@@ -18,6 +18,10 @@ from .training.logprob_mismatch import LogprobMismatchMonitor
 
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
 
+# What a step measures that had nothing to learn from: 0 each.
+NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trained", "tokens_computed", "grad_norm",
+                   "learning_rate")  # fmt: skip
+
 
 async def batch_train(
     trainer: Trainer, config: SessionConfig, samples: Sequence[Sample], step: int, staleness: int, entropy_coef: float

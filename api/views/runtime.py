@@ -1,12 +1,14 @@
 """Requests of a runtime, under its lease. ``request.auth`` is its session."""
 
 from api.rest.requests import LeaseRequest
-from console.sessions.runtime import episode_reports, leases, uploads
+from console.sessions.runtime import episode_reports, leases, stored_files, uploads
 from console.tinker.checkpoints import named_checkpoint_open as open_named
 from console.tinker.checkpoints import named_state_find as find_state
 from tinkerscript.wire.reading.trajectories import EpisodeRows
 from tinkerscript.wire.runtime import (
     Assignment,
+    DocumentPlaces,
+    DocumentsFind,
     FailureReport,
     Orders,
     Report,
@@ -52,6 +54,11 @@ def upload_open(request: LeaseRequest, body: UploadOpen) -> UploadTargets:
 def upload_commit(request: LeaseRequest, upload_id: str, body: UploadCommit) -> UploadCommitted:
     """Publish what was written."""
     return uploads.upload_commit(session=request.auth, upload_id=upload_id, body=body)
+
+
+def runtime_documents(request: LeaseRequest, body: DocumentsFind) -> DocumentPlaces:
+    """Read documents of episodes that the journal was pruned of."""
+    return DocumentPlaces(items=stored_files.documents_find(session=request.auth, episode_ids=body.episode_ids))
 
 
 def named_checkpoint_open(request: LeaseRequest, body: NamedCheckpointOpen) -> NamedCheckpoint:

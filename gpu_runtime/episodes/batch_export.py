@@ -17,6 +17,8 @@ from tinkerscript.wire.runtime import Assignment
 
 from .call_views import episode_calls
 
+KeptState = Literal["trained", "refused", "journaled"]
+
 
 @dataclass(frozen=True)
 class KeptBatch:
@@ -24,7 +26,7 @@ class KeptBatch:
 
     name: str
     batch: Batch
-    state: Literal["trained", "refused", "journaled"]
+    state: KeptState
     reason: str = ""
     metrics: dict[str, Any] | None = None
 

@@ -1,17 +1,20 @@
 """Completed episodes on their way into steps: who waits, what the next batch is, and what a done step changes."""
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gpu_runtime.episodes.batch_export import KeptBatch
+from gpu_runtime.episodes.batch_export import KeptBatch, KeptState
+from gpu_runtime.episodes.call_reader import CallReader, Calls
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.progress import waiting_phase
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.pruning import CallsPruned
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
@@ -36,6 +39,7 @@ class Batches:
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
+        self.calls = CallReader(journal, executor)
         self._now = now
         self._journal, self._config, self._executor, self._changes = journal, config, executor, changes
         self._lock = asyncio.Lock()
@@ -111,18 +115,25 @@ class Batches:
 
     async def batch(self, step: int) -> Batch | None:
         """The journaled batch of ``step`` with all its episodes, as it was or will be trained."""
-        return await self._executor.run(self._load, step)
-
-    def find(self, name: str) -> KeptBatch | None:
-        """A batch by the number of its step or, if it was refused, by its name. Reads the disk: call it in a thread."""
-        if (refused := self._journal.batches.refused(name)) is not None:
-            record, reason = refused
-            return KeptBatch(name, self._load_record(record), "refused", reason=reason)
-        batch = self._load(int(name)) if name.isdecimal() and len(name) < 10 else None
-        if batch is None:
+        found = await self._executor.run(self._journal.batches.get, step)
+        if found is None:
             return None
-        metrics = self._journal.batches.step_metrics(batch.step)
-        return KeptBatch(name, batch, "trained" if metrics else "journaled", metrics=metrics)
+        return await self._executor.run(self._load, found, await self.calls.recalled(_members(found)))
+
+    async def kept(self, name: str) -> KeptBatch | None:
+        """A batch by the number of its step or, if it was refused, by its name. Raises as ``CallReader`` does."""
+        found = await asyncio.to_thread(self._named, name)
+        while found is not None:
+            record, state, reason, metrics = found
+            recalled = await self.calls.recalled(_members(record))
+            with contextlib.suppress(CallsPruned):  # pruned since: recalled now
+                return KeptBatch(name, await asyncio.to_thread(self._load, record, recalled), state, reason, metrics)
+        return None
+
+    def find(self, step: int) -> Batch | None:
+        """The batch of a step of which nothing is pruned. Reads the disk: call it in a thread. Raises CallsPruned."""
+        record = self._journal.batches.get(step)
+        return None if record is None else self._load(record, {})
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
@@ -198,7 +209,7 @@ class Batches:
                     for episode in group:
                         self.waiting.pop(episode.id, None)
             if self._ready is None:
-                self._ready = await self._executor.run(self._load, self._under_way)
+                self._ready = await self._executor.run(self.find, self._under_way)
             return self._ready
 
     async def _choose(self) -> list[list[EpisodeRecord]]:
@@ -220,24 +231,32 @@ class Batches:
         if records[0].id in self._with_signal:
             return True
         step = self.policy_version + 1
-        group = await self._executor.run(self._load_group, tuple(record.id for record in records))
+        group = await self._executor.run(self._load_group, tuple(record.id for record in records), {})
         if group_has_signal(batch_advantages(Batch(step, self.policy_version, (group,)), self._config)[0]):
             self._with_signal.add(records[0].id)
             return True
         await self.set_aside(step, [group])
         return False
 
-    def _load(self, step: int) -> Batch | None:
-        found = self._journal.batches.get(step)
-        return None if found is None else self._load_record(found)
+    def _named(self, name: str) -> tuple[BatchRecord, KeptState, str, dict[str, Any] | None] | None:
+        if (refused := self._journal.batches.refused(name)) is not None:
+            return refused[0], "refused", refused[1], None
+        record = self._journal.batches.get(int(name)) if name.isdecimal() and len(name) < 10 else None
+        if record is None:
+            return None
+        metrics = self._journal.batches.step_metrics(record.step)
+        return record, "trained" if metrics else "journaled", "", metrics
 
-    def _load_record(self, record: BatchRecord) -> Batch:
-        return Batch(record.step, record.policy_version, tuple(map(self._load_group, record.groups)))
+    def _load(self, record: BatchRecord, recalled: Mapping[str, Calls]) -> Batch:
+        groups = tuple(self._load_group(group, recalled) for group in record.groups)
+        return Batch(record.step, record.policy_version, groups)
 
-    def _load_group(self, episode_ids: tuple[str, ...]) -> Group:
+    def _load_group(self, episode_ids: tuple[str, ...], recalled: Mapping[str, Calls]) -> Group:
         members = tuple(
             TrainedEpisode(
-                record, tuple(self._journal.calls.of_episode(episode_id)), self._journal.batches.gap(episode_id)
+                record,
+                recalled[episode_id] if episode_id in recalled else tuple(self._journal.calls.of_episode(episode_id)),
+                self._journal.batches.gap(episode_id),
             )
             for episode_id in episode_ids
             if (record := self._journal.episodes.get(episode_id))
@@ -255,3 +274,7 @@ class Batches:
             await self._executor.run(self._journal.episodes.mark_stale, ids, STALE)
             advice = stale_advice(self._config.max_staleness)
             self.on_dropped(dropped, STALE, f"{advice[0].upper()}{advice[1:]}.")
+
+
+def _members(record: BatchRecord) -> list[str]:
+    return [episode_id for group in record.groups for episode_id in group]

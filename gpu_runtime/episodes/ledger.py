@@ -151,17 +151,17 @@ class Episodes:
     async def calls(self, episode_id: str, *, cursor: str | None = None, limit: int = 50) -> EpisodeCalls:
         """One page of an episode's calls with their tokens, in the order of recording, and the report of them all.
 
-        Raises NotFound, BadRequest on a cursor that no page returned.
+        Raises NotFound, BadRequest on a cursor that no page returned, and as ``CallReader`` does.
         """
         start = _number(cursor) or 0
         await self._record(episode_id)
-        calls = await self._executor.run(self._journal.calls.of_episode, episode_id)
+        calls = await self.batches.calls.of_episode(episode_id)
         return await asyncio.to_thread(episode_calls, calls, start=start, limit=limit)
 
-    async def recorded(self, episode_id: str) -> tuple[EpisodeRecord, list[CallRecord]]:
-        """An episode and its calls as the journal has them. Raises NotFound."""
+    async def recorded(self, episode_id: str) -> tuple[EpisodeRecord, Sequence[CallRecord]]:
+        """An episode and its calls as they were recorded. Raises NotFound, and as ``CallReader`` does."""
         record = await self._record(episode_id)
-        return record, await self._executor.run(self._journal.calls.of_episode, episode_id)
+        return record, await self.batches.calls.of_episode(episode_id)
 
     async def _begin(self, episode: OpenEpisode, request: EpisodeBegin, begin_key: str | None) -> EpisodeRecord:
         try:

@@ -2,6 +2,7 @@
 
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
+from gpu_runtime.journal.pruning import CallsPruned, pruned_among
 from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.journal.rows import fetch_calls, insert_call
 
@@ -46,6 +47,12 @@ class CallTable:
         return next(call for call in self.of_episode(episode_id) if call.id == row["id"]) if row else None
 
     def of_episode(self, episode_id: str) -> list[CallRecord]:
-        """Every call of an episode in the order in which they were recorded, cancelled ones included."""
+        """Every call of an episode in the order in which they were recorded, cancelled ones included.
+
+        Raises CallsPruned where only the store has them.
+        """
         with self._database.reading() as sql:
-            return fetch_calls(sql, episode_id)
+            calls = fetch_calls(sql, episode_id)
+            if not calls and pruned_among(sql, [episode_id]):
+                raise CallsPruned(f"the calls of {episode_id} are in the object store alone")
+            return calls

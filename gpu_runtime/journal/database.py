@@ -65,6 +65,22 @@ class Database:
                     self.connection.execute("ROLLBACK")
                 raise
 
+    def compact(self, *, least_bytes: int) -> bool:
+        """Give free pages back to the disk where they are more than half of the file and more than ``least_bytes``.
+
+        Returns whether it did. What uses the database waits meanwhile. Raises DiskFull.
+        """
+        with full_disk_is_named(), self._lock:
+            free, pages, page_bytes = (
+                self.connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("freelist_count", "page_count", "page_size")
+            )
+            if free * 2 <= pages or free * page_bytes <= least_bytes:
+                return False
+            self.connection.execute("VACUUM")
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return True
+
     def backup(self, path: Path) -> None:
         """Write a consistent copy to ``path``, whole or not at all. Raises DiskFull."""
         with full_disk_is_named(), self._lock:

@@ -69,6 +69,7 @@ CREATE TABLE IF NOT EXISTS calls (
     UNIQUE (episode_id, request_id)
 );
 CREATE INDEX IF NOT EXISTS calls_by_episode ON calls (episode_id, seq);
+CREATE INDEX IF NOT EXISTS calls_by_parent ON calls (parent_call);  -- to delete a call, SQLite looks for its children
 
 CREATE TABLE IF NOT EXISTS completions (
     call_id TEXT NOT NULL REFERENCES calls (id),
@@ -140,6 +141,13 @@ CREATE TABLE IF NOT EXISTS archived_episodes (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     part INTEGER NOT NULL REFERENCES archive_parts (number),
     place INTEGER NOT NULL
+);
+
+-- Ended episodes whose document is in the store with all that training needs of their calls; `pruned`: their calls are
+-- there alone. pruning.py
+CREATE TABLE IF NOT EXISTS stored_documents (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    pruned INTEGER NOT NULL
 );
 
 -- What a Tinker client trains: model_table.py. `state_seq` is the last operation that the saved state holds.

@@ -95,6 +95,19 @@ class Transfer:
         dest.parent.mkdir(parents=True, exist_ok=True)
         self._attempts(f"reading {stored.path}", attempt)
 
+    def range_get(self, url: str, offset: int, size_bytes: int) -> bytes:
+        """Some bytes of an object. Raises UrlRefused, StoreUnavailable."""
+
+        def attempt() -> bytes:
+            wanted = {"Range": f"bytes={offset}-{offset + size_bytes - 1}"}
+            response = self.client.get(url, headers=wanted)
+            _check(response)
+            if response.status_code != 206 or len(response.content) != size_bytes:
+                raise _Failed(f"{len(response.content)} bytes came for {size_bytes}")
+            return response.content
+
+        return self._attempts("reading a part of an object", attempt)
+
     def _download(self, stored: StoredFile, dest: Path) -> None:
         have_bytes = dest.stat().st_size if dest.exists() else 0
         if have_bytes > stored.size_bytes:

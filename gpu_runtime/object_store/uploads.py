@@ -23,6 +23,7 @@ from tinkerscript.wire.runtime import (
     AnyUpload,
     ArchiveUpload,
     CheckpointUpload,
+    DocumentPlace,
     EpisodesUpload,
     JournalUpload,
     PackedEpisode,
@@ -132,6 +133,15 @@ class ObjectStore:
         sha256 = await asyncio.to_thread(file_sha256, path)
         file = ManifestFile(path=path.name, size_bytes=path.stat().st_size, sha256=sha256)
         await self._upload(path.parent, EpisodesUpload(packed=packed, files=[file]))
+
+    async def ranges_read(self, places: Sequence[DocumentPlace]) -> list[bytes]:
+        """The bytes at these places, in their order. Raises StoreUnavailable."""
+        try:
+            async with transfer_open(self.patience_s) as transfer:
+                jobs = [partial(transfer.range_get, each.url, each.offset, each.size_bytes) for each in places]
+                return await transfer.run(jobs)
+        except UrlRefused as refused:
+            raise StoreUnavailable(f"a document of an episode could not be read: {refused}") from refused
 
     async def journal_fetch(self, stored: StoredFile, path: Path, changes: Sequence[StoredFile] = ()) -> None:
         """Bring the last replicated journal to ``path``, whole or not at all. Raises StoreUnavailable, DiskFull."""

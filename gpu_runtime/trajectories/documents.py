@@ -3,12 +3,14 @@
 Each sampled token is in one run of one timeline, the one that trains it, with its text, log-probability and version.
 """
 
+import base64
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_runtime.episodes.call_views import report
+from gpu_runtime.journal.allowed_tokens import sets_number
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord, dump
 from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, merge
 from gpu_runtime.trajectories.token_texts import WINDOW, TokenTexts
@@ -36,6 +38,9 @@ def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: 
         "report": report(calls),
         "calls": [_call(call, places) for call in calls],
         "timelines": timelines,
+        "allowed": [
+            _allowed(call, answer) for call in calls for answer in call.completions if answer.allowed_T
+        ],  # shown nowhere: stored_calls.py reads it
     }
 
 
@@ -129,6 +134,12 @@ def _answer(answer: Completion, place: Place | None) -> dict[str, Any]:
         return shown | {"timeline": place[0], "start": place[1]}
     own = {"token_ids": list(answer.token_ids_T), "logprobs": _float32(answer.logprobs_T)}
     return shown | own | {"timeline": None, "start": 0, "policy_versions": list(answer.versions_T)}
+
+
+def _allowed(call: CallRecord, answer: Completion) -> dict[str, Any]:
+    numbers_T, sets = sets_number(answer.allowed_T)
+    packed = [base64.b64encode(each).decode() for each in sets]
+    return {"call": call.id, "answer": answer.choice, "numbers": numbers_T, "sets": packed}
 
 
 def _float32(values: Sequence[float]) -> list[float]:

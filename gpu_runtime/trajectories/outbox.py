@@ -52,9 +52,9 @@ def documents_due(journal: Journal, limit: int) -> list[str]:
 def documents_stored(journal: Journal, episode_ids: Sequence[str]) -> None:
     """The store has these documents, which never change."""
     with journal.database.transaction() as sql:
-        sql.executemany(
-            "UPDATE episodes_to_report SET document_due = 0 WHERE episode_id = ?", [(each,) for each in episode_ids]
-        )
+        names = [(each,) for each in episode_ids]
+        sql.executemany("UPDATE episodes_to_report SET document_due = 0 WHERE episode_id = ?", names)
+        sql.executemany("INSERT OR IGNORE INTO stored_documents VALUES (?, 0)", names)
         _forget_done(sql)
 
 

@@ -145,7 +145,7 @@ class EpisodeReporter:
     def _advantages_of(self, step: int) -> Mapping[str, dict[str, float]]:
         """By episode: the advantage of each call in the step that trained it."""
         if self._advantages[0] != step:
-            found = step_advantages(self._batches, step, self._config)
+            found = step_advantages(self._batches.find(step), self._config)  # pruned once this was told
             self._advantages = (step, found)
         return self._advantages[1]
 

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 
+import httpx
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -15,13 +16,14 @@ from console.sessions.checkpoints import removal
 from console.sessions.episodes import documents, selectors
 from console.sessions.limits import quotas
 from console.sessions.models import EpisodePack, EpisodeRecord, Session
-from console.sessions.runtime import episode_reports, leases, uploads
+from console.sessions.runtime import episode_reports, leases, stored_files, uploads
 from console.sessions.services import session_delete
 from console.users.models import Project
 from support import factories
 from support.store_calls import opening, write
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeRow, EpisodeRows, EpisodeSort
+from tinkerscript.wire.runtime import DocumentPlace
 
 Filter = selectors.EpisodeFilter
 
@@ -270,6 +272,22 @@ def test_episodes_that_are_packed_again_leave_no_object_behind(running, s3) -> N
     assert len(list(object_store.keys_under(f"sessions/{running.id}/trajectories/"))) == 1
     store(running, {"epi_unknown": {}})
     assert EpisodePack.objects.count() == 1
+
+
+def test_a_runtime_is_told_where_documents_of_its_own_session_are(project, running, s3) -> None:
+    save(running, row(1), row(2), row(3))
+    told = {"epi_1": {"a": 1}, "epi_2": {"b": 2}}
+    store(running, told)
+    other, _ = factories.runtime_make(project)
+    asked = ["epi_2", "epi_1", "epi_3", "epi_none"]
+    places = stored_files.documents_find(session=running, episode_ids=asked)
+    assert {place.episode_id: json.loads(gzip.decompress(bytes_at(place))) for place in places} == told
+    assert stored_files.documents_find(session=other, episode_ids=asked) == []
+
+
+def bytes_at(place: DocumentPlace) -> bytes:
+    wanted = {"Range": f"bytes={place.offset}-{place.offset + place.size_bytes - 1}"}
+    return httpx.get(place.url, headers=wanted).raise_for_status().content
 
 
 def test_a_pack_cannot_name_what_lies_outside_of_it(running) -> None:

@@ -184,7 +184,7 @@ async def test_a_kl_term_in_the_reward_is_taken_from_it_once_and_exported(volume
             assert it.trainer.steps == [1] and it.reached("logprobs") == 1
         async with learner_open(plane, volume) as it:
             assert await it.learner.restore() == 1 and it.reached("logprobs") == 0, "a replay uses what was recorded"
-            lines = [json.loads(line) for line in batch_lines(it.batches.find("1"), it.assignment)]
+            lines = [json.loads(line) for line in batch_lines(await it.batches.kept("1"), it.assignment)]
     samples = [line for line in lines if line["kind"] == "sample"]
     # 0.2 * 0.5 a token: 1 - 0.1 against 1 - 0.4.
     assert [max(map(abs, line["advantages"])) for line in samples] == pytest.approx([0.15, 0.15])

@@ -107,16 +107,16 @@ async def test_a_refused_batch_stays_readable_after_its_number_was_given_away(pl
         await it.train_next()
         name = (await it.event("step_refused"))["batch"]
     async with learner_open(plane, volume) as it:
-        refused, trained = lines_of(it, name), lines_of(it, "1")
+        refused, trained = await lines_of(it, name), await lines_of(it, "1")
         assert (refused[0]["state"], refused[0]["reason"]) == ("refused", "step_refused: the gradient explodes")
         assert {line["episode_id"] for line in refused[1:]} == {"a0", "a1"} and refused[0]["metrics"] is None
         assert trained[0]["state"] == "trained" and trained[0]["metrics"]["step"] == 1
         assert {line["episode_id"] for line in trained[1:]} == {"b0", "b1"}
-        assert it.batches.find("2") is None and it.batches.find("refused-epi") is None
+        assert await it.batches.kept("2") is None and await it.batches.kept("refused-epi") is None
 
 
-def lines_of(it: Parts, name: str) -> list[dict]:
-    kept = it.batches.find(name)
+async def lines_of(it: Parts, name: str) -> list[dict]:
+    kept = await it.batches.kept(name)
     assert kept is not None
     return [json.loads(line) for line in batch_lines(kept, it.assignment)]
 
@@ -127,7 +127,7 @@ async def test_a_line_holds_what_the_trainer_was_given(plane, volume) -> None:
     plane_assign(plane, seed=7)
     async with learner_open(plane, volume) as it:
         await it.train_next()
-        header, *others = lines_of(it, "1")
+        header, *others = await lines_of(it, "1")
         episodes = [line for line in others if line["kind"] == "episode"]
         samples = [line for line in others if line["kind"] == "sample"]
         assert (header["episodes"], header["samples"], header["seed"]) == (len(episodes), len(samples), 7) == (4, 4, 7)

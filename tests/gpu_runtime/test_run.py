@@ -10,8 +10,8 @@ from gpu_runtime.errors import EngineDead, LeaseLost, ModelUnsupported, StepRefu
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.rendering.renderer import Renderer
 from gpu_runtime.rendering.template_check import template_verify
-from gpu_runtime.run import handover_folder
 from gpu_runtime.start import start
+from gpu_runtime.weights.handover_folder import handover_folder
 from support.archive_checks import check_archive
 from support.fake_control_plane import FakeControlPlane, error_body
 from support.light_tokenizer import LightTokenizer

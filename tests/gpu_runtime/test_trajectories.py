@@ -208,9 +208,9 @@ def test_what_waits_in_a_journal_that_came_from_its_copy_is_told_again(journal) 
 def stored(plane: FakeControlPlane) -> dict[str, dict[str, Any]]:
     """The document of each episode that is in the store."""
     found: dict[str, dict[str, Any]] = {}
-    for upload in list(plane.uploads.values()):
+    for upload_id, upload in list(plane.uploads.items()):
         if upload["kind"] == "episodes" and upload["committed"]:
-            whole = plane.objects[f"None/{upload['files'][0]['path']}"]
+            whole = plane.objects[f"{upload_id}/{upload['files'][0]['path']}"]
             for place in upload["packed"]:
                 data = whole[place["offset"] : place["offset"] + place["size_bytes"]]
                 found[place["episode_id"]] = json.loads(gzip.decompress(data))

@@ -82,11 +82,11 @@ class FakeControlPlane:
             for entry in body["entries"]:
                 self.entries.setdefault(entry["key"], entry)
             return 204, None
-        if name == "episodes":
-            self.episodes |= {row["episode_id"]: row for row in body["rows"]}
+        if name in ("episodes", "fail"):
+            self.episodes |= {row["episode_id"]: row for row in body.get("rows", [])}
             return 204, None
-        if name == "fail":
-            return 204, None
+        if name == "documents":
+            return 200, {"items": self.documents_of(body["episode_ids"])}
         if name == "uploads":
             return 200, self.upload_open(body)
         if name.startswith("uploads/") and name.endswith("/commit"):
@@ -130,7 +130,8 @@ class FakeControlPlane:
             whole = b"".join(parts)
             if hashlib.sha256(whole).hexdigest() != wanted.pop(file["path"])["sha256"]:
                 return 409, error_body("conflict", "wrong hash")
-            self.objects[f"{upload['checkpoint_id']}/{file['path']}"] = whole
+            folder = upload_id if upload["kind"] == "episodes" else upload["checkpoint_id"]
+            self.objects[f"{folder}/{file['path']}"] = whole
         if upload["kind"] == "journal" and not wanted and not self._journal_keep(upload, whole):
             return 409, error_body("conflict", "The journal's copy is not the one that these changes follow.")
         if wanted:
@@ -141,6 +142,15 @@ class FakeControlPlane:
     def journal_files(self) -> list[dict[str, Any]]:
         """The copy of the journal as a runtime is given it."""
         return [file | {"url": f"{self.url}/s3/journal/{file['sha256']}"} for file in self.journal]
+
+    def documents_of(self, episode_ids: list[str]) -> list[dict[str, Any]]:
+        """Where the documents of these episodes are, as a runtime is told."""
+        found = {}
+        for upload_id, upload in list(self.uploads.items()):
+            if upload["kind"] == "episodes" and upload["committed"]:
+                url = f"{self.url}/s3/{upload_id}/{upload['files'][0]['path']}"
+                found |= {place["episode_id"]: place | {"url": url} for place in upload["packed"]}
+        return [found[each] for each in episode_ids if each in found]
 
     def _journal_keep(self, upload: dict[str, Any], data: bytes) -> bool:
         (file,), hashes = upload["files"], [file["sha256"] for file in self.journal]
@@ -174,8 +184,9 @@ class _Handler(BaseHTTPRequestHandler):
         status, whole = self._store_status(), self.plane.objects.get(self.path.removeprefix("/s3/"))
         if status != 200 or whole is None:
             return self._answer(status if status != 200 else 404, b"")
-        start = int((self.headers["Range"] or "bytes=0-").removeprefix("bytes=").removesuffix("-"))
-        body, cut = whole[start:], self.plane.cut_after_bytes
+        first, _, last = (self.headers["Range"] or "bytes=0-").removeprefix("bytes=").partition("-")
+        start = int(first)
+        body, cut = whole[start : int(last) + 1 if last else None], self.plane.cut_after_bytes
         if cut is not None:
             self.plane.cut_after_bytes = None
             self.send_response(206 if start else 200)

@@ -102,6 +102,7 @@ LEASE_BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/runtime/heartbeat"): {"state": "ready", "progress": 1},
     ("POST", "/runtime/report"): {"entries": []},
     ("POST", "/runtime/episodes"): {"rows": []},
+    ("POST", "/runtime/documents"): {"episode_ids": []},
     ("POST", "/runtime/named-checkpoints"): {
         "model_id": "ses_1:train:0",
         "segment": "weights",

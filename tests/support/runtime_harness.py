@@ -106,6 +106,7 @@ class Parts:
     engine: FakeEngine
     trainer: FakeTrainer
     learner: Learner
+    store: ObjectStore
     points: list[str] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
 
@@ -174,7 +175,7 @@ async def learner_open(
         replica = JournalReplica(store, journal, volume)
         archive = Archive(assignment, store, journal, replica, volume)
         learner = Learner(assignment, volume, handover, agent, store, batches, engine, trainer, archive)
-        it = Parts(plane, assignment, agent, journal, batches, engine, trainer, learner)
+        it = Parts(plane, assignment, agent, journal, batches, engine, trainer, learner, store)
         engine.reach = trainer.reach = reach or it.fail_or_hold
         try:
             yield it

@@ -1,5 +1,6 @@
 """Files of the object store as a runtime is given them: what it resumes from, what it serves, its journal."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -7,9 +8,10 @@ from django.conf import settings
 from console.errors import InvalidRequest
 from console.object_store import client as object_store
 from console.sessions.checkpoints.checkpoints import checkpoint_key, checkpoint_resume_get
-from console.sessions.models import Checkpoint, Session
+from console.sessions.episodes.names import pack_key
+from console.sessions.models import Checkpoint, EpisodeRecord, Session
 from tinkerscript.wire.checkpoints import CheckpointState
-from tinkerscript.wire.runtime import ResumePoint, StoredFile
+from tinkerscript.wire.runtime import DocumentPlace, ResumePoint, StoredFile
 
 
 def journal_of_one_file(files: list[StoredFile]) -> StoredFile | None:
@@ -38,6 +40,24 @@ def served_point(row: Session) -> ResumePoint | None:
             f"The checkpoint {checkpoint.id}, which this session serves, is {checkpoint.state}: {checkpoint.failure}"
         )
     return _point(checkpoint)
+
+
+def documents_find(*, session: Session, episode_ids: Sequence[str]) -> list[DocumentPlace]:
+    """Where the documents of these episodes are; those that have none in the store are left out."""
+    records = EpisodeRecord.objects.filter(session=session, episode_id__in=episode_ids, pack__isnull=False)
+    urls: dict[str, str] = {}
+    places = []
+    for record in records.select_related("pack"):
+        assert record.pack is not None, "the query leaves the others out"
+        key = pack_key(session, record.pack.sha256)
+        if key not in urls:
+            urls[key] = object_store.read_url(key, expires_s=settings.TRANSFER_URL_S)
+        places.append(
+            DocumentPlace(
+                episode_id=record.episode_id, url=urls[key], offset=record.pack_offset, size_bytes=record.pack_bytes
+            )
+        )
+    return places
 
 
 def _point(checkpoint: Checkpoint) -> ResumePoint:

@@ -1,7 +1,5 @@
 """The internal route of batches: ``GET /batches/{name}``, forwarded by the control plane, streamed as JSON lines."""
 
-import asyncio
-
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -27,7 +25,7 @@ class BatchRoutes:
         """``GET /batches/{name}``. Lines are made in a thread while they are sent."""
         check_relay_key(request, self._assignment.relay_key)
         name = request.path_params["name"]
-        kept = await asyncio.to_thread(self._batches.find, name)
+        kept = await self._batches.kept(name)
         if kept is None:
             raise NotFound(
                 f"this session has no batch {name}",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -12,6 +13,7 @@ from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.http import check_relay_key
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.rendering.renderer import Renderer
+from gpu_runtime.training.batching import Batch
 from gpu_runtime.trajectories.advantages import step_advantages
 from gpu_runtime.trajectories.documents import episode_document
 from gpu_runtime.trajectories.token_texts import TokenTexts
@@ -36,14 +38,14 @@ class TrajectoryRoutes:
         episode_id = request.path_params["episode_id"]
         shown = await self._episodes.view(episode_id)  # what is known of an open one alone, such as its warning
         record, calls = await self._episodes.recorded(episode_id)
-        body = await asyncio.to_thread(self._body, record.view(warning=shown.warning), record, calls)
+        batch = None if record.trained_step is None else await self._episodes.batches.batch(record.trained_step)
+        body = await asyncio.to_thread(self._body, record.view(warning=shown.warning), record, calls, batch)
         return Response(body, media_type="application/json")
 
-    def _body(self, view: EpisodeView, record: EpisodeRecord, calls: list[CallRecord]) -> str:
+    def _body(self, view: EpisodeView, record: EpisodeRecord, calls: Sequence[CallRecord], batch: Batch | None) -> str:
         advantages: dict[str, float] | None = None
-        if record.trained_step is not None:
-            config = self._assignment.config
-            advantages = step_advantages(self._episodes.batches, record.trained_step, config).get(record.id)
+        if batch is not None:
+            advantages = step_advantages(batch, self._assignment.config).get(record.id)
         body: dict[str, Any] = {
             "episode": view.model_dump(mode="json"),
             "document": episode_document(record, calls, self._texts),

@@ -220,6 +220,27 @@ class EpisodesUpload(_Upload):
     files: list[ManifestFile] = Field(min_length=1, max_length=1)
 
 
+class DocumentsFind(Request):
+    """``POST /v1/runtime/documents``: where are the documents of these episodes?"""
+
+    episode_ids: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]] = Field(max_length=500)
+
+
+class DocumentPlace(Response):
+    """A gzipped document is these bytes of the object that ``url`` reads."""
+
+    episode_id: str
+    url: str
+    offset: int
+    size_bytes: int
+
+
+class DocumentPlaces(Response):
+    """Those of the episodes that the store has documents of."""
+
+    items: list[DocumentPlace]
+
+
 AnyUpload = CheckpointUpload | JournalUpload | ArchiveUpload | EpisodesUpload
 
 

@@ -82,7 +82,7 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
         try:
             async with learner_open(plane, volume, engine=HashingEngine(volume / "served"), trainer=trainer) as it:
                 await it.train_next()
-                text = b"".join(batch_lines(it.batches.find("1"), it.assignment)).decode()
+                text = b"".join(batch_lines(await it.batches.kept("1"), it.assignment)).decode()
         finally:
             await trainer.close()
     lines = [json.loads(line) for line in text.splitlines()]
