@@ -14,8 +14,8 @@ from requests import RequestException
 
 from api.rest.errors import MethodNotAllowed, NotReady, error_response
 from console.errors import NotFound, RateLimited
-from console.users import oidc, saml
-from console.users.saml import sign_in_metadata
+from console.users.providers import oidc, saml
+from console.users.providers.saml import sign_in_metadata
 
 log = logging.getLogger(__name__)
 UNREACHABLE = (RequestException, HTTPError, KeyError, ValueError)

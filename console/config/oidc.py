@@ -80,7 +80,9 @@ def oidc_provider(oidc: Oidc | None) -> dict[str, Any]:
         "secret": oidc.client_secret,
         "settings": {"server_url": oidc.issuer, "oauth_pkce_enabled": True, "scope": list(oidc.scopes)},
     }
-    return {"openid_connect": {"APPS": [app] if app else [], "provider_class": "console.users.oidc.OidcProvider"}}
+    return {
+        "openid_connect": {"APPS": [app] if app else [], "provider_class": "console.users.providers.oidc.OidcProvider"}
+    }
 
 
 def _scopes(text: str) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ def saml_read(public_url: str) -> Saml | None:
 def saml_provider(saml: Saml | None) -> dict[str, Any]:
     """The same in django-allauth's words (SOCIALACCOUNT_PROVIDERS)."""
     app = saml and {"provider_id": "saml", "client_id": "saml", "name": saml.name}
-    return {"saml": {"APPS": [app] if app else [], "provider_class": "console.users.saml.SamlProvider"}}
+    return {"saml": {"APPS": [app] if app else [], "provider_class": "console.users.providers.saml.SamlProvider"}}
 
 
 def identity_provider_parse(metadata: bytes) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from console.audit.models import AuditRecord
 from console.config.oidc import oidc_provider
 from console.config.sign_up import SignUp
 from console.users.models import ApiKey, Membership, Project, User
-from console.users.provider_sign_in import BEGUN_S, SIGN_IN
+from console.users.providers.sign_in import BEGUN_S, SIGN_IN
 from console.users.sign_in_sessions import SessionStore
 from console.users.sign_up import access_end
 from support import factories

@@ -24,7 +24,7 @@ from console.config.saml import Saml, identity_provider_parse, saml_provider, sa
 from console.config.sign_up import SignUp
 from console.settings import PUBLIC_URL
 from console.users.models import Membership, Project, User
-from console.users.provider_sign_in import SIGN_IN
+from console.users.providers.sign_in import SIGN_IN
 from support.saml_provider import ACS, BEGIN, SamlProvider, decoded, encoded, replaced, saml_provider_start
 from support.signing_in import is_in
 from tinkerscript.wire.account import Role

@@ -14,7 +14,7 @@ from django.test import Client
 from console.config.group_roles import GroupRole
 from console.config.oidc import SCOPES, Oidc
 from console.settings import PUBLIC_URL
-from console.users.oidc import CALLBACK_PATH
+from console.users.providers.oidc import CALLBACK_PATH
 from support.ports import free_port
 from support.waiting import wait_until
 from tinkerscript.wire.account import Role

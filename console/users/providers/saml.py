@@ -1,4 +1,4 @@
-"""Sign-in with the SAML provider of the settings: the way there and back. What follows is in provider_sign_in.py.
+"""Sign-in with the SAML provider of the settings: the way there and back. What follows is in sign_in.py.
 
 The provider's page posts its response from another site, and a browser sends no cookie of ours along (SameSite). So the
 response is checked when it is posted and kept, under a cookie of its own, for the request that the browser makes next:
@@ -7,7 +7,7 @@ taken once, in the browser that asked.
 """
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from allauth.account.models import EmailAddress
@@ -18,7 +18,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 
 from console.config.saml import Saml
-from console.users.provider_sign_in import (
+from console.users.providers.sign_in import (
     SAML_ID,
     SocialAccountAdapter,
     begun_sign_in_shorten,
@@ -34,31 +34,41 @@ REFUSED = "/signin/done?error=response_refused"
 UID_MAX_LENGTH = 191  # allauth's column
 
 
+@dataclass(frozen=True)
+class Assertion:
+    """What the provider says about a person, to us, once, in answer to our request ``request_id``."""
+
+    request_id: str
+    uid: str
+    email: str | None
+    email_verified: str | None
+    groups: list[str] | None  # None: the provider does not say
+
+
 class SamlProvider(SAMLProvider):
-    """What an assertion says about a person; ``data`` is its dictionary (saml_responses.Assertion)."""
+    """What an assertion says about a person, in allauth's words."""
 
-    def extract_uid(self, data: dict[str, Any]) -> str:
-        return str(data["uid"])
+    def extract_uid(self, data: Assertion) -> str:
+        return data.uid
 
-    def extract_extra_data(self, data: dict[str, Any]) -> dict[str, Any]:
-        groups = data["groups"]
-        return {} if groups is None else {"userinfo": {_saml().groups_claim: groups}}
+    def extract_extra_data(self, data: Assertion) -> dict[str, Any]:
+        return {} if data.groups is None else {"userinfo": {_saml().groups_claim: data.groups}}
 
-    def extract_common_fields(self, data: dict[str, Any]) -> dict[str, Any]:
-        return {"email": valid_email(data["email"])}
+    def extract_common_fields(self, data: Assertion) -> dict[str, Any]:
+        return {"email": valid_email(data.email)}
 
-    def extract_email_addresses(self, data: dict[str, Any]) -> list[EmailAddress]:
-        email = valid_email(data["email"])
+    def extract_email_addresses(self, data: Assertion) -> list[EmailAddress]:
+        email = valid_email(data.email)
         if email is None:
             return []
         return [
-            EmailAddress(email=email, verified=email_is_confirmed(data["email_verified"], email, _saml()), primary=True)
+            EmailAddress(email=email, verified=email_is_confirmed(data.email_verified, email, _saml()), primary=True)
         ]
 
     def redirect(
         self, request: HttpRequest, process: str, next_url: str | None = None, data: Any = None, **kwargs: Any
     ) -> HttpResponse:
-        from console.users.saml_responses import request_make
+        from console.users.providers.saml_responses import request_make
 
         request_id, location = request_make(_saml())
         self.stash_redirect_state(request, process, next_url, data, state_id=request_id, **kwargs)
@@ -79,7 +89,7 @@ def sign_in_receive(request: HttpRequest) -> HttpResponse:
 
     Where to go afterwards is in the session of the browser: RelayState is anybody's, and is not looked at.
     """
-    from console.users.saml_responses import ResponseRefused, response_read
+    from console.users.providers.saml_responses import ResponseRefused, response_read
 
     try:
         assertion = response_read(_saml(), request.POST.get("SAMLResponse", ""))
@@ -109,19 +119,19 @@ def sign_in_receive(request: HttpRequest) -> HttpResponse:
 def sign_in_end(request: HttpRequest) -> HttpResponse:
     """Redirects to ``next_path`` of the beginning, with ``error`` where it failed."""
     kept = SessionStore.of_cookie(request.COOKIES.get(COOKIE))
-    data = kept.get(KEPT)
+    assertion = Assertion(**kept[KEPT]) if KEPT in kept else None
     kept.flush()
     provider = _provider(request)
     try:
-        if data is None:
+        if assertion is None:
             raise PermissionDenied("nothing was received")
-        state = provider.unstash_redirect_state(request, data["request_id"])
+        state = provider.unstash_redirect_state(request, assertion.request_id)
     except PermissionDenied:
         log.warning("a SAML response was refused: this browser has not asked for it, or had its answer")
         response: HttpResponse = HttpResponseRedirect(REFUSED)
     else:
         request.has_sign_up_rules = False  # type: ignore[attr-defined] # of the form: is_open_for_signup has them here
-        sociallogin = provider.sociallogin_from_response(request, data)
+        sociallogin = provider.sociallogin_from_response(request, assertion)
         sociallogin.state = state
         response = complete_social_login(request, sociallogin)
     response.delete_cookie(COOKIE, path=END_PATH, samesite="Lax")
@@ -130,7 +140,7 @@ def sign_in_end(request: HttpRequest) -> HttpResponse:
 
 def sign_in_metadata() -> bytes:
     """What the provider is given. Raises as sign_in_begin does."""
-    from console.users.saml_responses import our_metadata
+    from console.users.providers.saml_responses import our_metadata
 
     return our_metadata(_saml())
 

@@ -24,8 +24,8 @@ from django.http import HttpRequest
 
 from console.config.oidc import Oidc
 from console.config.saml import Saml
-from console.users.group_roles import group_roles_apply
 from console.users.models import User
+from console.users.providers.group_roles import group_roles_apply
 from console.users.services import project_create_default
 from console.users.sign_up import address_prove, sign_up_refusal
 

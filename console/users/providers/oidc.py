@@ -1,6 +1,6 @@
 """Sign-in with the OpenID Connect provider of the settings: the way there and back, and what it says about a person.
 
-What follows from that is in provider_sign_in.py.
+What follows from that is in sign_in.py.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from allauth.socialaccount.providers.openid_connect.views import OpenIDConnectOA
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from console.users.provider_sign_in import (
+from console.users.providers.sign_in import (
     OIDC_ID,
     SocialAccountAdapter,
     begun_sign_in_shorten,

@@ -4,7 +4,6 @@ stands what it leaves to its caller.
 The profile is the web browser's (SAML 2.0 Profiles, 4.1): a request by HTTP-Redirect, the response by HTTP-POST.
 """
 
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from onelogin.saml2.settings import OneLogin_Saml2_Settings
 from onelogin.saml2.utils import OneLogin_Saml2_Utils
 
 from console.config.saml import Saml, identity_provider_parse
+from console.users.providers.saml import Assertion
 
 ACS_PATH = "/sign-in/saml/acs"
 METADATA_S = 3600  # how long a provider's metadata is taken for the present ones
@@ -42,17 +42,6 @@ CONFIRMED = ("http://schemas.auth0.com/email_verified", "email_verified")
 
 class ResponseRefused(Exception):
     """The response does not prove who the person is; the text says why, for the log."""
-
-
-@dataclass(frozen=True)
-class Assertion:
-    """What the provider says about a person, to us, once, in answer to our request ``request_id``."""
-
-    request_id: str
-    uid: str
-    email: str | None
-    email_verified: str | None
-    groups: list[str] | None  # None: the provider does not say
 
 
 def request_make(saml: Saml) -> tuple[str, str]:
