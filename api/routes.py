@@ -81,6 +81,7 @@ from api.views.tasks import task_counts, task_episode_set, task_finish, tasks_le
 from api.views.trajectories import (
     episode_annotate,
     episode_calls,
+    episode_documents,
     episode_erase,
     episode_get,
     episode_list,
@@ -104,6 +105,7 @@ from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, SessionSpending, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
+from tinkerscript.wire.reading.documents import EpisodeDocuments
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
@@ -204,6 +206,7 @@ route("GET", CHECKPOINT + "/download", checkpoint_download, checkpoints_read, Ch
 route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, status=201)
 route("GET", SESSION + "/episodes", episode_list, sessions_read, EpisodeList)
 route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
+route("GET", SESSION + "/episodes/documents", episode_documents, sessions_read, EpisodeDocuments, audit=True)
 route("GET", EPISODE, episode_get, sessions_read, EpisodeView)
 route("DELETE", EPISODE, episode_erase, sessions_write, None, status=204)
 route("PATCH", EPISODE + "/annotation", episode_annotate, sessions_write, AnnotationList)

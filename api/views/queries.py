@@ -74,6 +74,13 @@ class ExportQuery(Query):
     annotations_after: int = Field(0, ge=0, le=MAX_INTEGER, description="Those that follow this annotations_cursor.")
 
 
+class DocumentsQuery(Query):
+    """One page of where documents are."""
+
+    cursor: int = Field(-1, ge=-1, le=MAX_INTEGER, description="A page's next_cursor; the first page if absent.")
+    limit: int = Field(1000, ge=1, le=5000)
+
+
 class TimelinesQuery(Query):
     """One page of an episode's tokens."""
 

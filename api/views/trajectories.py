@@ -14,17 +14,19 @@ from django.http.response import HttpResponseBase
 from api.episode_presenters import annotation_view, episode_list_view, episode_view, group_list_view, step_view
 from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
-from api.views.queries import EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
+from api.views.queries import DocumentsQuery, EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.server.request_id import request_id_of
 from console.sessions.episodes import annotations, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
-from console.sessions.episodes.documents import document_read
-from console.sessions.episodes.pages import calls_page, timelines_page
+from console.sessions.episodes.documents import document_read, documents_export
+from console.sessions.episodes.pages import calls_page
 from console.sessions.models import EpisodeAnnotation, EpisodeRecord
 from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
+from tinkerscript.wire.reading.documents import EpisodeDocuments
+from tinkerscript.wire.reading.token_pages import timelines_page
 from tinkerscript.wire.reading.trajectories import GroupList, StepView
 from tinkerscript.wire.sessions import SessionState
 
@@ -77,6 +79,12 @@ async def episode_timelines(
     if record is not None:
         told["episode"]["annotations"] = await sync_to_async(_annotations)(record)
     return await sync_to_async(_timelines)(told["episode"], told["document"], told["advantages"], query)
+
+
+def episode_documents(request: ApiRequest, session_id: str, query: DocumentsQuery) -> EpisodeDocuments:
+    """Presigned URLs of what every ended episode's pages are made of, to read the run without a server."""
+    project = request.auth.project
+    return documents_export(project=project, session_id=session_id, after=query.cursor, limit=query.limit)
 
 
 def episode_annotate(request: ApiRequest, session_id: str, episode_id: str, body: EpisodeAnnotate) -> AnnotationList:

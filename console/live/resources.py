@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from console.live.metric_columns import buckets, column
 from console.live.models import ResourceChunk
+from tinkerscript.wire.reading.points import buckets, column
 from tinkerscript.wire.reading.resources import ResourceColumns, ResourceSample
 
 CHUNK_SAMPLES = 60

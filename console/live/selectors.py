@@ -8,10 +8,10 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
 from console.errors import InvalidRequest
-from console.live.metric_columns import Step, axis_values, buckets, column
 from console.live.models import EventRecord
 from tinkerscript.wire.events import Event, EventKind, StepMetrics
 from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumns
+from tinkerscript.wire.reading.points import Step, axis_values, buckets, column
 from tinkerscript.wire.runtime import ReportEntry
 
 MEASURES = set(StepMetrics.model_fields) - {"step"}

@@ -1,5 +1,6 @@
 // The pages of a signed-in person. Each is loaded when it is first opened: who signs in needs no table, menu or chart.
 import type { ComponentType } from "react";
+import { isExported } from "./api/offline";
 
 export interface PageEntry {
   path: string;
@@ -27,5 +28,5 @@ export const PAGES: readonly PageEntry[] = [
   { path: "*", load: async () => (await import("./not-found-page")).NotFoundPage },
 ];
 
-export const loadShell = async () => (await import("./shell")).Shell;
+export const loadShell = async () => (isExported ? (await import("./offline-shell")).OfflineShell : (await import("./shell")).Shell);
 export const loadSharedPage = async () => (await import("./features/sessions/shared/shared-page")).SharedPage;

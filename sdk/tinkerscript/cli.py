@@ -3,7 +3,8 @@
     tinkerscript sessions | session ID | events ID | logs ID | metrics ID | plot ID | stop ID
     tinkerscript suspend ID | resume ID [--trainer-ranks N]
     tinkerscript tasks ID | worker MODULE:FUNCTION --session ID | serve MODEL
-    tinkerscript download ID [PATH] | episodes ID [PATH] | chat ID | models | keys | --version
+    tinkerscript download ID [PATH] | episodes ID [PATH] | record ID [PATH] | view FOLDER
+    tinkerscript chat ID | models | keys | --version
 
 Uses the SDK alone, with the address and key of TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY. On a terminal lists are
 tables; elsewhere each row is a line of whole values with tabs between them.
@@ -12,29 +13,25 @@ tables; elsewhere each row is a line of whole values with tabs between them.
 import contextlib
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 try:
     import typer
-    from rich.console import Console
-    from rich.table import Table
+
+    from .commands import files
+    from .commands.terminal import connection, out, rows_print
 except ImportError as missing:
     raise SystemExit(f"{missing}. The command line needs: pip install '.[cli]' in a checkout") from missing
 
 from .chat import Chat
 from .client import TinkerScript
-from .connection.compatibility import check_server
 from .connection.task_api import TaskApi
-from .connection.transport import Transport
 from .curve import REWARD, curve
-from .downloads.checkpoints import model_to_reuse
 from .errors import InvalidRequest, TinkerScriptError
 from .serving import serve as model_serve
 from .sessions.session import Session, session_list
-from .sessions.starting import connect
 from .wire.account import KeyList
 from .wire.events import EventKind, StepMetrics
 from .wire.sessions import BaseModelList, SessionLogs
@@ -42,31 +39,8 @@ from .wire.version import VERSION
 from .worker import Worker, agent_load
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at and steer training sessions.")
-out = Console()
-
-
-@contextlib.contextmanager
-def connection() -> Iterator[Transport]:
-    """A connection that is closed at the end, however that comes."""
-    transport = connect(retry_timeout_s=30.0)
-    try:
-        check_server(transport, retry_timeout_s=0.0)  # whoever reads the answer can try again
-        yield transport
-    finally:
-        transport.close()
-
-
-def rows_print(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
-    """A table on a terminal; elsewhere whole values with tabs between them, for programs."""
-    texts = [tuple("" if value is None else str(value) for value in row) for row in rows]
-    if not sys.stdout.isatty():
-        for row in texts:
-            print("\t".join(row))
-        return
-    table = Table(*columns)
-    for row in texts:
-        table.add_row(*row)
-    out.print(table)
+for command in (files.download, files.episodes, files.record, files.view):
+    app.command()(command)
 
 
 def _version(wanted: bool) -> None:
@@ -190,27 +164,6 @@ def events(session_id: str, follow: bool = False, after: int = 0, kind: list[Eve
     with connection() as transport:
         for event in Session(transport, session_id).events(after=after, kinds=kind or None, follow=follow):
             print(event.model_dump_json(), flush=True)
-
-
-@app.command()
-def download(
-    session_id: str,
-    path: Annotated[Path, typer.Argument()] = Path("tuned_model"),
-    checkpoint: Annotated[str, typer.Option(help="The id of a checkpoint that is committed, of either kind.")] = "",
-) -> None:
-    """Download the tuned model; of a session that has ended, the last one that was exported."""
-    with connection() as transport:
-        which = Session(transport, session_id)
-        ready = checkpoint or ((found := model_to_reuse(which)) and found.id)
-        print(which.download_checkpoint(ready, path) if ready else which.download_tuned_model(path))
-
-
-@app.command()
-def episodes(session_id: str, path: Annotated[Path, typer.Argument()] = Path("episodes")) -> None:
-    """Download every archived episode as Parquet, also of a session that has ended; prints the files."""
-    with connection() as transport:
-        for part in Session(transport, session_id).download_episodes(path):
-            print(part)
 
 
 @app.command()

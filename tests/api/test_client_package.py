@@ -26,6 +26,34 @@ def test_a_stranger_gets_the_client_and_nothing_else_of_the_server(client: Clien
         assert (refused.status_code, WHEEL_NAME in refused.json()["error"]["hint"]) == (404, True)
 
 
+def test_it_has_the_consoles_pages_where_they_were_built(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    for name in ("pyproject.toml", "README.md", "LICENSE", "sdk/wheel_pages.py", "sdk/tinkerscript/__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((root / name).read_text())
+    version = tmp_path / "sdk/tinkerscript/wire/version.py"
+    version.parent.mkdir()
+    version.write_text((root / "sdk/tinkerscript/wire/version.py").read_text())
+    assert pages_of(tmp_path) == []
+    built = tmp_path / "frontend/dist"
+    (built / "assets").mkdir(parents=True)
+    for name in ("index.html", "index.html.br", "assets/app-1.js", "assets/app-1.js.gz"):
+        (built / name).write_text("page")
+    assert pages_of(tmp_path) == ["assets/app-1.js", "index.html"]
+
+
+def pages_of(folder: Path) -> list[str]:
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    names = zipfile.ZipFile(folder / "out" / WHEEL_NAME).namelist()
+    return sorted(name.partition("viewer/pages/")[2] for name in names if "viewer/pages/" in name)
+
+
 def test_it_is_built_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     first = client.get(f"/client/{WHEEL_NAME}").content
     monkeypatch.setattr(client_wheel, "_build", lambda: pytest.fail("built again"))

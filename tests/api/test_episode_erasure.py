@@ -199,3 +199,22 @@ def test_what_failed_attempts_at_its_task_said_goes_with_it(owner, ended) -> Non
         )
     assert erase(owner, ended, "ep_1").status_code == 204
     assert list(QueuedTask.objects.order_by("id").values_list("error", flat=True)) == ["", "", SECRET, SECRET]
+
+
+def test_an_erased_episode_is_in_no_list_of_documents(owner: Client, ended: Session) -> None:
+    def listed() -> list[dict]:
+        items, cursor = [], -1
+        while cursor is not None:
+            page = owner.get(f"/v1/sessions/{ended.id}/episodes/documents?limit=1&cursor={cursor}").json()
+            assert [file["path"] for file in page["files"]] == [item["file"] for item in page["items"]]
+            items, cursor = items + page["items"], page["next_cursor"]
+        return items
+
+    assert [item["episode_id"] for item in listed()] == ["ep_0", "ep_1", "ep_2"]
+    assert erase(owner, ended, "ep_1").status_code == 204
+    for item in listed():
+        packed = object_store.get_range(
+            pack_key(ended, item["file"]), offset=item["offset_bytes"], size_bytes=item["size_bytes"]
+        )
+        assert json.loads(gzip.decompress(packed))["said"] == f"{SECRET} {item['episode_id'][-1]}"
+    assert [item["episode_id"] for item in listed()] == ["ep_0", "ep_2"]

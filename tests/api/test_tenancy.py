@@ -208,7 +208,8 @@ def rows_of(ids: dict[str, str], project: Project, *, but_not: Project) -> set[s
 def test_nothing_of_it_shows_with_the_other_tenant(hers, his, project, own, alice, eve, caplog) -> None:
     client = Client()
     client.force_login(alice)
-    reads = [path for method, path in [*BODIES, *WITHOUT_ID] if method == "GET"]
+    taken_home = "/sessions/{session_id}/episodes/documents"  # her own reading of it is in her audit log
+    reads = [path for method, path in [*BODIES, *WITHOUT_ID] if method == "GET" and path != taken_home]
 
     def seen() -> list[bytes]:
         answers = [ask(client, "GET", path, hers).content for path in reads]

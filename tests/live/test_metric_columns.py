@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.errors import InvalidRequest
-from console.live.metric_columns import buckets, column
 from console.live.models import EventRecord
 from console.live.selectors import metric_columns
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.metrics import MetricAxis
+from tinkerscript.wire.reading.points import buckets, column
 
 CREATED = datetime(2030, 1, 1, tzinfo=UTC)
 

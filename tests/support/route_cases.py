@@ -47,6 +47,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,
     ("GET", S + "/episodes/export"): None,
+    ("GET", S + "/episodes/documents"): None,
     ("GET", E): None,
     ("DELETE", E): None,
     ("PATCH", E + "/annotation"): {"thumb": "up", "comment": "said by a test"},

@@ -1,15 +1,60 @@
-"""The document of one episode, out of its pack in the object store."""
+"""The documents of episodes: one out of its pack in the object store, or all of a session to take home."""
 
 import json
 import zlib
+from datetime import timedelta
 from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
 
 from console.errors import NotFound, StorageUnavailable
 from console.object_store import client as object_store
 from console.sessions.episodes.names import pack_key
 from console.sessions.models import EpisodeRecord
+from console.sessions.selectors import session_get
+from console.users.models import Project
+from tinkerscript.wire.checkpoints import DownloadFile
+from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocuments
 
 MAX_DOCUMENT_BYTES = 1 << 30  # unpacked: what is larger is not read into this process
+
+
+def documents_export(*, project: Project, session_id: str, after: int, limit: int) -> EpisodeDocuments:
+    """One page of the documents that are in the store, with presigned URLs of their packs. Raises NotFound."""
+    session = session_get(project=project, session_id=session_id)
+    rows = EpisodeRecord.objects.filter(session=session, pack__isnull=False, seq__gt=after)
+    page = list(rows.select_related("pack").order_by("seq")[: limit + 1])
+    more = page[limit - 1].seq if len(page) > limit else None
+    packs, expires_s = {}, settings.PRESIGNED_URL_S
+    items = []
+    for row in page[:limit]:
+        assert row.pack is not None, "the query looked"
+        packs[row.pack.sha256] = row.pack
+        items.append(
+            EpisodeDocument(
+                episode_id=row.episode_id,
+                file=row.pack.sha256,
+                offset_bytes=row.pack_offset,
+                size_bytes=row.pack_bytes,
+                advantages=row.advantages,
+            )
+        )
+    files = [
+        DownloadFile(
+            path=sha256,
+            size_bytes=pack.size_bytes,
+            sha256=sha256,
+            url=object_store.read_url(pack_key(session, sha256), expires_s=expires_s),
+        )
+        for sha256, pack in packs.items()
+    ]
+    return EpisodeDocuments(
+        items=items,
+        files=files,
+        next_cursor=str(more) if more is not None else None,
+        expires_at=timezone.now() + timedelta(seconds=expires_s),
+    )
 
 
 def document_read(record: EpisodeRecord) -> dict[str, Any]:

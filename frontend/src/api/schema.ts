@@ -587,6 +587,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/episodes/documents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Presigned URLs of what every ended episode's pages are made of, to read the run without a server.
+         * @description Presigned URLs of what every ended episode's pages are made of, to read the run without a server.
+         */
+        get: operations["episode_documents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/episodes/export": {
         parameters: {
             query?: never;
@@ -1999,6 +2019,51 @@ export interface components {
             /** Next Cursor */
             next_cursor: string | null;
             report: components["schemas"]["EpisodeReport"];
+        };
+        /**
+         * EpisodeDocument
+         * @description The gzipped JSON of one episode: a stretch of a file that holds several of them.
+         *
+         *     It has ``report``, ``calls`` and ``timelines`` of EpisodeTimelines, and ``output`` as the episode was ended with.
+         */
+        EpisodeDocument: {
+            /**
+             * Advantages
+             * @description By call, where they differ; else the episode's own is that of each call.
+             */
+            advantages: {
+                [key: string]: number;
+            } | null;
+            /** Episode Id */
+            episode_id: string;
+            /**
+             * File
+             * @description The path of one of the page's files.
+             */
+            file: string;
+            /** Offset Bytes */
+            offset_bytes: number;
+            /** Size Bytes */
+            size_bytes: number;
+        };
+        /**
+         * EpisodeDocuments
+         * @description ``GET .../episodes/documents``: one page in the order of beginning, with URLs of the files that it names.
+         *
+         *     An episode is in the list once its document is in the object store: within seconds of its end.
+         */
+        EpisodeDocuments: {
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /** Files */
+            files: components["schemas"]["DownloadFile"][];
+            /** Items */
+            items: components["schemas"]["EpisodeDocument"][];
+            /** Next Cursor */
+            next_cursor: string | null;
         };
         /**
          * EpisodeEnd
@@ -5905,6 +5970,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeBegun"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_documents: {
+        parameters: {
+            query?: {
+                /** @description A page's next_cursor; the first page if absent. */
+                cursor?: number;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeDocuments"];
                 };
             };
             /** @description Refused or failed */

@@ -1,6 +1,7 @@
 // Training sessions.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { ApiError, download, get, patch, post, remove } from "./client";
+import { isExported } from "./offline";
 import type { EpisodeExport, Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
 
 const PAGE = 50;
@@ -9,9 +10,9 @@ const LOG_LINES = 200;
 
 export const ENDED_STATES: readonly SessionState[] = ["stopped", "failed", "cancelled"];
 
-/** Nothing more will happen in this session. */
+/** Nothing more will happen in this session, or come to these pages. */
 export function hasEnded(session: Session): boolean {
-  return ENDED_STATES.includes(session.state);
+  return isExported || ENDED_STATES.includes(session.state);
 }
 
 export interface SessionFilter {

@@ -1,5 +1,6 @@
 // The record of a session as React state: what there is at first, then live. Pages that arrive together are drawn together.
 import { useEffect, useRef, useState } from "react";
+import { isExported } from "../api/offline";
 import type { EventPage } from "../api/types";
 import { followSession, type Channel } from "./follow";
 import { historyLoad } from "./history";
@@ -24,6 +25,7 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
     const follow = (from: SessionRecord) => {
       if (isGone) return;
       setRecord(from);
+      if (isExported) return;
       stop = followSession({
         sessionId,
         after: from.cursor,

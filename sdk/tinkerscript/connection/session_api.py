@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -76,6 +76,10 @@ class SessionApi:
     def status(self) -> SessionView:
         """How the session stands now."""
         return self._transport.request("GET", self._path, response=SessionView)
+
+    def read(self, path: str, response: type[R], **params: Any) -> R:
+        """What ``path`` below the session's own returns, in every state of the session."""
+        return self._transport.request("GET", f"{self._path}{path}", params=params, response=response)
 
     def accounting(self) -> Accounting:
         """Where every begun episode went; ``begun`` equals the sum of the other numbers."""

@@ -84,6 +84,12 @@ class AsyncSession(ABC):
         """As TinkerScript.download_batch()."""
         return await self._run(partial(self.sync.download_batch, batch, path))
 
+    async def download_record(
+        self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True
+    ) -> Path:
+        """As TinkerScript.download_record()."""
+        return await self._run(partial(self.sync.download_record, path, timeout_s, progress))
+
     async def download_episodes(
         self, path: str | PathLike[str] = "episodes", timeout_s: float = 1800.0, progress: bool = True
     ) -> list[Path]:

@@ -12,7 +12,7 @@ from tinkerscript.connection.session_errors import describe, raise_if_over
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import NOTICE_AFTER_S
 from tinkerscript.curve import REWARD, Plot, session_plot
-from tinkerscript.downloads import batches, checkpoints
+from tinkerscript.downloads import batches, checkpoints, record
 from tinkerscript.downloads import episodes as episode_files
 from tinkerscript.downloads.checkpoints import TunedModel
 from tinkerscript.errors import ClientClosed, WaitTimeout
@@ -173,6 +173,17 @@ class Session(NamedArguments, SessionApi):
         stopped: call it again for the rest. Raises Conflict while there is none; else as download_tuned_model().
         """
         return episode_files.download(self, path, deadline=deadline_after(timeout_s), progress=progress)
+
+    def download_record(
+        self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True
+    ) -> Path:
+        """Bring what the console shows of the run to the folder ``path``, as it is now, for ``tinkerscript view``.
+
+        Record, curves, log, samples of the machine, and every episode that has ended, down to the token. Called again
+        it brings it up to date. Returns the folder. Raises PathInUse where it holds another run; else as
+        download_tuned_model().
+        """
+        return record.download(self, path, deadline=deadline_after(timeout_s), progress=progress)
 
     def flush(self, timeout_s: float = 1800.0) -> Accounting:
         """Wait until every batch that is complete has been trained; returns where every episode went.

@@ -1,6 +1,7 @@
 // One checkpoint: what it is, its files once committed, and what can be done with it.
 import { Collapsible } from "radix-ui";
 import { isPending } from "../../../api/checkpoints";
+import { isExported } from "../../../api/offline";
 import type { Checkpoint } from "../../../api/types";
 import { Badge, type Tone } from "../../../ui/badge";
 import { Button } from "../../../ui/button";
@@ -21,10 +22,11 @@ interface CheckpointEntryProps {
 export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
   const name = `the ${checkpoint.kind} checkpoint${checkpoint.step === null ? "" : ` of step ${number(checkpoint.step)}`}`;
   const isCommitted = checkpoint.state === "committed";
+  const opens = isCommitted && !isExported; // its files are on the server
   return (
     <Collapsible.Root>
       <div className="flex items-center pr-2 hover:bg-sunken">
-        {isCommitted ? (
+        {opens ? (
           <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left">
             <span aria-hidden className="w-3 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90">
               ▸
@@ -62,7 +64,7 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
         )}
       </div>
       {checkpoint.failure && <p className="px-4 pb-2 pl-9 text-xs text-bad">{checkpoint.failure}</p>}
-      {isCommitted && (
+      {opens && (
         <Collapsible.Content>
           {actions && checkpoint.kind === "model" && (
             <div className="flex items-center gap-3 border-t border-line bg-sunken px-4 pt-2 pl-9 text-xs">

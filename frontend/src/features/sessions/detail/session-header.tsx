@@ -1,6 +1,7 @@
 // The session's name and state, the live channel's state, and what can be done with it.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { createCheckpoint, checkpointsQuery } from "../../../api/checkpoints";
+import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import type { Link } from "../../../live/link";
@@ -39,7 +40,7 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
           {trains && <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>}
           {trains && session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
           <ButtonLink to={`/sessions/${session.id}/health`}>Health</ButtonLink>
-          {trains && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
+          {trains && !isExported && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
           {trains && mayWrite && !hasEnded(session) && (
             <Button
               onClick={() => {

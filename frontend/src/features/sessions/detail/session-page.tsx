@@ -4,6 +4,7 @@ import { useCallback } from "react";
 import { useParams } from "react-router";
 import { checkpointsQuery } from "../../../api/checkpoints";
 import { ApiError } from "../../../api/client";
+import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
 import type { EventPage, Session } from "../../../api/types";
 import type { BudgetEnd } from "../../../live/record";
@@ -93,7 +94,7 @@ function LiveSession({ session }: { session: Session }) {
       <SessionFacts session={session} last={last} />
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
-          {session.state === "ready" && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
+          {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
           <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} done={session.policy_version} />
           <RecordPanel sessionId={id} record={record} />
         </div>
@@ -102,7 +103,7 @@ function LiveSession({ session }: { session: Session }) {
           <QueuePanel session={session} />
           <BudgetPanel session={session} />
           <CheckpointsPanel session={session} />
-          <EpisodesDownload session={session} />
+          {!isExported && <EpisodesDownload session={session} />}
           <NotesPanel session={session} />
           <SharePanel session={session} />
           <ConfigPanel session={session} />
@@ -132,6 +133,7 @@ function Attention({ session, budgetEnd }: { session: Session; budgetEnd: Budget
       </Notice>
     );
   }
+  if (isExported) return null; // what follows says how it goes on
   if (session.state === "queued" && session.queue_position !== null) {
     return (
       <Notice title={`Queued, position ${String(session.queue_position)}`}>

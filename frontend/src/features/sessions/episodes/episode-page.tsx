@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { episodesQuery, timelinesQuery } from "../../../api/episodes";
+import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
 import type { Episode, EpisodeTimelines } from "../../../api/types";
 import { Button, ButtonLink } from "../../../ui/button";
@@ -84,7 +85,7 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
         <CopyText label="the episode's id" text={episode.episode_id} />
         <FateBadge episode={episode} />
         {episode.reason && <span className="text-muted">{visible(episode.reason)}</span>}
-        <ButtonLink to={`/playground?episode=${id}/${episode.episode_id}`}>Ask again in the playground</ButtonLink>
+        {!isExported && <ButtonLink to={`/playground?episode=${id}/${episode.episode_id}`}>Ask again in the playground</ButtonLink>}
       </div>
       <Facts
         facts={[

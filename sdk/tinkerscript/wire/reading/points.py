@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from tinkerscript.wire.reading.metrics import MetricAxis, MetricColumn
+from .metrics import MetricAxis, MetricColumn
 
 Step = dict[str, Any]  # StepMetrics as recorded, and "at": seconds since the session was created
 

@@ -1,0 +1,47 @@
+// The frame around the pages of an exported run: no account, no project, nothing that a server would have to do.
+import { useQuery } from "@tanstack/react-query";
+import { Suspense } from "react";
+import { Navigate, Outlet, useLocation } from "react-router";
+import { get } from "./api/client";
+import { exportedAt, isShownOffline } from "./api/offline";
+import type { Page, Session } from "./api/types";
+import { ButtonLink } from "./ui/button";
+import { dateTime } from "./ui/format";
+import { Loading } from "./ui/loading";
+import { ErrorNotice } from "./ui/notice";
+import { Empty } from "./ui/panel";
+import { Wordmark } from "./ui/wordmark";
+
+export function OfflineShell() {
+  const { pathname } = useLocation();
+  return (
+    <div className="min-h-screen">
+      <a href="#content" className="print:hidden sr-only focus:not-sr-only focus:absolute focus:p-3">
+        Skip to content
+      </a>
+      <header className="print:hidden border-b border-line bg-surface">
+        <div className="mx-auto flex h-12 max-w-7xl items-center gap-4 px-6">
+          <Wordmark />
+          <span className="ml-auto truncate text-xs text-muted">Exported run, as it was on {dateTime(exportedAt ?? "")}</span>
+        </div>
+      </header>
+      <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
+        <Suspense fallback={<Loading />}>{isShownOffline(pathname) ? <Outlet /> : <Elsewhere pathname={pathname} />}</Suspense>
+      </main>
+    </div>
+  );
+}
+
+/** Lists of runs lead to the one that there is; what is about a server says so. */
+function Elsewhere({ pathname }: { pathname: string }) {
+  const { data, error } = useQuery({ queryKey: ["exported run"], queryFn: () => get<Page<Session>>("/v1/sessions") });
+  const id = data?.items[0]?.id;
+  if (id === undefined) return error ? <ErrorNotice error={error} /> : <Loading />;
+  if (["/", "/home", "/sessions", "/sessions/"].includes(pathname)) return <Navigate to={`/sessions/${id}`} replace />;
+  return (
+    <Empty isPage title="This page needs a server">
+      <p className="mb-3">What is shown here was exported to a folder: one run, to read.</p>
+      <ButtonLink to={`/sessions/${id}`}>The run</ButtonLink>
+    </Empty>
+  );
+}

@@ -1,0 +1,53 @@
+"""Commands that bring things to this disk, and the one that shows them there."""
+
+import contextlib
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tinkerscript.downloads.checkpoints import model_to_reuse
+from tinkerscript.sessions.session import Session
+from tinkerscript.viewer.run_folder import RunFolder
+from tinkerscript.viewer.server import Viewer
+
+from .terminal import connection
+
+
+def download(
+    session_id: str,
+    path: Annotated[Path, typer.Argument()] = Path("tuned_model"),
+    checkpoint: Annotated[str, typer.Option(help="The id of a checkpoint that is committed, of either kind.")] = "",
+) -> None:
+    """Download the tuned model; of a session that has ended, the last one that was exported."""
+    with connection() as transport:
+        which = Session(transport, session_id)
+        ready = checkpoint or ((found := model_to_reuse(which)) and found.id)
+        print(which.download_checkpoint(ready, path) if ready else which.download_tuned_model(path))
+
+
+def episodes(session_id: str, path: Annotated[Path, typer.Argument()] = Path("episodes")) -> None:
+    """Download every archived episode as Parquet, also of a session that has ended; prints the files."""
+    with connection() as transport:
+        for part in Session(transport, session_id).download_episodes(path):
+            print(part)
+
+
+def record(session_id: str, path: Annotated[Path, typer.Argument()] = Path("run")) -> None:
+    """Download what the console shows of a run, to read it without a server: tinkerscript view PATH."""
+    with connection() as transport:
+        print(Session(transport, session_id).download_record(path))
+
+
+def view(
+    folder: Annotated[Path, typer.Argument(help="What `tinkerscript record` wrote.")],
+    browser: Annotated[bool, typer.Option(help="Open it in the browser.")] = True,
+) -> None:
+    """Show an exported run in the console's pages: no server, no account. Ctrl-C ends it."""
+    with Viewer(RunFolder(folder)) as viewer:
+        print(viewer.address, flush=True)
+        if browser:
+            webbrowser.open(viewer.address)
+        with contextlib.suppress(KeyboardInterrupt):
+            viewer.serve_forever()

@@ -1,0 +1,38 @@
+"""What commands share: a connection with the environment's settings, and lists for people or for programs."""
+
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.table import Table
+
+from tinkerscript.connection.compatibility import check_server
+from tinkerscript.connection.transport import Transport
+from tinkerscript.sessions.starting import connect
+
+out = Console()
+
+
+@contextlib.contextmanager
+def connection() -> Iterator[Transport]:
+    """A connection that is closed at the end, however that comes."""
+    transport = connect(retry_timeout_s=30.0)
+    try:
+        check_server(transport, retry_timeout_s=0.0)  # whoever reads the answer can try again
+        yield transport
+    finally:
+        transport.close()
+
+
+def rows_print(columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+    """A table on a terminal; elsewhere whole values with tabs between them, for programs."""
+    texts = [tuple("" if value is None else str(value) for value in row) for row in rows]
+    if not sys.stdout.isatty():
+        for row in texts:
+            print("\t".join(row))
+        return
+    table = Table(*columns)
+    for row in texts:
+        table.add_row(*row)
+    out.print(table)

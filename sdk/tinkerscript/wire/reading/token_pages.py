@@ -1,0 +1,58 @@
+"""Pages of an episode's document: a million tokens are read in parts.
+
+The document is plain JSON: it was checked when it was written, and a model of each token would cost more than the rest.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+BY_TOKEN = ("token_ids", "pieces", "logprobs", "policy_versions")
+Advantages = Mapping[str, float] | float | None
+
+
+def timelines_page(
+    document: Mapping[str, Any], *, advantages: Advantages, start: int, limit: int
+) -> tuple[list[dict[str, Any]], int | None]:
+    """At most ``limit`` tokens from number ``start`` on, and the number of the next page's first one or None.
+
+    Tokens are numbered through all timelines. A run of context is not divided: it is in the page in which it begins.
+    ``advantages`` are by call, or one for all calls.
+    """
+    page: list[dict[str, Any]] = []
+    first = 0
+    left = limit
+    for timeline in document["timelines"]:
+        runs: list[dict[str, Any]] = []
+        for run in timeline["runs"]:
+            skip, end = max(0, start - first), first + run["tokens"]
+            if end > start and not (run["call"] is None and skip):
+                if left <= 0:
+                    return _add(page, timeline, runs), first
+                length = run["tokens"] if run["call"] is None else min(run["tokens"] - skip, left)
+                runs.append(_part(run, skip, length) | {"advantage": _advantage(run["call"], advantages)})
+                left -= length
+                if skip + length < run["tokens"]:
+                    return _add(page, timeline, runs), first + skip + length
+            first = end
+        page = _add(page, timeline, runs)
+    return page, None
+
+
+def _add(page: list[dict[str, Any]], timeline: Mapping[str, Any], runs: list[Any]) -> list[dict[str, Any]]:
+    return [*page, {**timeline, "runs": runs}] if runs else page
+
+
+def _part(run: Mapping[str, Any], skip: int, length: int) -> dict[str, Any]:
+    if length == run["tokens"]:
+        return dict(run)
+    end = skip + length
+    lists = {name: run[name][skip:end] for name in BY_TOKEN}
+    split = {str(int(at) - skip): text for at, text in run["split_bytes"].items() if skip <= int(at) < end}
+    text = "".join(lists["pieces"])
+    return {**run, **lists, "start": run["start"] + skip, "tokens": length, "text": text, "split_bytes": split}
+
+
+def _advantage(call: str | None, advantages: Advantages) -> float | None:
+    if call is None or advantages is None:
+        return None
+    return advantages.get(call) if isinstance(advantages, Mapping) else advantages
