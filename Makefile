@@ -24,7 +24,7 @@ up:
 
 ## make test         set-up, the checks, then the whole suite in five parts side by side
 test:
-	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker
+	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm
 	@$(RUN) tests/checks.py
 	@$(RUN) tests/side_by_side.py
 
@@ -63,5 +63,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-cookbook .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-cookbook .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,5 @@
 # The control plane: web server, reconciler, and the S3 server of compose.yaml. From the root of the repository:
-#   docker build -f docker/control-plane.Dockerfile -t tinkerscript-server .
+#   docker build -f docker/control-plane.Dockerfile -t tinkerscript-server:0.2.0 .
 # Another base, such as one of your own registry: --build-arg PYTHON_IMAGE=... --build-arg NODE_IMAGE=...
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 ARG NODE_IMAGE=node:24-bookworm-slim

@@ -1,6 +1,6 @@
 # One session's worker: gateway, vLLM, DeepSpeed. From the root of the repository:
-#   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:cpu .
-#   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:cuda --build-arg ENGINE=cuda .
+#   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cpu .
+#   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cuda --build-arg ENGINE=cuda .
 # The CPU build of torch comes from an index of its own; without it the CUDA build is installed, which works and is
 # gigabytes larger: --build-arg TORCH_OPTIONS="--index-url ADDRESS".
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm

@@ -17,6 +17,7 @@ OWN_LOCKS = {
     "clients.txt": "clients.lock",
     "swift.txt": "swift.lock",
     "tinker.txt": "tinker.lock",
+    "helm.txt": "helm.lock",
     "cookbook.txt": "cookbook.lock",
     "vllm-cuda.txt": "vllm-cuda.lock",
 }

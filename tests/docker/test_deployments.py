@@ -16,21 +16,21 @@ from console.scheduling.launchers import kubernetes_manifests, options
 from console.scheduling.processes import wait_until
 from launching.backends import WAIT, kubernetes_launcher
 from launching.fake_kubernetes import VERSION, FakeKubernetes
+from launching.manifests import DOCKER, manifests
+from tinkerscript.wire.version import VERSION as SERVER
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCKER = ROOT / "docker"
 DOCKERFILES = sorted(DOCKER.glob("*.Dockerfile"))
 # Every word that a line of a Dockerfile may begin with, here.
 INSTRUCTIONS = {"ARG", "FROM", "ENV", "WORKDIR", "COPY", "RUN", "USER", "EXPOSE", "CMD", "ENTRYPOINT"}
 
 
-def manifests() -> list[dict]:
-    files = [path for path in sorted((DOCKER / "kubernetes").glob("*.yaml")) if path.name != "kustomization.yaml"]
-    return [manifest for path in files for manifest in yaml.safe_load_all(path.read_text())]
-
-
 def manifest_of(kind: str, name: str) -> dict:
     return next(found for found in manifests() if (found["kind"], found["metadata"]["name"]) == (kind, name))
+
+
+def namespace_of(manifest: dict) -> str | None:
+    return manifest["metadata"].get("namespace")
 
 
 def test_kubernetes_takes_every_manifest() -> None:
@@ -79,6 +79,23 @@ def test_the_reconciler_may_do_what_the_launcher_asks_and_nothing_more(tmp_path:
     assert asked == allowed
 
 
+def test_who_may_make_jobs_finds_no_secret_of_the_server_to_mount() -> None:
+    """A pod may mount whatever stands in its own namespace."""
+    servers = [found for found in manifests() if "template" in found.get("spec", {})]
+    (of_servers,) = {namespace_of(found) for found in servers}
+    assert all("secretRef" in json.dumps(found) for found in servers)
+    runtimes = manifest_of("ConfigMap", "tinkerscript")["data"]["TINKERSCRIPT_KUBERNETES_NAMESPACE"]
+    assert runtimes != of_servers
+    granted = [found for found in manifests() if found["kind"] in ("Role", "RoleBinding")]
+    assert {namespace_of(found) for found in granted} == {runtimes}
+    assert not [found for found in manifests() if found["kind"].startswith("Cluster")]
+    (subject,) = manifest_of("RoleBinding", "reconcile")["subjects"]
+    assert (subject["name"], subject["namespace"]) == ("reconcile", of_servers)
+    (admitted,) = manifest_of("NetworkPolicy", "lease")["spec"]["ingress"][0]["from"]
+    assert admitted["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": runtimes}
+    assert namespace_of(manifest_of("NetworkPolicy", "runtimes")) == runtimes
+
+
 def test_the_settings_of_the_manifests_are_ones_that_start(monkeypatch) -> None:
     settings = manifest_of("ConfigMap", "tinkerscript")["data"]
     for name, value in settings.items():
@@ -87,8 +104,16 @@ def test_the_settings_of_the_manifests_are_ones_that_start(monkeypatch) -> None:
         server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"], s3_endpoint_url=settings["S3_ENDPOINT_URL"]
     )
     assert read.name == "kubernetes" and read.resources.gpus == 1
-    assert manifest_of("PersistentVolumeClaim", read.kubernetes_claim)
-    assert read.kubernetes_namespace == manifest_of("Namespace", "tinkerscript")["metadata"]["name"]
+    claims = [found for found in manifests() if found["kind"] == "PersistentVolumeClaim"]
+    assert {found["metadata"]["name"] for found in claims} == {read.kubernetes_claim}
+    spaces = {found["metadata"]["name"] for found in manifests() if found["kind"] == "Namespace"}
+    assert read.kubernetes_namespace in spaces and {namespace_of(found) for found in claims} == spaces
+    volumes = {found["metadata"]["name"]: found["spec"] for found in manifests() if found["kind"] == "PersistentVolume"}
+    of_claims = [volumes[found["spec"]["volumeName"]] for found in claims]
+    assert of_claims[0]["nfs"] == of_claims[1]["nfs"]  # the same files
+    assert [(of["claimRef"]["namespace"], of["claimRef"]["name"]) for of in of_claims] == [
+        (namespace_of(found), found["metadata"]["name"]) for found in claims
+    ]
 
 
 def test_the_world_reaches_the_web_servers_by_tls_under_their_public_name_and_nothing_else() -> None:
@@ -177,7 +202,11 @@ def test_every_image_is_built_under_the_name_that_compose_and_the_launchers_look
     lines = [line.split() for line in done.stdout.splitlines()]
     assert all(line[:3] == ["build", "--network", "host"] and line[-1] == "." for line in lines)
     named = [line[line.index("-t") + 1] for line in lines]
-    assert named == ["tinkerscript-server", "tinkerscript-runtime:cpu", "tinkerscript-runtime:cuda"]
+    assert named == [
+        f"tinkerscript-server:{SERVER}",
+        f"tinkerscript-runtime:{SERVER}-cpu",
+        f"tinkerscript-runtime:{SERVER}-cuda",
+    ]
     assert {line[line.index("-f") + 1] for line in lines} == {f"docker/{path.name}" for path in DOCKERFILES}
     assert compose()["x-server"]["image"] in named
     assert compose()["x-server"]["environment"]["TINKERSCRIPT_RUNTIME_IMAGE"].endswith(f":-{named[1]}}}")

@@ -14,6 +14,7 @@ from docker.models.containers import Container
 
 from console.scheduling.processes import wait_until
 from launching.daemons import STOP_S
+from tinkerscript.wire.version import VERSION
 
 START_S = 60
 LOCKED_DOWN = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "network_mode": "none"}
@@ -101,7 +102,7 @@ def explained(container: Container) -> Iterator[None]:
 def test_the_web_server_serves_with_nothing_but_a_folder_to_write_to(started) -> None:
     folders = {"/tmp": "", "/data": "mode=0700,uid=10001,gid=10001"}
     settings = {"TINKERSCRIPT_SECRET_KEY": secrets.token_hex(32)}
-    web = started("tinkerscript-server", init=True, tmpfs=folders, environment=settings)
+    web = started(f"tinkerscript-server:{VERSION}", init=True, tmpfs=folders, environment=settings)
     with explained(web):
         assert wait_until(lambda: answer(web, HEALTHY.format("/healthz")) is not None, timeout_s=START_S)
         assert "/assets/" in answer(web, HEALTHY.format("/"))  # the console was built into it
@@ -114,13 +115,13 @@ def test_the_web_server_serves_with_nothing_but_a_folder_to_write_to(started) ->
 def test_the_store_serves_its_one_identity_as_root_without_a_right(started) -> None:
     keys = {"S3_ACCESS_KEY": "console", "S3_SECRET_KEY": secrets.token_hex(32)}
     options = {"init": True, "user": "0:0", "tmpfs": {"/tmp": "", "/store": ""}, "environment": keys}
-    store = started("tinkerscript-server", ["/app/docker/store.sh", "/store"], **options)
+    store = started(f"tinkerscript-server:{VERSION}", ["/app/docker/store.sh", "/store"], **options)
     with explained(store):
         assert wait_until(lambda: answer(store, PUT_AND_GET) is not None, timeout_s=START_S, poll_s=1)
         assert answer(store, PUT_AND_GET.replace(".create_bucket(", ".head_bucket(")) == "b'kept'\n403\n"
 
 
-@pytest.mark.parametrize("image", ["tinkerscript-runtime:cpu", "tinkerscript-runtime:cuda"])
+@pytest.mark.parametrize("image", [f"tinkerscript-runtime:{VERSION}-cpu", f"tinkerscript-runtime:{VERSION}-cuda"])
 def test_a_runtime_that_no_launcher_started_reports_it_in_a_line(started, image: str) -> None:
     container = started(image)
     assert said(container) == [
@@ -130,16 +131,16 @@ def test_a_runtime_that_no_launcher_started_reports_it_in_a_line(started, image:
 
 
 def test_the_runtime_for_cpus_asks_for_no_gpu_and_misses_one_that_was_asked_for(started) -> None:
-    lines = said(started("tinkerscript-runtime:cpu", ["-c", VERIFY], entrypoint=["python3"]))
+    lines = said(started(f"tinkerscript-runtime:{VERSION}-cpu", ["-c", VERIFY], entrypoint=["python3"]))
     assert lines == ["fine", "1 GPUs were asked for and 0 are visible inside the runtime"]
 
 
 def test_the_runtime_for_gpus_reports_that_none_is_there(started) -> None:
-    lines = said(started("tinkerscript-runtime:cuda", ["-c", VERIFY], entrypoint=["python3"]))
+    lines = said(started(f"tinkerscript-runtime:{VERSION}-cuda", ["-c", VERIFY], entrypoint=["python3"]))
     assert lines[0].startswith("no GPU is visible inside the runtime, and its vLLM is the build for NVIDIA GPUs")
     assert lines[1:] == ["1 GPUs were asked for and 0 are visible inside the runtime"]
 
 
 def test_the_packages_of_the_runtime_for_gpus_go_together(started) -> None:
-    container = started("tinkerscript-runtime:cuda", ["-m", "pip", "check"], entrypoint=["python3"])
+    container = started(f"tinkerscript-runtime:{VERSION}-cuda", ["-m", "pip", "check"], entrypoint=["python3"])
     assert said(container) == ["No broken requirements found."]

@@ -33,6 +33,8 @@ TIMEOUT_S = (3.0, 10.0)  # connect, read
 END_WAIT_S = 3.0  # a tick must end before the reconciler's own lease does
 POLL_S = 0.2
 LISTED = ",".join(f"{name}={value}" for name, value in RUNTIME.items())
+# Where a pod that has an account of the API finds the name of its own namespace.
+OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 # A pod that waits for one of these gets what it waits for. Any other reason, such as ErrImagePull, is a mistake.
 PATIENT = {"", "ContainerCreating", "PodInitializing"}
 
@@ -63,6 +65,7 @@ class KubernetesLauncher:
         self._network = client.NetworkingV1Api(api)
         self._options = options
         self._namespace = options.kubernetes_namespace
+        self._server_namespace = OWN_NAMESPACE.read_text().strip() if OWN_NAMESPACE.is_file() else ""
         self._data = data
         self._seen_jobs = Snapshot(lambda: _by_launch(self._list(self._jobs.list_namespaced_job)))
         self._seen_pods = Snapshot(lambda: _by_launch(self._list(self._core.list_namespaced_pod)))
@@ -128,6 +131,7 @@ class KubernetesLauncher:
             resources=replace(self._options.resources, gpus=handle["gpus"]),
             data=str(self._data),
             claim=self._options.kubernetes_claim,
+            server_namespace=self._server_namespace,
             nodes=self._options.kubernetes_nodes,
         )
 

@@ -36,6 +36,7 @@ class Wanted:
     resources: Resources
     data: str
     claim: str = ""
+    server_namespace: str = ""  # where the server's pods are; empty: where the runtime is
     nodes: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -111,7 +112,7 @@ def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [
                 {
-                    "from": [{"podSelector": {"matchLabels": SERVER}}],
+                    "from": [_server_pods(wanted)],
                     "ports": [{"protocol": "TCP", "port": GATEWAY_PORT}],
                 }
             ],
@@ -125,6 +126,14 @@ def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
             ],
         },
     }
+
+
+def _server_pods(wanted: Wanted) -> Manifest:
+    """Who is admitted. The label with a namespace's name is Kubernetes's own: nobody can give it to another."""
+    peer: Manifest = {"podSelector": {"matchLabels": SERVER}}
+    if wanted.server_namespace not in ("", wanted.namespace):
+        peer["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": wanted.server_namespace}}
+    return peer
 
 
 def _labels(wanted: Wanted) -> dict[str, str]:

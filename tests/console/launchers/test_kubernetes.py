@@ -94,6 +94,10 @@ def test_only_the_server_reaches_a_runtime_and_it_reaches_no_node_metadata() -> 
     policy = manifests.network_policy_make(wanted_make(), OWNER)["spec"]
     (rule,) = policy["ingress"]
     assert rule["from"] == [{"podSelector": {"matchLabels": manifests.SERVER}}]
+    elsewhere = manifests.network_policy_make(wanted_make(server_namespace="servers"), OWNER)["spec"]
+    (peer,) = elsewhere["ingress"][0]["from"]
+    assert peer["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "servers"}}
+    assert peer["podSelector"] == {"matchLabels": manifests.SERVER}
     assert policy["egress"][0]["to"][0]["ipBlock"]["except"] == ["169.254.0.0/16"]
     assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
 
