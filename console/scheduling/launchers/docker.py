@@ -17,6 +17,7 @@ from docker.models.containers import Container
 from docker.types import DeviceRequest, LogConfig
 from requests.exceptions import RequestException
 
+from console.scheduling.launchers.docker_networks import LAUNCH, SESSION, RuntimeNetworks
 from console.scheduling.launchers.protocol import (
     GATEWAY_PORT,
     Handle,
@@ -30,12 +31,10 @@ from console.scheduling.launchers.protocol import (
 )
 from console.scheduling.launchers.snapshot import Snapshot
 
-LAUNCH, SESSION = "tinkerscript.launch", "tinkerscript.sessions.session"  # labels
 USER = 10_001  # whom containers run as where the server is root; as the server's own user elsewhere
 PIDS = 4096
 TMP_BYTES = 4 << 30
 TIMEOUT_S = 10
-ICC = "com.docker.network.bridge.enable_icc"
 
 
 def engine_connect() -> docker.DockerClient:
@@ -47,7 +46,7 @@ def engine_connect() -> docker.DockerClient:
 
 
 class DockerLauncher:
-    """Containers of ``image`` on ``network``, which is made when it is not there. ``read_only``: folders of models.
+    """Containers of ``image``, on ``network`` or by it (docker_networks.py). ``read_only``: folders of models.
 
     Folders keep their paths inside the container, so that a server which is itself in a container must see them under
     the paths that the engine's host does.
@@ -68,7 +67,7 @@ class DockerLauncher:
     ) -> None:
         self._client = client
         self._image = image
-        self._network = network
+        self._networks = RuntimeNetworks(client, network)
         self._resources = resources
         self._read_only = list(read_only)
         self._seen = Snapshot(self._list)
@@ -78,8 +77,7 @@ class DockerLauncher:
             self._end_others(handle)
             container = self._find(handle)
             if container is None:
-                self._make_network()
-                container = self._create(handle, environment)
+                container = self._create(handle, environment, self._networks.make(handle["launch"]))
             if container.status == "created":
                 try:
                     container.start()
@@ -107,15 +105,14 @@ class DockerLauncher:
             seen = self._seen.find(handle["launch"])
         if seen is None or port != GATEWAY_PORT:
             return ""
-        networks = seen.get("NetworkSettings", {}).get("Networks") or {}
-        host = networks.get(self._network, {}).get("IPAddress", "")
+        host = self._networks.address(seen)
         return f"{host}:{GATEWAY_PORT}" if host else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
         with _engine("stop"):
             container = self._find(handle)
             if container is not None:
-                _end(container, grace_s)
+                self._end(container, grace_s)
             self._seen.forget()
 
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
@@ -132,6 +129,7 @@ class DockerLauncher:
             return None
 
     def _list(self) -> dict[str, dict[str, Any]]:
+        self._networks.keep_joined()
         listed = self._client.api.containers(all=True, filters={"label": SESSION})
         return {seen["Labels"][LAUNCH]: seen for seen in listed}
 
@@ -140,21 +138,24 @@ class DockerLauncher:
         for container in self._client.containers.list(all=True, filters={"label": session}, ignore_removed=True):
             launch = container.labels[LAUNCH]
             if launch != handle["launch"] and launch_owner(launch) == launch_owner(handle["launch"]):
-                _end(container, 0)
+                self._end(container, 0)
 
-    def _make_network(self) -> None:
+    def _end(self, container: Container, grace_s: float) -> None:
         try:
-            self._client.networks.get(self._network)
+            if grace_s > 0:
+                container.stop(timeout=math.ceil(grace_s))
+            # Before its container, by which it is found when this is broken off.
+            self._networks.remove(container.labels[LAUNCH])
+            container.remove(force=True, v=True)
         except NotFound:
-            # Runtimes reach the server and the world, and are reached by the server, but not by one another.
-            with _conflict_is_fine():
-                self._client.networks.create(
-                    self._network, driver="bridge", check_duplicate=True, options={ICC: "false"}
-                )
+            return
+        except APIError as error:
+            if error.status_code != 409:  # its removal is under way
+                raise
 
-    def _create(self, handle: Handle, environment: Mapping[str, str]) -> Container:
+    def _create(self, handle: Handle, environment: Mapping[str, str], network: str) -> Container:
         try:
-            return self._client.containers.create(**self._description(handle, environment))
+            return self._client.containers.create(**self._description(handle, environment) | {"network": network})
         except ImageNotFound as error:
             raise OSError(f"the engine has no image {self._image!r}: pull or build it there first") from error
         except APIError as error:
@@ -179,7 +180,6 @@ class DockerLauncher:
             "working_dir": str(folder),
             "user": _user(folder),
             "volumes": [f"{folder}:{folder}:rw", *(f"{path}:{path}:ro" for path in self._read_only if path.is_dir())],
-            "network": self._network,
             "extra_hosts": {"host.docker.internal": "host-gateway"},
             "read_only": True,
             "tmpfs": {"/tmp": f"rw,nosuid,nodev,exec,mode=1777,size={TMP_BYTES}"},
@@ -217,27 +217,6 @@ def _user(folder: Path) -> str:
     for path in (folder, *folder.rglob("*")):
         os.chown(path, USER, USER, follow_symlinks=False)
     return f"{USER}:{USER}"
-
-
-def _end(container: Container, grace_s: float) -> None:
-    try:
-        if grace_s > 0:
-            container.stop(timeout=math.ceil(grace_s))
-        container.remove(force=True, v=True)
-    except NotFound:
-        return
-    except APIError as error:
-        if error.status_code != 409:  # its removal is under way
-            raise
-
-
-@contextlib.contextmanager
-def _conflict_is_fine() -> Iterator[None]:
-    try:
-        yield
-    except APIError as error:
-        if error.status_code != 409:
-            raise
 
 
 @contextlib.contextmanager

@@ -10,7 +10,8 @@ import pytest
 from docker.models.containers import Container
 
 from console.scheduling.launchers.docker import DockerLauncher
-from console.scheduling.launchers.protocol import LauncherUnavailable, RuntimeStatus
+from console.scheduling.launchers.docker_networks import ICC, LAUNCH
+from console.scheduling.launchers.protocol import GATEWAY_PORT, LauncherUnavailable, RuntimeStatus
 from console.scheduling.processes import wait_until
 from launching.backends import SMALL, WAIT, Backend
 
@@ -78,6 +79,49 @@ def test_runtimes_do_not_reach_one_another(docker_backend: Backend) -> None:
     assert b"hello" not in containers.get(second["launch"]).exec_run(call).output
 
 
+def test_runtimes_beside_a_server_in_containers_do_not_reach_one_another(docker_backend: Backend) -> None:
+    """As Compose has it: the network is somebody else's, and the server's containers are on it under their names."""
+    engine = docker_backend.client
+    shared = engine.networks.create(f"tinkerscript-tests-{secrets.token_hex(4)}", driver="bridge")
+    launcher = docker_backend.launcher(network=shared.name)
+    serve = f"nc -ll -p {GATEWAY_PORT} -e echo hello & echo up; {WAIT}"
+    image = docker_backend.launcher()._image  # noqa: SLF001
+    servers: list[Container] = []
+
+    def server_start() -> Container:
+        servers.append(engine.containers.create(image, environment={"PROGRAM": serve}))
+        shared.connect(servers[-1], aliases=["lease"])
+        servers[-1].start()
+        return servers[-1]
+
+    def reaches(container: Container, host: str) -> bool:
+        call = ["sh", "-c", f"sleep 1 | nc -w 2 {host} {GATEWAY_PORT}"]
+        return b"hello" in container.exec_run(call).output
+
+    def all_of(handle: dict[str, Any]) -> tuple[Container, str]:
+        return engine.containers.get(handle["launch"]), launcher.address(handle, port=GATEWAY_PORT).partition(":")[0]
+
+    try:
+        server = server_start()
+        (first, at_first), (second, at_second) = (all_of(docker_backend.start(serve, launcher)[1]) for _ in range(2))
+        for runtime, own, others in ((first, at_first, at_second), (second, at_second, at_first)):
+            assert wait_until(lambda runtime=runtime, own=own: reaches(runtime, own), timeout_s=WAIT_S, poll_s=0.2)
+            assert reaches(server, own) and reaches(runtime, "lease")
+            assert not reaches(runtime, others)
+        server.remove(force=True)
+        replaced = server_start()
+        handle = docker_backend.started[-1][1]
+        launcher.logs(handle, lines=1)
+        docker_backend.launcher(network=shared.name).inspect(handle)  # a new reconciler's first look
+        assert wait_until(lambda: reaches(replaced, at_second) and reaches(second, "lease"), timeout_s=WAIT_S)
+    finally:
+        docker_backend.clear()
+        assert not [network.name for network in engine.networks.list(filters={"label": LAUNCH})]
+        for server in servers[-1:]:
+            server.remove(force=True)
+        shared.remove()
+
+
 def test_gpus_that_are_not_there_are_an_os_error_and_leave_nothing(docker_backend: Backend) -> None:
     launcher = docker_backend.launcher()
     fresh = docker_backend.new_handle(launcher, gpus=2, devices=["0", "1"])
@@ -113,7 +157,7 @@ class FakeEngine:
 
     def get(self, name: str) -> SimpleNamespace:
         if name == "tests":
-            return SimpleNamespace()
+            return SimpleNamespace(attrs={"Driver": "bridge", "Options": {ICC: "false"}})
         raise docker.errors.NotFound(f"no container {name}")
 
     def list(self, **_: object) -> list[object]:

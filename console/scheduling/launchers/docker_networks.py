@@ -1,0 +1,116 @@
+"""Networks of runtimes in a Docker Engine, on which the server reaches them and they do not reach one another.
+
+One that this module made keeps its containers apart by itself, and the server is on the engine's host. Where the server
+is in containers, as with Compose, they share a network that somebody else made, and whoever reached them on it would
+reach everybody: each runtime then has a network of its own, which the server's containers join under their names.
+"""
+
+import contextlib
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import docker
+from docker.errors import APIError, NotFound
+from docker.models.networks import Network
+
+from console.scheduling.launchers.protocol import launch_session
+
+LAUNCH, SESSION = "tinkerscript.launch", "tinkerscript.sessions.session"  # labels
+ICC = "com.docker.network.bridge.enable_icc"
+
+
+class RuntimeNetworks:
+    """``shared`` is the network of the settings."""
+
+    def __init__(self, client: docker.DockerClient, shared: str) -> None:
+        self._client, self._shared = client, shared
+        self._joined: frozenset[str] = frozenset()
+
+    def own_name(self, launch: str) -> str:
+        """Behind ``shared`` in the alphabet, in which an engine chooses a container's way to the world."""
+        return f"{self._shared}-{launch}"
+
+    def make(self, launch: str) -> str:
+        """The network that a runtime is to be on, with the server on it; its name."""
+        shared = self._get(self._shared)
+        if shared is None:
+            self._create(self._shared, options={ICC: "false"})
+            return self._shared
+        if _is_apart(shared):
+            return self._shared
+        name = self.own_name(launch)
+        self._create(
+            name, labels={LAUNCH: launch, SESSION: launch_session(launch)}, internal=shared.attrs.get("Internal", False)
+        )
+        for server in self._servers(shared):
+            self._join(self._client.networks.get(name), server)
+        return name
+
+    def address(self, seen: dict[str, Any]) -> str:
+        """A container's own, as the engine lists it; empty where it has none."""
+        networks = seen.get("NetworkSettings", {}).get("Networks") or {}
+        names = (self.own_name(seen["Labels"][LAUNCH]), self._shared)
+        return next((host for name in names if (host := networks.get(name, {}).get("IPAddress"))), "")
+
+    def keep_joined(self) -> None:
+        """Bring the server's present containers into the networks of runtimes: those of a new version are others."""
+        shared = self._get(self._shared)
+        if shared is None or _is_apart(shared):
+            return
+        servers = self._servers(shared)
+        if self._joined >= servers:
+            return
+        for network in self._client.networks.list(filters={"label": LAUNCH}):
+            if str(network.name).startswith(f"{self._shared}-"):
+                for server in servers - self._joined:
+                    self._join(network, server)
+        self._joined = servers
+
+    def remove(self, launch: str) -> None:
+        """That of a runtime which has ended, if it had one of its own."""
+        network = self._get(self.own_name(launch))
+        if network is None:
+            return
+        for joined in network.attrs.get("Containers") or {}:
+            with _fine(404, 500):  # it has left meanwhile
+                network.disconnect(joined, force=True)
+        with _fine(404):
+            network.remove()
+
+    def _get(self, name: str) -> Network | None:
+        try:
+            return self._client.networks.get(name)
+        except NotFound:
+            return None
+
+    def _create(self, name: str, **options: Any) -> None:
+        try:
+            self._client.networks.create(name, driver="bridge", check_duplicate=True, **options)
+        except APIError as error:
+            if error.status_code != 409:
+                raise OSError(f"the engine makes no network {name}: {error.explanation}") from error
+
+    def _servers(self, shared: Network) -> frozenset[str]:
+        """Ids of who is on the network and no runtime (one of an earlier version was on it too)."""
+        runtimes = {seen["Id"] for seen in self._client.api.containers(all=True, filters={"label": SESSION})}
+        return frozenset(shared.attrs.get("Containers") or {}) - runtimes
+
+    def _join(self, network: Network, server: str) -> None:
+        with _fine(403, 404, 409):  # it is there already, or has ended
+            known = self._client.api.inspect_container(server)["NetworkSettings"]["Networks"]
+            aliases: Collection[str] = known.get(self._shared, {}).get("Aliases") or []
+            network.connect(server, aliases=list(aliases))
+
+
+def _is_apart(network: Network) -> bool:
+    """Whether its containers do not reach one another, or it is of a kind whose maker has to see to that."""
+    return network.attrs["Driver"] != "bridge" or (network.attrs.get("Options") or {}).get(ICC) == "false"
+
+
+@contextlib.contextmanager
+def _fine(*statuses: int) -> Iterator[None]:
+    try:
+        yield
+    except APIError as error:
+        if error.status_code not in statuses:
+            raise
