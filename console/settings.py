@@ -129,11 +129,11 @@ except (ValueError, KeyError) as error:
     raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when another writes.
-    # FULL: what was acknowledged survives a power cut.
+    # FULL: what was acknowledged survives a power cut. secure_delete: what was deleted is not left in the file.
     DATABASES["default"]["OPTIONS"] = {
         "timeout": 20,
         "transaction_mode": "IMMEDIATE",
-        "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;",
+        "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA secure_delete=ON;",
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

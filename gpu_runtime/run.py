@@ -40,6 +40,7 @@ from .rehearsal import rehearse
 from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
 from .training.ranks import TrainerRanks
+from .trajectories.erasure import EpisodeErasure
 from .trajectories.reporter import EpisodeReporter
 from .trajectories.stored_calls import StoredCalls
 from .weights.handover_folder import handover_folder, handover_make
@@ -80,6 +81,7 @@ async def serve_session(
     episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
     stored = StoredCalls(agent, store, journal)
+    stored.committed_step = assignment.resume_from.step if assignment.resume_from else 0
     batches.calls.recall, learner.on_committed = stored.recall, stored.prune
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()
@@ -88,6 +90,7 @@ async def serve_session(
     template_verify(renderer, assignment.base_model_path)
     template_report(agent.report, renderer)
     reporter = EpisodeReporter(assignment.config, agent, store, journal, batches, tokenizer, config.runtime_dir)
+    episodes.eraser = EpisodeErasure(episodes, archive, reporter, stored, config.runtime_dir).erase
     app = create_app(episodes, engine, renderer, assignment, on_fault=faults.put_nowait)
     await episodes.start()
     async with (

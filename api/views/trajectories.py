@@ -96,16 +96,22 @@ def episode_annotate(request: ApiRequest, session_id: str, episode_id: str, body
 
 
 async def episode_erase(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
-    """Erase what is kept of an episode of a session that has ended: row, tokens, annotations, copies."""
-    caller = request.auth
-    await sync_to_async(erase)(
+    """Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies."""
+    caller, by_runtime = request.auth, await sync_to_async(_is_ready)(request, session_id)
+    if by_runtime:
+        answer = await forward(request, session_id, "episodes", episode_id)
+        if answer.status_code != 204:
+            return answer
+    erased = sync_to_async(erase)(
         project=caller.project,
         session_id=session_id,
         episode_id=episode_id,
         actor=caller.user.email,
         key_id=caller.key.id if caller.key else None,
         request_id=request_id_of(request.http),
+        by_runtime=by_runtime,
     )
+    await erased
     return HttpResponse(status=204)
 
 

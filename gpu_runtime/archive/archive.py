@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_runtime.health.free_room import room_require
+from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.object_store.journal_replica import JournalReplica
 from gpu_runtime.object_store.uploads import ObjectStore
@@ -31,7 +32,7 @@ class Archive:
         self._store, self._journal, self.replica = store, journal, replica
         self._folder = volume / "archive"
         self._about = {"session_id": assignment.session_id, "base_model": assignment.base_model}
-        self._lock = asyncio.Lock()
+        self.sending = asyncio.Lock()  # held while episodes are on their way to the store
 
     async def publish(self, *, everything: bool = False, on_progress: Callable[[], None] = lambda: None) -> None:
         """Have in the store the journal as it is now, and every episode of which nothing can change any more.
@@ -39,7 +40,7 @@ class Archive:
         ``everything``: no step will follow, so that waiting episodes are archived too. ``on_progress`` is called, from
         any thread, as parts are written and stored. Raises StoreUnavailable, DiskFull and as ``journal_replicate``.
         """
-        async with self._lock:
+        async with self.sending:
             await asyncio.to_thread(parts_fix, self._journal, everything=everything)
             await self.replica.renew()
             for part in await asyncio.to_thread(parts_unstored, self._journal):
@@ -48,18 +49,23 @@ class Archive:
 
     async def _publish_part(self, part: Part, on_progress: Callable[[], None]) -> None:
         path = self._folder / f"part-{part.number:06d}.parquet"
-        await asyncio.to_thread(self._write, part, path, on_progress)
-        await self._store.archive_upload(path, part.number, len(part.episode_ids), on_progress=on_progress)
+        episodes = await asyncio.to_thread(self._write, part, path, on_progress)
+        await self._store.archive_upload(path, part.number, episodes, on_progress=on_progress)
         await asyncio.to_thread(part_stored, self._journal, part.number)
         path.unlink()
 
-    def _write(self, part: Part, path: Path, on_progress: Callable[[], None]) -> None:
+    def _write(self, part: Part, path: Path, on_progress: Callable[[], None]) -> int:
         room_require(self._folder, 0)
-        for _ in part_write(path, self._rows(part), self._about | {"part": str(part.number)}):
+        episodes = 0
+        for written in part_write(path, self._rows(part), self._about | {"part": str(part.number)}):
+            episodes += written
             on_progress()
+        return episodes
 
     def _rows(self, part: Part) -> Iterator[dict[str, Any]]:
         for episode_id in part.episode_ids:
             record = self._journal.episodes.get(episode_id)
             assert record is not None, "parts refer to episodes by key"
+            if record.reason == ERASED:
+                continue
             yield episode_row(record, self._journal.calls.of_episode(episode_id))

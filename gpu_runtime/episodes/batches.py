@@ -13,6 +13,7 @@ from gpu_runtime.episodes.call_reader import CallReader, Calls
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.progress import waiting_phase
+from gpu_runtime.journal.erasing import episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
@@ -175,6 +176,15 @@ class Batches:
         self._forget(step)
         self.on_set_aside(step, total, groups)
         self.on_dropped([episode.record for group in groups for episode in group.episodes], LEVEL, "")
+        self._changes.notify()
+
+    async def erase(self, record: EpisodeRecord, *, committed_step: int) -> None:
+        """Take what the journal has of an episode out of it; it waits for no step any more. Raises NotErasable."""
+        async with self._lock:  # no batch is made of it meanwhile
+            await self._executor.run(erasable_check, self._journal.database, record, committed_step=committed_step)
+            self.waiting.pop(record.id, None)
+            await self._executor.run(episode_scrub, self._journal.database, record)
+            await self._executor.run(self._journal.database.rewrite)
         self._changes.notify()
 
     async def record_gaps(self, step: int, gaps: Mapping[str, float]) -> Batch | None:

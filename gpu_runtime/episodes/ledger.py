@@ -9,7 +9,7 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
@@ -22,6 +22,7 @@ from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
 from gpu_runtime.episodes.repeated_prompts import RepeatedPrompts
+from gpu_runtime.journal.erasing import ERASED
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, EpisodeRecord
 from gpu_runtime.notifier import ChangeNotifier
@@ -63,6 +64,7 @@ class Episodes:
         )
         self._admission = AdmissionQueue(config, self.batches, self.open, changes)
         self._changes = changes
+        self.eraser: Callable[[str], Awaitable[None]] | None = None  # erases an episode everywhere in this runtime
         self._clocks: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -133,6 +135,13 @@ class Episodes:
         warnings = {id_: episode.warning for id_, episode in still.items() if episode.warning is not None}
         return EpisodesHeartbeatResult(over=[id_ for id_ in found if id_ not in still], warnings=warnings)
 
+    async def erase(self, episode_id: str, *, committed_step: int) -> None:
+        """Take what is kept of an episode out of memory and journal; again, it does the same. Raises as ``Batches``."""
+        record = await self._executor.run(self._journal.episodes.get, episode_id)
+        if record is None:
+            raise NotFound(f"this session has no episode {episode_id}")
+        await self.batches.erase(record, committed_step=committed_step)
+
     async def view(self, episode_id: str) -> EpisodeView:
         """One episode. Raises NotFound."""
         return self._shown(await self._record(episode_id))
@@ -142,7 +151,8 @@ class Episodes:
         before = _number(cursor)
         records = await self._executor.run(self._journal.episodes.page, before=before, limit=limit + 1)
         more = str(records[limit - 1].seq) if len(records) > limit else None
-        return EpisodeList(items=[record.view(brief=True) for record in records[:limit]], next_cursor=more)
+        kept = [record for record in records[:limit] if record.reason != ERASED]
+        return EpisodeList(items=[record.view(brief=True) for record in kept], next_cursor=more)
 
     async def accounting(self) -> Accounting:
         """Where every begun episode is."""
@@ -236,7 +246,7 @@ class Episodes:
 
     async def _record(self, episode_id: str) -> EpisodeRecord:
         record = await self._executor.run(self._journal.episodes.get, episode_id)
-        if record is None:
+        if record is None or record.reason == ERASED:
             raise NotFound(f"this session has no episode {episode_id}")
         return record
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpu_runtime.episodes.ledger import Episodes
-from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.errors import ControlPlaneLost, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, episode_key, openai_error, wire_error
@@ -30,7 +30,7 @@ from gpu_runtime.gateway.openai.routes import OpenAIRoutes
 from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.interfaces import Engine
-from gpu_runtime.refusals import GatewayError, NotFound, WrongMethod
+from gpu_runtime.refusals import GatewayError, NotAdmitted, NotFound, WrongMethod
 from gpu_runtime.rendering.renderer import Renderer
 from tinkerscript.processes.tracing import span
 from tinkerscript.wire.errors import ANTHROPIC_PATH
@@ -73,6 +73,7 @@ def create_app(
 def app_of(routes: list[Route]) -> Starlette:
     """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects."""
     handlers = {GatewayError: _refuse, HTTPException: _no_route, ClientDisconnect: _client_gone, Exception: _crash}
+    handlers |= dict.fromkeys((StoreUnavailable, ControlPlaneLost), _store_away)
     routes = [*routes, Route("/healthz", _health)]
     return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(Traced)])
 
@@ -172,6 +173,10 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 async def _client_gone(_: Request, error: Exception) -> Response:
     return Response(status_code=499)
+
+
+async def _store_away(request: Request, error: Exception) -> Response:
+    return await _refuse(request, NotAdmitted(f"what the object store has of this session cannot be read now: {error}"))
 
 
 async def _crash(request: Request, error: Exception) -> Response:

@@ -77,9 +77,14 @@ class Database:
             )
             if free * 2 <= pages or free * page_bytes <= least_bytes:
                 return False
+            self.rewrite()
+            return True
+
+    def rewrite(self) -> None:
+        """Write the file anew: nothing that was deleted is left in free pages or in the log. Raises DiskFull."""
+        with full_disk_is_named(), self._lock:
             self.connection.execute("VACUUM")
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            return True
 
     def backup(self, path: Path) -> None:
         """Write a consistent copy to ``path``, whole or not at all. Raises DiskFull."""

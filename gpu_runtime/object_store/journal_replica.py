@@ -34,10 +34,10 @@ class JournalReplica:
         self._changes_bytes = 0
         self._lock = asyncio.Lock()
 
-    async def renew(self) -> None:
-        """Store the journal as it is now. Raises as ``journal_replicate`` does."""
+    async def renew(self, *, whole: bool = False) -> None:
+        """Store the journal as it is now, on request as a ``whole`` copy. Raises as ``journal_replicate`` does."""
         # Shielded: a copy that is being made is finished even if its caller is cancelled; the next one waits for it.
-        await asyncio.shield(asyncio.ensure_future(self._renew()))
+        await asyncio.shield(asyncio.ensure_future(self._renew(whole)))
 
     async def keep_fresh(self, interval_s: float, *, at_once: asyncio.Event) -> None:
         """Renew at an interval, and as soon as ``at_once`` is set; a store that is away only makes the copy late."""
@@ -52,10 +52,10 @@ class JournalReplica:
             if at_once.is_set():  # the interval goes on, for a step that is longer than it
                 await asyncio.sleep(interval_s)
 
-    async def _renew(self) -> None:
+    async def _renew(self, whole: bool) -> None:
         async with self._lock:
             # Known again once the upload has ended well: after one that failed a whole copy is sent.
-            stored, self._stored = self._stored, []
+            stored, self._stored = [] if whole else self._stored, []
             try:
                 await asyncio.to_thread(self._journal.database.backup, self._next)
                 is_worth_it, differing = await asyncio.to_thread(self._changes_make, stored)

@@ -58,6 +58,7 @@ class EpisodeReporter:
         self._advantages: tuple[int, dict[str, dict[str, float]]] = (0, {})  # of the last step that was looked up
         self._journal_last: int | None = None
         self._numbers = itertools.count(1)
+        self.sending = asyncio.Lock()  # held while a row or a document is on its way
 
     async def keep_rows(self) -> None:
         """Report rows for ever. What cannot be sent now is sent later: the journal remembers it."""
@@ -108,10 +109,16 @@ class EpisodeReporter:
             last = await asyncio.to_thread(reporting_begin, self._journal)
             await self._agent.send("/v1/runtime/episodes", EpisodeRows(rows=[], journal_last=last), deadline_s=CALL_S)
             self._journal_last = last
-        while told := await asyncio.to_thread(rows_due, self._journal, ROWS_AT_ONCE):
-            rows = await asyncio.to_thread(self._rows, told)
-            await self._send(rows)
-            await asyncio.to_thread(rows_reported, self._journal, told)
+        while await self._portion_report():
+            pass
+
+    async def _portion_report(self) -> bool:
+        async with self.sending:
+            told = await asyncio.to_thread(rows_due, self._journal, ROWS_AT_ONCE)
+            if told:
+                await self._send(await asyncio.to_thread(self._rows, told))
+                await asyncio.to_thread(rows_reported, self._journal, told)
+        return bool(told)
 
     async def _send(self, rows: list[EpisodeRow]) -> None:
         try:
@@ -125,11 +132,18 @@ class EpisodeReporter:
                 log.error("the control plane refused the row of %s: %s", rows[0].episode_id, refused)
 
     async def _store_documents(self) -> None:
-        while due := await asyncio.to_thread(documents_due, self._journal, PACK_EPISODES):
-            path, packed = await asyncio.to_thread(self._pack, due)
-            await self._store.episodes_upload(path, packed)
-            await asyncio.to_thread(documents_stored, self._journal, [place.episode_id for place in packed])
-            path.unlink()
+        while await self._pack_store():
+            pass
+
+    async def _pack_store(self) -> bool:
+        async with self.sending:
+            due = await asyncio.to_thread(documents_due, self._journal, PACK_EPISODES)
+            if due:
+                path, packed = await asyncio.to_thread(self._pack, due)
+                await self._store.episodes_upload(path, packed)
+                await asyncio.to_thread(documents_stored, self._journal, [place.episode_id for place in packed])
+                path.unlink()
+        return bool(due)
 
     def _rows(self, told: Sequence[Due]) -> list[EpisodeRow]:
         rows = []

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from aiohttp import web
+from asgiref.sync import sync_to_async
 from django.test import Client
 from django.utils import timezone
 
+from console.asgi import application
 from console.audit.models import AuditRecord
 from console.errors import SessionNotReady, StorageUnavailable
 from console.object_store import client as object_store
@@ -21,6 +24,7 @@ from console.sessions.runtime.models import SessionTurn
 from console.sessions.runtime.session_turn import Turn, session_turn
 from gpu_runtime.archive.table import SCHEMA, part_write
 from support import factories
+from support.asgi_calls import Call
 from tinkerscript.wire.sessions import SessionState
 
 SECRET = "what a person asked to be erased"
@@ -43,6 +47,7 @@ def ended(project, alice, embedded_s3, tmp_path: Path, settings) -> Session:
     for number, (episode_id, document) in enumerate(documents.items()):
         EpisodeRecord.objects.create(
             session=session, episode_id=episode_id, seq=number, fate="trained", prompt=SECRET, begun_at=1.0, pack=pack,
+            answer="only this episode said" if number == 1 else "",
             pack_offset=offset, pack_bytes=len(document),
         )  # fmt: skip
         EpisodeAnnotation.objects.create(session=session, episode_id=episode_id, person=alice, comment=SECRET)
@@ -128,8 +133,37 @@ def test_the_only_episode_of_a_pack_takes_it_along(owner, ended) -> None:
 def test_one_of_a_session_that_goes_on_is_refused(owner, ended) -> None:
     Session.objects.filter(id=ended.id).update(state=SessionState.SUSPENDED)
     answer = erase(owner, ended, "ep_1")
-    assert answer.status_code == 409 and "Stop it" in answer.json()["error"]["hint"]
+    assert answer.status_code == 409 and "Resume it, or stop it" in answer.json()["error"]["hint"]
     assert EpisodeRecord.objects.filter(episode_id="ep_1").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_one_of_a_running_session_is_erased_by_its_runtime_first(ended, gateway, api_key, settings) -> None:
+    """What its gateway refuses is refused; then every object goes that has it, and the journal's copy stays."""
+    live = {"state": SessionState.READY, "address": gateway.address, "launch_handle": {"launch": "test"}}
+    await Session.objects.filter(id=ended.id).aupdate(**live)
+    path = f"/v1/sessions/{ended.id}/episodes/ep_1"
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"error": {"code": "conflict"}}, status=409) if refuses else web.Response(status=204)
+
+    refuses, gateway.answer = True, answer
+    assert (await Call(application, "DELETE", path, key=api_key).answer())[0] == 409
+    assert await EpisodeRecord.objects.filter(episode_id="ep_1").aexists()
+    refuses = False
+    status, _, body = await Call(application, "DELETE", path, key=api_key).answer()
+    assert (status, body) == (204, b"")
+    assert [(request.method, request.path) for request, _ in gateway.requests] == [("DELETE", "/episodes/ep_1")] * 2
+    keys = await sync_to_async(lambda: list(object_store.keys_under(f"sessions/{ended.id}/")))()
+    journal = journal_key(ended, "b" * 64)  # without the episode: its runtime stored it anew
+    assert journal in keys and len(keys) == 1 + 1 + 2
+    stored = [await sync_to_async(object_store.get)(key) for key in keys if key != journal]
+    assert not [whole for whole in stored if f"{SECRET} 1".encode() in whole]
+    assert not await EpisodeRecord.objects.filter(episode_id="ep_1").aexists()
+    database = settings.DATABASES["default"]
+    if "sqlite" in database["ENGINE"]:
+        files = list(Path(database["NAME"]).parent.glob(f"{Path(database['NAME']).name}*"))
+        assert files and not [file.name for file in files if b"only this episode said" in file.read_bytes()]
 
 
 def test_one_erasure_at_a_time_of_a_session_and_the_next_is_told_to_come_back(owner, ended, project) -> None:

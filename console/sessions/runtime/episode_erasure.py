@@ -1,8 +1,9 @@
-"""Erasing the data of one episode of a session that has ended: row, tokens, annotations, and every copy of them.
+"""Erasing the data of one episode: row, tokens, annotations, and every copy of them.
 
     pack and part without it -> rows that name those -> whatever no row names goes, journals too -> its own row goes
 
-In that order an attempt that was cut off leaves the row, and the next attempt does all of it.
+In that order an attempt that was cut off leaves the row, and the next attempt does all of it. Of a session that runs,
+its runtime comes first (``gpu_runtime/trajectories/erasure.py``): the journal and its copy go on without the episode.
 """
 
 import hashlib
@@ -10,13 +11,13 @@ import tempfile
 from pathlib import Path
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from console.audit.services import audit_record
 from console.errors import Conflict, StorageUnavailable
 from console.live.services import event_record
 from console.object_store import client as object_store
-from console.sessions.episodes.names import pack_key
+from console.sessions.episodes.names import journal_files, pack_key
 from console.sessions.episodes.selectors import episode_get
 from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
 from console.sessions.runtime.archive import part_key
@@ -30,39 +31,53 @@ LOCAL_COPIES = ("journal*", "archive/*", "trajectories/*")
 
 
 def episode_erase(
-    *, project: Project, session_id: str, episode_id: str, actor: str, key_id: str | None, request_id: str
-) -> None:
+    *, project: Project, session_id: str, episode_id: str, actor: str, key_id: str | None, request_id: str,
+    by_runtime: bool = False,
+) -> None:  # fmt: skip
     """Erase it, and write that into the audit log. Raises NotFound, Conflict while the session goes on.
 
-    The copies of the session's journal go whole: they hold all episodes, and nothing reads them after its end.
+    ``by_runtime``: its runtime has erased it already, and the copy of the journal has it no longer. Else the copies of
+    the journal go whole: they hold all episodes, and nothing reads them after the session's end.
     Checkpoints stay: what was learned from an episode is in no file of its own.
     """
     record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
     with session_turn(record.session_id) as turn:
         # Read again: an erasure that came before may have moved it into another pack.
         record = episode_get(project=project, session_id=session_id, episode_id=episode_id)
-        _erase(record, turn, actor=actor, key_id=key_id, request_id=request_id)
+        if not by_runtime and (record.session.state not in ENDED or record.session.launch_handle):
+            raise Conflict(
+                f"The session is {record.session.state}: no runtime of it can erase the episode now.",
+                hint="Erase it while the session is ready, or after it has stopped. Resume it, or stop it.",
+                details={"state": record.session.state},
+            )
+        _erase(record, turn, by_runtime=by_runtime)
+        _record(record, turn, actor=actor, key_id=key_id, request_id=request_id)
+    if connection.vendor == "sqlite" and not connection.in_atomic_block:  # zeroed in the file; out of its log too
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def _erase(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None, request_id: str) -> None:
+def _erase(record: EpisodeRecord, turn: Turn, *, by_runtime: bool) -> None:
     session, episode_id = record.session, record.episode_id
-    if session.state not in ENDED or session.launch_handle:
-        raise Conflict(
-            f"The session is {session.state}: its runtime still has the episode.",
-            hint="Stop it, and erase the episode once it has stopped.",
-            details={"state": session.state},
-        )
     if record.pack is not None:
         _pack_rewrite(session, record.pack, record, turn)
     for part in session.archive_parts.order_by("number"):
         turn.renew()
         _part_rewrite(session, part, episode_id, turn)
-    Session.objects.filter(id=session.id).update(journal=None)
+    if not by_runtime:
+        Session.objects.filter(id=session.id).update(journal=None)
     turn.renew()
     _unnamed_remove(session, replaced=record.pack)
+    if by_runtime:
+        return
     for pattern in LOCAL_COPIES:
         for path in (settings.DATA / "runtimes" / session.id).glob(pattern):
             path.unlink(missing_ok=True)
+
+
+def _record(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None, request_id: str) -> None:
+    """Take its rows away, and write down that it was erased."""
+    session, episode_id = record.session, record.episode_id
     with transaction.atomic():
         turn.renew()
         EpisodeAnnotation.objects.filter(session=session, episode_id=episode_id).delete()
@@ -131,12 +146,20 @@ def _part_rewrite(session: Session, part: ArchivePart, episode_id: str, turn: Tu
 
 
 def _unnamed_remove(session: Session, *, replaced: EpisodePack | None) -> None:
-    """Remove every object with episodes in it that no row names, and the pack that was replaced."""
+    """Remove every object with episodes in it that no row names, and the pack that was replaced.
+
+    An upload under way is named by its own row.
+    """
+    journal = Session.objects.values_list("journal", flat=True).get(id=session.id)
     packs = EpisodePack.objects.filter(session=session)
     if replaced is not None:
         packs = packs.exclude(id=replaced.id)
     named = {pack_key(session, sha256) for sha256 in packs.values_list("sha256", flat=True)}
     named |= {part_key(session, sha256) for sha256 in session.archive_parts.values_list("sha256", flat=True)}
+    named |= {file["key"] for file in journal_files(journal)}
+    named |= {file["key"] for files in session.uploads.values_list("files", flat=True) for file in files}
+    if replaced is not None:
+        named.discard(pack_key(session, replaced.sha256))
     for folder in ("trajectories", "episodes", "journal"):
         prefix = f"sessions/{session.id}/{folder}/"
         object_store.delete([key for key in object_store.keys_under(prefix) if key not in named])

@@ -642,8 +642,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Erase what is kept of an episode of a session that has ended: row, tokens, annotations, copies.
-         * @description Erase what is kept of an episode of a session that has ended: row, tokens, annotations, copies.
+         * Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies.
+         * @description Erase what is kept of an episode of a session that is ready or has ended: row, tokens, annotations, copies.
          */
         delete: operations["episode_erase"];
         options?: never;

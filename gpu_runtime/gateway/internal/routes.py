@@ -10,7 +10,7 @@ from starlette.routing import Route
 from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.http import cancel_on_disconnect, check_relay_key, model_response, parse_page, read_body
-from gpu_runtime.refusals import BadRequest
+from gpu_runtime.refusals import BadRequest, NotAdmitted
 from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodesHeartbeat
 from tinkerscript.wire.errors import ErrorCode
 
@@ -28,7 +28,7 @@ class InternalRoutes:
         """The routes, for the app."""
         return [
             Route("/episodes", self.episodes, methods=["GET", "POST"]),
-            Route("/episodes/{episode_id}", self.episode, methods=["GET"]),
+            Route("/episodes/{episode_id}", self.episode, methods=["GET", "DELETE"]),
             Route("/episodes/{episode_id}/end", self.end, methods=["POST"]),
             Route("/episodes/{episode_id}/abandon", self.abandon, methods=["POST"]),
             Route("/episodes/{episode_id}/heartbeat", self.heartbeat, methods=["POST"]),
@@ -51,8 +51,13 @@ class InternalRoutes:
         )
 
     async def episode(self, request: Request) -> Response:
-        """``GET /episodes/{id}``."""
+        """``GET /episodes/{id}``; ``DELETE``: erase it."""
         check_relay_key(request, self._relay_key)
+        if request.method == "DELETE":
+            if self._episodes.eraser is None:
+                raise NotAdmitted("this runtime is on its way up")
+            await self._episodes.eraser(request.path_params["episode_id"])
+            return Response(status_code=204)
         return model_response(await self._episodes.view(request.path_params["episode_id"]))
 
     async def end(self, request: Request) -> Response:

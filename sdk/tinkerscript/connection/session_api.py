@@ -146,7 +146,7 @@ class SessionApi:
         return self._transport.request("GET", path, params=params, response=EpisodeExport)
 
     def episode_erase(self, episode_id: str) -> None:
-        """Erase what the server keeps of an episode. Raises Conflict while the session goes on."""
+        """Erase what the server keeps of an episode. Raises Conflict while training needs it, or no runtime answers."""
         self._transport.request("DELETE", f"{self._path}/episodes/{episode_id}")
 
     def batch_stream(self, batch: int | str) -> AbstractContextManager[Iterator[bytes]]:

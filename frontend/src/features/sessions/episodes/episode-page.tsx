@@ -58,7 +58,7 @@ export function EpisodePage() {
                 </div>
               )}
             </div>
-            <EpisodeSide id={id} told={told} mayErase={mayWrite && session !== undefined && hasEnded(session)} />
+            <EpisodeSide id={id} told={told} mayErase={mayWrite && session !== undefined && (session.state === "ready" || hasEnded(session))} />
           </div>
         </>
       )}

@@ -1,4 +1,4 @@
-// Erasing what is kept of an episode, for those who may, once its session has ended.
+// Erasing what is kept of an episode, for those who may, while its session is ready or once it has ended.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
 import { useNavigate, useSearchParams } from "react-router";

@@ -1,0 +1,56 @@
+"""Erasing an episode while its session runs: everything that this runtime has of it, and the journal's stored copy.
+
+    nothing is on its way to the store -> tables -> the file is written anew -> its copy is stored whole
+
+The control plane erases the rest after it (``episode_erasure.py``). An attempt that was cut off is repeated whole.
+"""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+from gpu_runtime.archive.archive import Archive
+from gpu_runtime.episodes.ledger import Episodes
+from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, StoreUnavailable
+from gpu_runtime.journal.erasing import NotErasable
+from gpu_runtime.refusals import NotAdmitted, OutputConflict
+
+from .reporter import EpisodeReporter
+from .stored_calls import StoredCalls
+
+PATIENCE_S = 15.0  # of the caller, for what is on its way to the store
+
+
+class EpisodeErasure:
+    """One session's. ``erase`` may be called at any time."""
+
+    def __init__(
+        self, episodes: Episodes, archive: Archive, reporter: EpisodeReporter, stored: StoredCalls, volume: Path
+    ) -> None:
+        self._episodes, self._archive, self._reporter, self._stored = episodes, archive, reporter, stored
+        self._folders = (volume / "archive", volume / "trajectories")
+
+    async def erase(self, episode_id: str) -> None:
+        """Returns once no file here and no copy of the journal has it. Raises NotFound, OutputConflict, NotAdmitted."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._archive.sending.acquire()
+                try:
+                    await self._reporter.sending.acquire()
+                except BaseException:
+                    self._archive.sending.release()
+                    raise
+        except TimeoutError:
+            raise NotAdmitted("episodes are on their way to the object store, which takes a while") from None
+        try:
+            await self._episodes.erase(episode_id, committed_step=self._stored.committed_step)
+            for folder in self._folders:
+                shutil.rmtree(folder, ignore_errors=True)
+            await self._archive.replica.renew(whole=True)
+        except NotErasable as refused:
+            raise OutputConflict(str(refused)) from None
+        except (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused) as away:
+            raise NotAdmitted(f"the journal's copy was not renewed, and may still have the episode: {away}") from away
+        finally:
+            self._reporter.sending.release()
+            self._archive.sending.release()
