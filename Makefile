@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SETUP := requirements/install.sh
 RUN := .venv/bin/python
 
-.PHONY: help quickstart up test nightly gpu check sbom light test-postgres frontend clean
+.PHONY: help quickstart up test nightly gpu check sbom hashes light test-postgres frontend clean
 .DEFAULT_GOAL := help
 
 help:
@@ -55,6 +55,10 @@ frontend:
 ## make sbom          what a release is made of, from the locks: dist/sbom.json (CycloneDX)
 sbom:
 	@mkdir -p dist && $(PYTHON) requirements/sbom.py >dist/sbom.json
+
+## make hashes       what the control plane's image may install, anew from the locked versions
+hashes:
+	@requirements/hashes.sh
 
 ## make check        set-up, then what needs no server: style, types, contracts, the front end's tests
 check:

@@ -26,7 +26,7 @@ STRICT_CONTENT_SECURITY_POLICY = _policy("'self'", "'self' data:")
 PERMISSIONS_POLICY = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 # A browser that has once seen this server over TLS asks for it so for a year.
 HSTS = "max-age=31536000"
-PRIVATE = ("/v1/", "/_allauth/", "/api/")  # responses for one person: no proxy or cache may keep them
+PRIVATE = ("/v1/", "/_allauth/", "/api/", "/sign-in/")  # responses for one person: no proxy or cache may keep them
 
 
 @sync_and_async_middleware

@@ -64,6 +64,26 @@ def test_the_lock_of_the_cuda_image_covers_the_trainer():
     assert wanted <= pins("vllm-cuda.lock").keys()
 
 
+def test_the_image_of_the_control_plane_installs_locked_versions_by_their_hashes():
+    """Made anew by: make hashes"""
+    lock = (REQUIREMENTS / "control-plane.lock").read_text()
+    lines = [line.removesuffix(" \\") for line in lock.splitlines() if not line.startswith("#")]
+    entries: dict[str, list[str]] = {}
+    for line in lines:
+        if not line.startswith(" "):
+            pin = Requirement(line)
+            hashes = entries.setdefault(canonicalize_name(pin.name), [str(pin.specifier)])
+        else:
+            hashes.append(re.fullmatch(r"    --hash=sha256:([0-9a-f]{64})", line)[1])
+    assert all(len(of) > 1 for of in entries.values())
+    assert {name: of[0] for name, of in entries.items()}.items() <= pins(LOCK).items()
+    wanted = {canonicalize_name(each.name) for each in (*requirements("server.txt"), *requirements("launchers.txt"))}
+    assert wanted <= entries.keys()
+    dockerfile = (REQUIREMENTS.parent / "docker" / "control-plane.Dockerfile").read_text()
+    installs = re.findall(r"pip install (.*)", dockerfile)
+    assert installs == ["--require-hashes --only-binary :all: -r requirements/control-plane.lock"]
+
+
 def test_the_bill_of_materials_names_what_the_locks_name():
     command = [sys.executable, REQUIREMENTS / "sbom.py"]
     document = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
