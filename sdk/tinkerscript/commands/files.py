@@ -2,12 +2,15 @@
 
 import contextlib
 import webbrowser
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tinkerscript.downloads.checkpoints import model_to_reuse
+from tinkerscript.errors import InvalidRequest
 from tinkerscript.sessions.session import Session
 from tinkerscript.viewer.run_folder import RunFolder
 from tinkerscript.viewer.server import Viewer
@@ -51,3 +54,23 @@ def view(
             webbrowser.open(viewer.address)
         with contextlib.suppress(KeyboardInterrupt):
             viewer.serve_forever()
+
+
+class GgufKind(StrEnum):
+    """How weights are stored in a GGUF file."""
+
+    F16 = "f16"
+    Q8_0 = "q8_0"
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="A model that `tinkerscript download` brought.")],
+    gguf: Annotated[GgufKind, typer.Option(help="How the weights are stored.")] = GgufKind.Q8_0,
+) -> None:
+    """Write a downloaded model as GGUF, for llama.cpp, and a Modelfile for Ollama: FOLDER/gguf."""
+    if find_spec("gguf") is None or find_spec("jinja2") is None:
+        raise InvalidRequest("It needs packages that are not installed.", hint="pip install 'tinkerscript[gguf]'")
+    from tinkerscript.exporting.gguf_file import gguf_export
+
+    for path in gguf_export(folder, gguf.value):
+        print(path)

@@ -1,0 +1,1 @@
+"""A downloaded model in the formats of other programs."""

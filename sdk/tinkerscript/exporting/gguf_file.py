@@ -1,0 +1,143 @@
+"""A Hugging Face folder as one GGUF file for llama.cpp and what is built on it, by the `gguf` package of llama.cpp.
+
+Only what the tests have compared with transformers, token by token, is written; everything else is refused by its name.
+Sources: the GGUF specification (ggml, docs/gguf.md); the architectures "llama", "qwen2" and "qwen3" of llama.cpp.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import gguf
+import numpy as np
+from gguf.utility import LocalTensor, SafetensorsLocal
+
+from tinkerscript.errors import InvalidRequest
+
+from .folder_files import Json, json_read
+from .gguf_tokenizer import tokenizer_write
+from .modelfile import modelfile
+
+ARCHITECTURES = {
+    "LlamaForCausalLM": gguf.MODEL_ARCH.LLAMA,
+    "Qwen2ForCausalLM": gguf.MODEL_ARCH.QWEN2,
+    "Qwen3ForCausalLM": gguf.MODEL_ARCH.QWEN3,
+}
+FILE_TYPES = {
+    "f16": (gguf.LlamaFileType.MOSTLY_F16, gguf.GGMLQuantizationType.F16),
+    "q8_0": (gguf.LlamaFileType.MOSTLY_Q8_0, gguf.GGMLQuantizationType.Q8_0),
+}
+DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
+# Options of a config that change the computation, with the one value that is written.
+ONLY = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "use_sliding_window": False}
+
+
+def gguf_export(folder: Path, kind: str) -> list[Path]:
+    """Write ``folder/gguf``: the model as ``kind`` (``f16``, ``q8_0``), and a Modelfile. Returns both paths.
+
+    Raises InvalidRequest, before anything is written, for a model of another architecture or with what is not proven.
+    """
+    target = folder / "gguf" / f"model-{kind}.gguf"
+    text = modelfile(folder, target.name)
+    architecture_of(json_read(folder / "config.json"))
+    target.parent.mkdir(exist_ok=True)
+    gguf_write(folder, target, kind)
+    beside = target.with_name("Modelfile")
+    beside.write_text(text, encoding="utf-8")
+    return [target, beside]
+
+
+def gguf_write(folder: Path, target: Path, kind: str) -> None:
+    """Write the model of ``folder`` to ``target`` as ``kind`` (``f16``, ``q8_0``), whole or not at all.
+
+    Raises InvalidRequest for a model that is not one of ARCHITECTURES or has what was not proven.
+    """
+    config = json_read(folder / "config.json")
+    arch = architecture_of(config)
+    partial = target.with_name(target.name + ".partial")
+    writer = gguf.GGUFWriter(partial, gguf.MODEL_ARCH_NAMES[arch])
+    file_type, quantization = FILE_TYPES[kind]
+    _config_write(writer, config, file_type)
+    tokenizer_write(writer, folder, config)
+    for name, values in _tensors(folder, config, arch):
+        wanted = gguf.GGMLQuantizationType.F32 if values.ndim == 1 else quantization
+        if values.shape[-1] % gguf.GGML_QUANT_SIZES[wanted][0]:
+            wanted = gguf.GGMLQuantizationType.F16  # rows that are no whole number of blocks
+        writer.add_tensor(name, gguf.quants.quantize(values, wanted), raw_dtype=wanted)
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+    finally:
+        writer.close()
+    partial.replace(target)
+
+
+def architecture_of(config: Json) -> gguf.MODEL_ARCH:
+    """Of a model that is written. Raises InvalidRequest, which names what is not."""
+    named = (config.get("architectures") or ["none"])[0]
+    if named not in ARCHITECTURES:
+        raise InvalidRequest(f"{named} is not written as GGUF.", hint=f"Those that are: {', '.join(ARCHITECTURES)}.")
+    for option, only in ONLY.items():
+        if config.get(option, only) != only:
+            raise InvalidRequest(f"A model with {option} = {config[option]!r} is not written as GGUF.")
+    kind = _rope(config).get("rope_type", "default")
+    if kind != "default":
+        raise InvalidRequest(f"A model with rope scaling ({kind}) is not written as GGUF.")
+    return ARCHITECTURES[named]
+
+
+def _rope(config: Json) -> Json:
+    rope: Json = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return {"rope_theta": config.get("rope_theta", 10000.0)} | rope
+
+
+def _config_write(writer: gguf.GGUFWriter, config: Json, file_type: gguf.LlamaFileType) -> None:
+    heads = config["num_attention_heads"]
+    head_dim = config.get("head_dim") or config["hidden_size"] // heads
+    writer.add_file_type(file_type)
+    writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(int(config.get("num_key_value_heads") or heads))
+    writer.add_key_length(head_dim)
+    writer.add_value_length(head_dim)
+    writer.add_rope_dimension_count(head_dim)
+    writer.add_rope_freq_base(float(_rope(config)["rope_theta"]))
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_vocab_size(config["vocab_size"])
+
+
+def _tensors(folder: Path, config: Json, arch: gguf.MODEL_ARCH) -> Iterator[tuple[str, np.ndarray]]:
+    """Each weight in 32 bits under the name and in the order of rows that llama.cpp reads."""
+    names = gguf.get_tensor_name_map(arch, config["num_hidden_layers"])
+    is_tied = config.get("tie_word_embeddings", False)
+    for path in sorted(folder.glob("*.safetensors")):
+        for name, tensor in SafetensorsLocal(path).tensors.items():
+            if name == "lm_head.weight" and is_tied:
+                continue  # llama.cpp reads the embeddings again
+            new_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            if new_name is None:
+                raise InvalidRequest(f"The weight {name} has no place in a GGUF file of {arch.name.lower()}.")
+            values = _values(name, tensor)
+            if arch is gguf.MODEL_ARCH.LLAMA and name.endswith(("q_proj.weight", "k_proj.weight")):
+                heads = "num_attention_heads" if "q_proj" in name else "num_key_value_heads"
+                values = _interleaved(values, int(config.get(heads) or config["num_attention_heads"]))
+            yield new_name, values
+
+
+def _values(name: str, tensor: LocalTensor) -> np.ndarray:
+    if tensor.dtype not in DTYPES:
+        raise InvalidRequest(f"The weight {name} is stored as {tensor.dtype}: only {', '.join(DTYPES)} are read.")
+    raw = tensor.mmap_bytes().view(DTYPES[tensor.dtype]).reshape(tensor.shape)
+    if tensor.dtype == "BF16":  # the upper half of a float of 32 bits
+        return (raw.astype(np.uint32) << 16).view(np.float32)
+    return raw.astype(np.float32)
+
+
+def _interleaved(weight: np.ndarray, heads: int) -> np.ndarray:
+    """Rows of each head from halves to pairs: llama.cpp rotates neighbours where transformers rotates halves."""
+    rows, columns = weight.shape
+    return weight.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)

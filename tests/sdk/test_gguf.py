@@ -1,0 +1,148 @@
+"""A model that was written as GGUF is the same model to llama.cpp: the same token ids, the same probabilities."""
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from support.tiny_tokenizers import CORPUS
+from tinkerscript.cli import app
+from tinkerscript.errors import InvalidRequest
+
+pytestmark = pytest.mark.engine
+
+TEXTS = [
+    "The capital of France is",
+    "Hello  world\n\n 12345 it's über 你好 \t tabs?!",
+    "<|im_start|>user\nI'M 3.14<|im_end|>\n",
+]
+CHATML = (
+    "{% if messages[0].role != 'system' %}<|im_start|>system\nBe kind.<|im_end|>\n{% endif %}"
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+FAMILIES = ("smollm", "llama3", "qwen2", "qwen3")
+STEPS = 4
+# Natural logarithms. In 16 bits what is left is rounding, in the keys and values too; 8 bits change the weights.
+FARTHEST = {"f16": 0.05, "q8_0": 0.5}
+
+
+def made(folder: Path, family: str) -> Path:
+    """A small model of random weights with a tokenizer that splits as those of its family do."""
+    import torch
+    import transformers
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    from tinkerscript.exporting.gguf_tokenizer import LLAMA3, QWEN2
+
+    split: Any = pre_tokenizers.Digits(individual_digits=True)
+    if family != "smollm":
+        split = pre_tokenizers.Split(Regex(LLAMA3 if family == "llama3" else QWEN2), "isolated")
+    tokenizer = Tokenizer(models.BPE())
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=family == "smollm")
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.Sequence([split, level]), decoders.ByteLevel()
+    if family.startswith("qwen"):
+        tokenizer.normalizer = normalizers.NFC()
+    special, alphabet = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=500, initial_alphabet=alphabet, special_tokens=special, show_progress=False
+    )
+    tokenizer.train_from_iterator([*CORPUS, "12345 99 100 2024 über 你好"], trainer)
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>")
+    fast.chat_template = CHATML
+    fast.save_pretrained(folder)
+    name = {"qwen2": "Qwen2", "qwen3": "Qwen3"}.get(family, "Llama")
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=len(fast) + 8, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=2, pad_token_id=0, bos_token_id=0,
+        tie_word_embeddings=family in ("smollm", "qwen3"), initializer_range=0.1,
+        **({"head_dim": 32} if family == "qwen3" else {}),
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        model = getattr(transformers, f"{name}ForCausalLM")(config)
+        for parameter in model.parameters():
+            if parameter.ndim == 1:  # norms and biases, which begin as ones and zeros
+                parameter.data += 0.3 * torch.randn_like(parameter)
+    model.to(torch.bfloat16 if family == "qwen3" else torch.float32).save_pretrained(folder)
+    return folder
+
+
+def served(path: Path) -> Any:
+    """llama.cpp, on one thread."""
+    import xllamacpp
+
+    options = xllamacpp.CommonParams()
+    options.model.path, options.n_ctx, options.n_parallel, options.warmup = str(path), 512, 1, False
+    options.cpuparams.n_threads = 1
+    return xllamacpp.Server(options)
+
+
+def ids_of(server: Any, text: str) -> list[int]:
+    body = json.dumps({"content": text, "add_special": True, "parse_special": True}).encode()
+    headers = {"Content-Type": "application/json"}
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{server.listening_address}/tokenize", body, headers)
+    ) as answer:
+        return json.load(answer)["tokens"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_llama_cpp_computes_what_transformers_computes(tmp_path: Path, family: str) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = made(tmp_path / family, family)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    # llama.cpp holds an answer back that ends within a character: such tokens are not sampled.
+    banned = [number for number in range(model.config.vocab_size) if not tokenizer.decode([number]).isascii()]
+    banned += range(len(tokenizer), model.config.vocab_size)
+    for kind, farthest in FARTHEST.items():
+        result = CliRunner().invoke(app, ["export", str(folder), "--gguf", kind])
+        assert result.exception is None, result.exception
+        server = served(folder / "gguf" / f"model-{kind}.gguf")
+        for text in TEXTS:
+            ids = tokenizer(text)["input_ids"]
+            assert ids_of(server, text) == ids, (kind, text)
+            for _ in range(STEPS):
+                with torch.no_grad():
+                    logprobs_V = torch.log_softmax(model(torch.tensor([ids])).logits[0, -1], -1)
+                asked = {"prompt": ids, "n_predict": 1, "temperature": 0, "n_probs": 5, "ignore_eos": True}
+                answer = server.handle_completions(asked | {"logit_bias": [[number, False] for number in banned]})
+                [token] = answer["choices"][0]["logprobs"]["content"]
+                told = {one["id"]: one["logprob"] for one in token["top_logprobs"]}
+                assert told == pytest.approx({number: logprobs_V[number].item() for number in told}, abs=farthest)
+                logprobs_V[banned] = -torch.inf
+                assert logprobs_V[token["id"]] > logprobs_V.max() - 2 * farthest
+                ids = [*ids, token["id"]]
+        del server
+    modelfile = (folder / "gguf" / "Modelfile").read_text()
+    assert modelfile.startswith("FROM ./model-q8_0.gguf\n") and 'SYSTEM """Be kind."""' in modelfile
+
+
+def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:
+    from tinkerscript.exporting.gguf_file import gguf_export
+
+    folder = made(tmp_path / "model", "smollm")
+    config, tokenizer = (json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json"))
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
+    for name, changed, said in [
+        ("config.json", config | {"architectures": ["MistralForCausalLM"]}, "MistralForCausalLM is not written"),
+        ("config.json", config | {"rope_parameters": {"rope_type": "llama3"}}, "rope scaling .llama3. is not"),
+        ("config.json", config | {"attention_bias": True}, "attention_bias = True is not"),
+        ("tokenizer.json", tokenizer | {"pre_tokenizer": {"type": "Whitespace"}}, "splits text in a way"),
+        ("tokenizer.json", tokenizer | {"model": {"type": "Unigram"}}, "byte-level BPE"),
+        ("config.json", None, "config.json cannot be read"),
+    ]:
+        whole = (folder / name).read_text()
+        (folder / name).write_text("no" if changed is None else json.dumps(changed))
+        with pytest.raises(InvalidRequest, match=said):
+            gguf_export(folder, "f16")
+        assert not list(folder.glob("gguf/*")), said
+        (folder / name).write_text(whole)
+    [_, modelfile] = gguf_export(folder, "f16")
+    assert "TEMPLATE" not in modelfile.read_text() and "is not ChatML" in modelfile.read_text()
