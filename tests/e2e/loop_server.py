@@ -27,6 +27,8 @@ SCOPES = "admin"
 class LoopServer:
     """``start`` and ``close``; between them ``kill``, ``terminate`` and ``start`` again over the same folder."""
 
+    runtime = "runtime_with_fakes.py"  # the script of this folder that is launched
+
     def __init__(self, folder: Path) -> None:
         self.data, self._logs = folder / "data", folder
         build_tokenizer(self.data / "models" / BASE_MODEL)
@@ -48,7 +50,7 @@ class LoopServer:
         """Return when it serves. The reconciler that launches our runtimes leads before the server's own is there."""
         if self._leader is None:
             script = str(Path(__file__).with_name("lead_with_fake_runtimes.py"))
-            self._leader = self._spawn("leader", script, "runtime_with_fakes.py")
+            self._leader = self._spawn("leader", script, self.runtime)
             wait_for_line(self._leader, "leading")
         self._up = self._spawn("up", "manage.py", "up")
         if not self.api_key:

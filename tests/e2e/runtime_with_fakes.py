@@ -92,10 +92,15 @@ async def reach(point: str) -> None:
         await asyncio.sleep(0.01)
 
 
-if __name__ == "__main__":
+def run_with_fakes() -> int:
+    """The runtime's main; its exit status."""
     (HERE / "pid").write_text(str(os.getpid()))
     run_tinker.open_sampler_and_trainer, run_tinker.ObjectStore = tinker_fakes_open, WatchedStore
     run_tinker.tokenizer_load = run_serving.tokenizer_load = LightTokenizer
     run_serving.open_engine = served_fake_open
     run.open_engine_and_trainer, run.tokenizer_load, run.ObjectStore = fakes_open, LightTokenizer, WatchedStore
-    sys.exit(main())
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(run_with_fakes())

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from e2e.loop_server import ROOT, LoopServer
 
+from support.judge_endpoint import judge_endpoint
 from support.ports import free_port
 from tinkerscript.datasets import rows_read
 from tinkerscript.judge import scores_in
@@ -246,6 +247,26 @@ def test_the_player_may_search_before_it_asks(loop_server: LoopServer, tmp_path:
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert "solved:" in ran.stdout and "attempts failed" not in ran.stderr
+
+
+def test_a_model_that_answers_is_counted_and_is_no_call_of_the_episode(
+    loop_server: LoopServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, example: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with judge_endpoint(lambda messages: '{"answer": "yes", "correct": true}') as (url, asked):
+        for name, value in {
+            "TINKERSCRIPT_BASE_URL": loop_server.url, "TINKERSCRIPT_API_KEY": loop_server.api_key,
+            "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "another",
+        }.items():  # fmt: skip
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(sys, "argv", ["train.py", "--smoke", "--answerer", "other"])
+        example("twenty_questions", "train").main()
+    assert {(body["model"], body["authorization"]) for body in asked} == {("other", "Bearer another")}
+    session = next(s for s in loop_server.get("/v1/sessions")["items"] if s["name"] == "twenty questions")
+    games = loop_server.get(f"/v1/sessions/{session['id']}/episodes")["items"]
+    assert len(games) == len(asked) == 8 and {(game["calls"], game["reward"]) for game in games} == {(1, 1.0)}
+    one = loop_server.get(f"/v1/sessions/{session['id']}/episodes/{games[0]['episode_id']}")
+    assert one["metrics"]["outside_calls"] == 1
 
 
 @pytest.mark.parametrize(

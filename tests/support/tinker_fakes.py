@@ -103,20 +103,21 @@ class FakeModelTrainer:
     def _result(self, model_id: str, data: Sequence[Datum], loss_fn: str) -> ForwardResult:
         if model_id not in self.models:
             raise InvalidTrainingInput(f"there is no model {model_id}")
-        if loss_fn != "cross_entropy":
+        if loss_fn not in ("cross_entropy", "importance_sampling"):
             raise InvalidTrainingInput(f"there is no loss {loss_fn!r}")
         outputs = []
         for index, datum in enumerate(data):
             if "target_tokens" not in datum.loss_inputs:
                 raise InvalidTrainingInput(f"data[{index}] has no target_tokens")
             targets = datum.loss_inputs["target_tokens"]
-            outputs.append({"logprobs": -np.ones(targets.shape, np.float32) * (1 + np.arange(targets.size) % 7)})
+            own = -np.ones(targets.shape, np.float32) * (1 + np.arange(targets.size) % 7)
+            outputs.append({"logprobs": datum.loss_inputs.get("logprobs", own)})  # it agrees with who sampled them
         return ForwardResult(tuple(outputs), {"loss:sum": float(sum(-o["logprobs"].sum() for o in outputs))})
 
 
 class FakeSamplerEngine:
     """Answers that depend on the prompt, the adapter's weights and the seed, and on nothing else. ``words`` streams
-    text in its place."""
+    text in its place; ``answer`` makes the ids of a sample of a prompt under its seed."""
 
     def __init__(self, *, context_length: int = 256, words: FakeEngine | None = None) -> None:
         self.words = words
@@ -124,6 +125,7 @@ class FakeSamplerEngine:
         self.orders: list[SampleOrder] = []
         self.waiting = ""
         self.reach: Reach = pass_by
+        self.answer: Callable[[Sequence[int], int | None], list[int]] | None = None
 
     async def sample(self, order: SampleOrder) -> SampleOutcome:
         self.orders.append(order)
@@ -136,7 +138,8 @@ class FakeSamplerEngine:
             stream = hashlib.sha256(
                 repr((order.prompt_ids, weights, seed, len(self.orders) if seed is None else 0)).encode()
             )
-            ids = [byte for byte in stream.digest()][: order.max_tokens]
+            made = self.answer(order.prompt_ids, seed) if self.answer else list(stream.digest())
+            ids = made[: order.max_tokens]
             stopped = next((place for place, token in enumerate(ids) if token in order.stop_token_ids), None)
             ids = ids if stopped is None else ids[: stopped + 1]
             scores = tuple(-token / 64 / max(order.temperature, 0.1) for token in ids)

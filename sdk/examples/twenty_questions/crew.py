@@ -7,18 +7,21 @@ from typing import Any
 
 from answerer import Answerer, Secret
 from crewai import LLM, Agent
+from crewai.events.event_listener import event_listener
 from crewai.flow.flow import Flow, listen, or_, router, start
 from crewai.tools import tool
 from game import MAX_TOKENS, MAX_TOKENS_WITH_TOOL, PLAYER, RULES, TURNS, Game
 from openai import OpenAI
 from search import Search
 
+event_listener.formatter.verbose = False  # it frames each step of every game, and many are played side by side
+
 
 class TwentyQuestions(Flow):
     """``game`` is what was played; ``left`` how many questions are."""
 
     def __init__(self, player: Agent, game: Game, answerer: Answerer, turns: int) -> None:
-        super().__init__(tracing=False)
+        super().__init__(tracing=False, suppress_flow_events=True)
         self.player, self.game, self.answerer, self.left = player, game, answerer, turns
 
     @start()

@@ -1,4 +1,7 @@
-"""Trains a player of twenty questions: ``python train.py``; ``--smoke`` plays four short games and takes one step."""
+"""Trains a player of twenty questions: ``python train.py``.
+
+``--smoke`` plays a few short games; it takes a step only where one of them is solved.
+"""
 
 import argparse
 import os
