@@ -14,7 +14,7 @@ help:
 
 ## make quickstart   set-up, then a small model learns a task on this machine
 quickstart:
-	@$(SETUP) runtime model + frontend
+	@$(SETUP) runtime model + pages
 	@$(RUN) sdk/examples/quickstart.py
 
 ## make up           set-up, then a server to keep; Ctrl-C ends it

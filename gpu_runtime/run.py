@@ -99,7 +99,8 @@ async def serve_session(
     ):
         address = address_advertise(config, listening)
         agent.status.begin(Phase.WAITING, PHASE_WAITING)
-        agent.status.update(state=RuntimeStage.READY, address=address, policy_version=version)
+        ledger = await episodes.accounting()  # with the first beat: none shows a ledger without episodes
+        agent.status.update(state=RuntimeStage.READY, address=address, policy_version=version, accounting=ledger)
         background = [
             keep_status(agent, episodes, batches),
             archive.replica.keep_fresh(assignment.config.journal_interval_s, at_once=agent.preempted),

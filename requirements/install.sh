@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend browser engines clients swift tinker helm cookbook benchmarks)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker helm cookbook benchmarks)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
@@ -220,6 +220,13 @@ install_frontend() {
   step frontend "the console's pages" "$built" npm --prefix frontend run build
 }
 
+# The same for the quickstart, which needs no pages: what fails here stops nothing.
+install_pages() {
+  requirements/install.sh frontend && return 0
+  rm -f "$cause"
+  say "set-up: goes on without the console's pages; make frontend builds them"
+}
+
 install_browser() {
   # For the browser test, which skips without it; so no failure here stops anything.
   if command -v chromium >/dev/null || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then return 0; fi
@@ -277,13 +284,16 @@ make_litellm() {
 make_venv
 case " $* " in
   *" + "*)
-    case " $* " in *" frontend "*) install_node ;; esac # into .venv, before another chain's pip writes there
+    case " $* " in # into .venv, before another chain's pip writes there
+      *" frontend "*) install_node ;;
+      *" pages "*) (install_node) || rm -f "$cause" ;;
+    esac
     side_by_side "$@"
     ;;
 esac
 for wanted in "$@"; do
   case $wanted in
-    light | runtime | dev | launchers | model | frontend | browser | engines | clients | swift | tinker | helm | cookbook | benchmarks) "install_$wanted" ;;
+    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | helm | cookbook | benchmarks) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

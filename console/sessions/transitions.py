@@ -7,16 +7,18 @@ from django.utils import timezone
 
 from console.errors import Conflict
 from console.live.services import event_record
-from console.sessions.models import Alert, Checkpoint, Session
+from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.states import Actor, is_allowed
 from console.webhooks.services import event_announce
 from tinkerscript.wire.checkpoints import CheckpointState
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.trajectories import EpisodeFate
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
 # A session in any other state has no runtime to listen to.
 WITH_RUNTIME = {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY, SessionState.STOPPING}
+SESSION_ENDED = "session_ended"  # why an episode was abandoned
 NO_LEASE = {"lease_sha256": "", "lease_expires_at": None, "address": "", "gateway_port": None}
 
 
@@ -65,6 +67,20 @@ def session_move(
         if target.is_terminal:
             checkpoints_fail(session_id=session_id, reason=f"The session ended ({target}) before it was written.")
             Alert.objects.filter(session_id=session_id, over_at=None).update(over_at=now)
+            open_episodes_end(session_id=session_id)
+
+
+def open_episodes_end(*, session_id: str) -> None:
+    """Episodes that were open when their session ended are abandoned: no runtime is left that could take their end."""
+    counts = dict(Session.objects.values_list("accounting", flat=True).get(id=session_id))
+    if left := counts.get("open", 0):
+        reasons = dict(counts.get("abandoned_by_reason", {}))
+        reasons[SESSION_ENDED] = reasons.get(SESSION_ENDED, 0) + left
+        counts |= {"open": 0, "abandoned": counts.get("abandoned", 0) + left, "abandoned_by_reason": reasons}
+        Session.objects.filter(id=session_id).update(accounting=counts)
+    EpisodeRecord.objects.filter(session_id=session_id, fate=EpisodeFate.OPEN).update(
+        fate=EpisodeFate.ABANDONED, reason=SESSION_ENDED, ended_at=timezone.now().timestamp()
+    )
 
 
 def session_announce(*, session_id: str, topic: WebhookTopic, data: dict[str, Any]) -> None:

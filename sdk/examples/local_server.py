@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,23 @@ def running_server() -> Iterator[Server]:
             yield Server(base_url, demo["api_key"], data, log, sign_in)
         finally:
             _stop(process)
+
+
+def _stays_open(server: Server) -> bool:
+    return server.log is not None and sys.stdout.isatty()
+
+
+def how_to_look(server: Server) -> str:
+    """Where the console is once the program has done its work, and how to enter it."""
+    where = "it stays open until Ctrl-C at" if _stays_open(server) else "`make up`, then"
+    return f"{where} {server.base_url} as {server.sign_in}"
+
+
+def stay_open(server: Server) -> None:
+    """On a terminal, keep a server of our own until Ctrl-C, so that the console can be looked at."""
+    if _stays_open(server):
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 def _wait_ready(process: subprocess.Popen[str], log: Path) -> str:

@@ -14,7 +14,7 @@ import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from local_server import running_server
+from local_server import how_to_look, running_server, stay_open
 from openai import OpenAI
 from progress import RewardProgress
 from reviews import BLAME, HELD_OUT, PRAISE
@@ -102,7 +102,7 @@ def held_out_score(tinkerjet_remote: TinkerScript) -> float:
 def main() -> None:
     started = time.monotonic()
     with running_server() as server:
-        print(f"Console: {server.base_url}   (the server's log: {server.log})")
+        print(f"Console: {server.base_url}   sign in as {server.sign_in}   (the server's log: {server.log})")
         print(f"Starting a session on {BASE_MODEL}: engine and trainer load now, about half a minute.")
         with TinkerScript(
             base_model=BASE_MODEL,
@@ -123,24 +123,25 @@ def main() -> None:
                 train(tinkerjet_remote, progress)
             tuned_model_checkpoint = tinkerjet_remote.download_tuned_model(server.folder / "tuned_model")
             rewards = [event.data["reward_mean"] for event in tinkerjet_remote.events(kinds=["metric"])]
-    print(curve(rewards, title="mean reward by step"))
-    after = score_folder(
-        tuned_model_checkpoint.path, [(question(text), label) for text, label in HELD_OUT], is_right, MAX_TOKENS
-    )
-    third = max(1, len(rewards) // 3)
-    result = {
-        "reward_first_third": round(sum(rewards[:third]) / third, 4),
-        "reward_last_third": round(sum(rewards[-third:]) / third, 4),
-        "held_out_before": round(before, 4),
-        "held_out_after": round(after, 4),
-        "steps": len(rewards),
-        "seconds": round(time.monotonic() - started, 1),
-        "model_path": str(tuned_model_checkpoint.path),
-    }
-    print(f"Held-out score: {before:.2f} before, {after:.2f} after (the downloaded folder, loaded with transformers)")
-    print(f"The tuned model lies in {tuned_model_checkpoint.path}")
-    print(f"To look at the run in the console: `make up`, then {server.base_url} as {server.sign_in}")
-    print(json.dumps(result))
+        print(curve(rewards, title="mean reward by step"))
+        after = score_folder(
+            tuned_model_checkpoint.path, [(question(text), label) for text, label in HELD_OUT], is_right, MAX_TOKENS
+        )
+        third = max(1, len(rewards) // 3)
+        result = {
+            "reward_first_third": round(sum(rewards[:third]) / third, 4),
+            "reward_last_third": round(sum(rewards[-third:]) / third, 4),
+            "held_out_before": round(before, 4),
+            "held_out_after": round(after, 4),
+            "steps": len(rewards),
+            "seconds": round(time.monotonic() - started, 1),
+            "model_path": str(tuned_model_checkpoint.path),
+        }
+        print(f"Held-out score: {before:.2f} before, {after:.2f} after (the downloaded folder, by transformers)")
+        print(f"The tuned model lies in {tuned_model_checkpoint.path}")
+        print(f"To look at the run in the console: {how_to_look(server)}")
+        print(json.dumps(result))
+        stay_open(server)
 
 
 if __name__ == "__main__":

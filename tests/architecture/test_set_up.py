@@ -62,6 +62,14 @@ def test_a_failure_is_forgotten_by_the_next_set_up(checkout: Path) -> None:
     assert made.stderr.count("set-up failed: clients") == 2, "said when it happened and at the end, of this run alone"
 
 
+def test_the_quickstart_needs_no_pages(checkout: Path) -> None:
+    """Where they cannot be built, here because there is nothing to build them of, the other chains go on."""
+    made = set_up(checkout, "swift", "+", "pages")
+    assert made.returncode == 0, made.stderr
+    assert "goes on without the console's pages" in made.stderr
+    assert set_up(checkout, "frontend").returncode != 0
+
+
 @pytest.mark.parametrize(("missing", "asked"), [("0", ["+cpu"]), ("1", ["+cpu", "torch.txt"])])
 def test_torch_is_the_build_for_cpus_where_the_index_has_one(checkout: Path, missing: str, asked: list[str]) -> None:
     made = set_up(checkout, "runtime", NO_CPU_BUILD=missing)

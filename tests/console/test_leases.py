@@ -5,11 +5,15 @@ from django.utils import timezone
 
 from console.errors import InvalidRequest, StaleLease
 from console.live.models import EventRecord
-from console.sessions.models import Session
+from console.sessions.models import EpisodeRecord, Session
 from console.sessions.runtime import leases
+from console.sessions.runtime.episode_reports import rows_save
+from console.sessions.states import Actor
+from console.sessions.transitions import session_move
 from support import factories
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.reading.trajectories import EpisodeRow, EpisodeRows
 from tinkerscript.wire.runtime import PHASE_WAITING, FailureReport, Report, ReportEntry, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import Accounting, SessionState
 
@@ -211,6 +215,28 @@ def test_the_episode_ledger_is_kept_as_reported(project):
     session.refresh_from_db()
     assert Accounting.model_validate(session.accounting) == ledger
     assert session.last_activity_at.timestamp() == 1_700_000_000.0
+
+
+def test_the_ledger_of_a_restarting_runtime_is_the_last_known_and_nothing_is_open_after_the_end(project):
+    session, token = factories.runtime_make(project)
+    ledger = Accounting(begun=7, open=2, trained=4, abandoned=1, abandoned_by_reason={"why": 1})
+    heartbeat(token, BEAT.model_copy(update={"accounting": ledger}))
+    fates = ("open", "trained")
+    rows = [EpisodeRow(episode_id=f"ep_{n}", seq=n, begun_at=1.0, fate=fate) for n, fate in enumerate(fates)]
+    rows_save(session=leases.lease_check(token=token), body=EpisodeRows(rows=rows))
+    heartbeat(token, BEAT.model_copy(update={"state": RuntimeStage.LOADING}))
+    session.refresh_from_db()
+    assert Accounting.model_validate(session.accounting) == ledger
+    for source, target in (("ready", "stopping"), ("stopping", "stopped")):
+        session_move(
+            session_id=session.id, source=SessionState(source), target=SessionState(target), actor=Actor.RECONCILER
+        )
+    session.refresh_from_db()
+    left = Accounting.model_validate(session.accounting)
+    assert (left.begun, left.open, left.abandoned) == (7, 0, 3) and left.balances
+    assert left.abandoned_by_reason == {"why": 1, "session_ended": 2}
+    kept = EpisodeRecord.objects.order_by("seq").values_list("fate", "reason")
+    assert list(kept) == [("abandoned", "session_ended"), ("trained", "")]
 
 
 def test_a_runtime_does_not_choose_where_requests_are_sent(project):

@@ -228,16 +228,13 @@ def _renewed() -> dict[str, Any]:
 
 def _observed(row: Session, body: RuntimeState) -> dict[str, Any]:
     """The columns that a heartbeat sets."""
-    fields = {
-        "accounting": body.accounting.model_dump(),
-        "phase": body.phase,
-        "progress": body.progress,
-    }
+    fields: dict[str, Any] = {"phase": body.phase, "progress": body.progress}
     if body.progress != row.progress or body.phase != row.phase:
         fields["progress_at"] = timezone.now()
     if body.last_activity_at is not None:
         fields["last_activity_at"] = datetime.fromtimestamp(body.last_activity_at, UTC)
-    if body.state is not RuntimeStage.LOADING:  # a runtime that is loading serves no version yet
+    if body.state is not RuntimeStage.LOADING:  # one that is loading serves no version yet, and counts no episodes
+        fields["accounting"] = body.accounting.model_dump()
         fields["policy_version"] = body.policy_version
         fields["reward_mean"] = body.reward_mean
         if body.policy_version > row.policy_version_high:
