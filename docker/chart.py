@@ -22,6 +22,14 @@ PULL = """\
       {{- end }}
 """
 POD_CONTEXT = "      securityContext:\n        runAsNonRoot: true\n"
+RELAY_CALLS = """\
+    {{- with .Values.web.autoscaling.relayCalls }}
+    - type: Pods
+      pods:
+        metric: {name: tinkerscript_relay_in_flight}
+        target: {type: AverageValue, averageValue: {{ . | quote }}}
+    {{- end }}
+"""
 REPLICAS = "  {{- if not .Values.web.autoscaling.enabled }}\n  replicas: {{ .Values.web.replicas }}\n  {{- end }}\n"
 INGRESS_CLASS = "  {{- with .Values.ingress.className }}\n  ingressClassName: {{ . }}\n  {{- end }}\n"
 
@@ -104,7 +112,8 @@ RULES: dict[str, Rules] = {
         ("    - host: tinkerscript.example.com\n", f'    - host: "{HOST}"\n'),
         ("  minReplicas: 2\n", "  minReplicas: {{ .Values.web.autoscaling.minReplicas }}\n"),
         ("  maxReplicas: 10\n", "  maxReplicas: {{ .Values.web.autoscaling.maxReplicas }}\n"),
-        ("averageUtilization: 70}", "averageUtilization: {{ .Values.web.autoscaling.cpuPercent }}}"),
+        ("averageUtilization: 70}\n",
+         "averageUtilization: {{ .Values.web.autoscaling.cpuPercent }}}\n" + RELAY_CALLS),
     ],
     "reconcile.yaml": [
         ("  replicas: 2\n", "  replicas: {{ .Values.reconcile.replicas }}\n"),

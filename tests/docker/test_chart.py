@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from console.server.metrics import RELAY_IN_FLIGHT
 from launching.fake_kubernetes import VERSION
 from launching.manifests import DOCKER, manifests
 from tinkerscript.wire.version import VERSION as SERVER
@@ -99,6 +100,7 @@ def test_every_value_does_something() -> None:
         {"ingress": {"annotations": {"a": "b"}}}, {"networkPolicies": False},
         {"web": {"replicas": 3, "autoscaling": {"enabled": False}}}, {"web": {"autoscaling": {"minReplicas": 3}}},
         {"web": {"autoscaling": {"maxReplicas": 30}}}, {"web": {"autoscaling": {"cpuPercent": 50}}},
+        {"web": {"autoscaling": {"relayCalls": 100}}},
         *({name: {"replicas": 3}} for name in ("lease", "reconcile")),
         *({name: {"resources": {"limits": {"memory": "3Gi"}}}} for name in ("web", "lease", "reconcile", "prepare")),
         {"runtimes": {"namespace": "other"}}, {"runtimes": {"createNamespace": False}},
@@ -112,6 +114,10 @@ def test_every_value_does_something() -> None:
         assert different or made.keys() < usual.keys(), change
         for found in different:
             kubernetes_validate.validate(found, VERSION, strict=True)
+    scaled = others[changes.index({"web": {"autoscaling": {"relayCalls": 100}}})]
+    by_calls = scaled["HorizontalPodAutoscaler", "tinkerscript", "web"]["spec"]["metrics"][1]["pods"]
+    assert by_calls["metric"]["name"] == next(iter(RELAY_IN_FLIGHT.collect())).name
+    assert by_calls["target"]["averageValue"] == "100"
     assert others[0]["Ingress", "tinkerscript", "web"]["spec"]["rules"][0]["host"] == "other.example.org"
 
 
