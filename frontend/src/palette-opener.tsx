@@ -28,14 +28,14 @@ export function PaletteOpener({ account, pages }: { account: Account; pages: rea
         type="button"
         aria-haspopup="dialog"
         aria-keyshortcuts={isApple ? "Meta+K" : "Control+K"}
-        className="flex h-8 items-center gap-2 rounded-md px-2 text-muted hover:bg-sunken hover:text-ink"
+        className="flex h-8 items-center gap-2 rounded-md px-2 whitespace-nowrap text-muted hover:bg-sunken hover:text-ink"
         onClick={() => {
           setWasOpen(true);
           setOpen(true);
         }}
       >
         Go to
-        <kbd aria-hidden className="rounded border border-line px-1 font-sans text-xs">
+        <kbd aria-hidden className="rounded border border-line px-1 font-sans text-xs max-sm:hidden">
           {isApple ? "⌘K" : "Ctrl K"}
         </kbd>
       </button>

@@ -17,6 +17,13 @@ AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
 # What axe reports, one line a node: the rule, where, and what is wrong there.
 PROBLEMS = """async () => (await axe.run(document)).violations.flatMap(
     ({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`))"""
+# Tables that have to be scrolled sideways, by name.
+SIDEWAYS = """[...document.querySelectorAll('table, [role=table]')].filter((table) =>
+    [table, table.parentElement].some((box) => box.scrollWidth > box.clientWidth + 1)).map((table) =>
+        table.ariaLabel ?? table.parentElement.ariaLabel)"""
+# What is cut with an ellipsis, and what is cut below.
+CUT = """[...document.querySelectorAll('main *')].filter((it) => it.clientWidth > 1
+    && getComputedStyle(it).overflow !== 'visible' && (it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1)).map((it) => it.textContent)"""
 BUSY = re.compile("^Loading|^Reading")
 NARROW = {"width": 320, "height": 700}
 WIDE = {"width": 1440, "height": 900}
@@ -72,6 +79,8 @@ def found(page: Page, name: str) -> list[str]:
     width = page.evaluate("document.documentElement.scrollWidth")
     if width > NARROW["width"]:
         problems.append(f"{width} px wide in a window of {NARROW['width']}")
+    problems += [f"scrolled sideways: {name}" for name in page.evaluate(SIDEWAYS)]
+    photograph(page, f"{name}-narrow")
     page.set_viewport_size(WIDE)
     return problems
 
@@ -142,6 +151,29 @@ def test_paper_has_the_whole_page_in_light_colours_and_nothing_to_press(page: Pa
     until(lambda: page.evaluate(PLOT_WIDTHS) == on_screen, "the charts are as they were", 60)
     assert page.evaluate(BACKGROUND) == DARK
     page.emulate_media(media=None, color_scheme=None)
+
+
+def test_a_narrow_window_has_the_name_of_each_value_and_paper_whole_names(page: Page, run: Run) -> None:
+    name, session = "W" * 120, str(run.api.base_url).rstrip("/")
+    before = run.api.get(session).json()["name"]
+    run.api.patch(session, json={"name": name}).raise_for_status()
+    page.set_viewport_size(NARROW)
+    page.goto("/sessions")
+    state = page.get_by_role("row", name=name).get_by_role("cell").filter(has_text="stopped")
+    expect(state).to_be_visible()
+    assert state.evaluate("it => getComputedStyle(it, '::before').content") == '"State"'
+    page.set_viewport_size(WIDE)
+    for path in ("/sessions", "/usage", f"/sessions/{run.session_id}/episodes", f"/sessions/{run.session_id}"):
+        page.goto(path)
+        settle(page)
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        expect(page.get_by_text(name).first).to_be_visible()
+        assert page.evaluate(CUT) == [], path
+        page.evaluate("dispatchEvent(new Event('afterprint'))")
+        page.emulate_media(media="screen")
+    run.api.patch(session, json={"name": before}).raise_for_status()
+    page.emulate_media(media=None)
 
 
 def test_printing_the_episodes_has_every_row_that_was_read_and_reads_no_more(page: Page, run: Run) -> None:

@@ -1,5 +1,6 @@
-// Tables: one look, real header cells.
-import type { ReactNode } from "react";
+// Tables: one look, real header cells. In a narrow window each row is a card, in which each value has its column's name.
+import type { CSSProperties, ReactNode } from "react";
+import { cssString } from "./css-string";
 
 export const cell = "px-4 py-2 align-middle";
 export const headCell = "px-4 py-2 text-left align-middle font-medium";
@@ -14,7 +15,7 @@ export function Table({ label, head, children }: { label: string; head: Column[]
     // "relative": what only screen readers see is placed within, and does not widen the page.
     // In the tab order, so that a narrow window can be scrolled by keyboard.
     <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
-      <table className="w-full tabular-nums">
+      <table className="cards w-full tabular-nums" style={columnNames(head)}>
         <thead>
           <tr className="border-b border-line text-xs text-muted">
             {head.map((column) => (
@@ -28,4 +29,9 @@ export function Table({ label, head, children }: { label: string; head: Column[]
       </table>
     </div>
   );
+}
+
+/** What cards.css writes before the values of a card. */
+function columnNames(head: Column[]): CSSProperties {
+  return Object.fromEntries(head.map(({ name }, at) => [`--column-${String(at + 1)}`, cssString(name)]));
 }

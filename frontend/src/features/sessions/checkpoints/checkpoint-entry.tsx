@@ -84,13 +84,13 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
 
 function Line({ checkpoint }: { checkpoint: Checkpoint }) {
   return (
-    <>
+    <span className="flex min-w-0 flex-1 flex-wrap items-center gap-x-2">
       <span className="w-12 shrink-0 font-medium">{checkpoint.kind}</span>
-      <span className="truncate text-muted tabular-nums">{checkpoint.step === null ? "" : `step ${number(checkpoint.step)}`}</span>
+      <span className="text-muted tabular-nums">{checkpoint.step === null ? "" : `step ${number(checkpoint.step)}`}</span>
       <span className="ml-auto shrink-0 text-xs text-muted tabular-nums" title={dateTime(checkpoint.created_at)}>
         {checkpoint.size_bytes === null ? ago(checkpoint.created_at) : bytes(checkpoint.size_bytes)}
       </span>
       <Badge tone={TONES[checkpoint.state]}>{checkpoint.state}</Badge>
-    </>
+    </span>
   );
 }

@@ -1,4 +1,4 @@
-// A table of any length: only the rows in view are in the page, on paper all that were read.
+// A table of any length: only the rows in view are in the page, on paper all that were read. In a narrow window rows are cards.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
 import { Link, useNavigate } from "react-router";
@@ -8,10 +8,13 @@ import { AnnotationMarks } from "./annotations-panel";
 import { FateBadge } from "./fate-badge";
 import { beginning, visible } from "../../../ui/plain-text";
 import { usePrinting } from "../../../ui/theme";
+import { useNarrow } from "../../../ui/use-narrow";
 import { useKeys } from "./use-keys";
 
-const ROW = 56;
-const COLUMNS = "grid grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_minmax(10rem,3fr)_6rem] items-center gap-x-3 px-4 min-w-[56rem]";
+const ROW_PX = 56;
+const CARD_PX = 150; // about: a card is as high as what it holds, and so is a row on paper
+const COLUMNS = "sm:grid sm:grid-cols-[minmax(8rem,1fr)_7.5rem_5rem_5rem_4.5rem_5rem_minmax(10rem,3fr)_6rem] sm:items-center sm:gap-x-3 px-4 sm:min-w-[56rem]";
+const CARD = "grid grid-cols-2 gap-x-3 gap-y-1 py-2 sm:py-0 print:py-1";
 const HEAD = ["Task", "Fate", "Reward", "Advantage", "Version", "Tokens", "Answer", "Began"];
 
 interface Props {
@@ -21,14 +24,19 @@ interface Props {
   onEnd: () => void;
 }
 
-export function EpisodesTable({ episodes, pathOf, onEnd }: Props) {
+export function EpisodesTable(props: Props) {
+  const narrow = useNarrow();
+  return <Rows key={String(narrow)} narrow={narrow} {...props} />; // heights that were measured are of one of the two forms
+}
+
+function Rows({ episodes, pathOf, onEnd, narrow }: Props & { narrow: boolean }) {
   const box = useRef<HTMLDivElement>(null);
   const navigate = useNavigate();
   const printing = usePrinting();
   const [chosen, setChosen] = useState(-1);
   // The library keeps its own state and hands out new functions at each render: it is not to be memoised.
   // eslint-disable-next-line react-hooks/incompatible-library
-  const rows = useVirtualizer({ count: episodes.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: printing ? episodes.length : 8 });
+  const rows = useVirtualizer({ count: episodes.length, getScrollElement: () => box.current, estimateSize: () => (narrow ? CARD_PX : ROW_PX), overscan: printing ? episodes.length : 8 });
   const shown = rows.getVirtualItems();
   const last = shown[shown.length - 1]?.index ?? 0;
   useEffect(() => {
@@ -46,28 +54,29 @@ export function EpisodesTable({ episodes, pathOf, onEnd }: Props) {
   };
   const keys = { j: () => { choose(1); }, k: () => { choose(-1); }, ...(chosen >= 0 ? { Enter: open } : {}) };
   useKeys(keys);
-  const style = { height: `${String(rows.getTotalSize())}px` };
   return (
     <div ref={box} tabIndex={0} role="table" aria-label="Episodes" aria-rowcount={episodes.length + 1} className="relative max-h-[70vh] overflow-auto rounded-lg border border-line bg-surface tabular-nums">
-      <div role="row" className={`${COLUMNS} sticky top-0 z-10 h-9 border-b border-line bg-surface text-xs font-medium text-muted`}>
+      <div role="row" className={`max-sm:sr-only ${COLUMNS} sticky top-0 z-10 h-9 border-b border-line bg-surface text-xs font-medium text-muted`}>
         {HEAD.map((name) => (
           <span key={name} role="columnheader">
             {name}
           </span>
         ))}
       </div>
-      <div role="rowgroup" className="relative min-w-[56rem]" style={style}>
+      <div role="rowgroup" className="relative sm:min-w-[56rem]" style={printing ? undefined : { height: `${String(rows.getTotalSize())}px` }}>
         {shown.map((row) => {
           const episode = episodes[row.index];
           if (!episode) return null;
           return (
             <div
               key={episode.episode_id}
+              ref={narrow ? rows.measureElement : undefined}
+              data-index={row.index}
               role="row"
               aria-rowindex={row.index + 2}
               aria-current={row.index === chosen || undefined}
-              className={`${COLUMNS} absolute inset-x-0 top-0 border-b border-line ${row.index === chosen ? "bg-accent-soft" : "hover:bg-sunken"}`}
-              style={{ height: `${String(row.size)}px`, transform: `translateY(${String(row.start)}px)` }}
+              className={`${CARD} ${COLUMNS} ${printing ? "" : "absolute inset-x-0 top-0"} border-b border-line ${row.index === chosen ? "bg-accent-soft" : "hover:bg-sunken"}`}
+              style={printing ? undefined : { ...(narrow ? {} : { height: `${String(row.size)}px` }), transform: `translateY(${String(row.start)}px)` }}
             >
               <EpisodeCells episode={episode} path={pathOf(episode)} />
             </div>
@@ -84,7 +93,7 @@ function EpisodeCells({ episode, path }: { episode: Episode; path: string }) {
   const versions = first === null ? "–" : first === episode.policy_version_last ? String(first) : `${String(first)}–${String(episode.policy_version_last)}`;
   return (
     <>
-      <span role="cell" className="min-w-0">
+      <span role="cell" className="min-w-0 max-sm:col-span-2">
         <Link to={path} title={name} className="block truncate rounded font-medium hover:text-accent hover:underline">
           <bdi>{name}</bdi>
         </Link>
@@ -93,16 +102,28 @@ function EpisodeCells({ episode, path }: { episode: Episode; path: string }) {
         <FateBadge episode={episode} />
         <AnnotationMarks annotations={episode.annotations} />
       </span>
-      <span role="cell">{number(episode.reward)}</span>
-      <span role="cell">{number(episode.advantage)}</span>
-      <span role="cell">{versions}</span>
-      <span role="cell">{number(episode.sampled_tokens)}</span>
-      <span role="cell" className="line-clamp-2 min-w-0 font-mono text-xs wrap-anywhere text-muted">
+      <Value name="Reward">{number(episode.reward)}</Value>
+      <Value name="Advantage">{number(episode.advantage)}</Value>
+      <Value name="Version">{versions}</Value>
+      <Value name="Tokens">{number(episode.sampled_tokens)}</Value>
+      <span role="cell" className="line-clamp-2 min-w-0 max-sm:order-last max-sm:col-span-2 font-mono text-xs wrap-anywhere text-muted">
         <bdi>{visible(beginning(episode.answer, 300) ?? episode.answer) || "–"}</bdi>
       </span>
       <span role="cell" className="text-xs whitespace-nowrap text-muted" title={dateTime(new Date(episode.begun_at * 1000).toISOString())}>
         {ago(new Date(episode.begun_at * 1000).toISOString())}
       </span>
     </>
+  );
+}
+
+/** A cell of the table, on a card with its column's name. */
+function Value({ name, children }: { name: string; children: string }) {
+  return (
+    <span role="cell">
+      <span aria-hidden className="mr-2 text-xs text-muted sm:hidden">
+        {name}
+      </span>
+      {children}
+    </span>
   );
 }
