@@ -48,7 +48,7 @@ def audit(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
         raise InvalidRequest(f"event_type is {kind!r}; it is one of {', '.join(KINDS)}.")
     day = _day(query, "day")
     entries = []
-    for record in audit_list(project_id=caller.project.id, limit=MAX_ENTRIES):
+    for record in audit_list(project_id=caller.project.id, limit=MAX_ENTRIES)[0]:
         content = json.loads(record.content)
         at = datetime.fromisoformat(content["at"])
         if content["action"].startswith(KINDS[kind]) and (day is None or at.astimezone(UTC).date() == day):

@@ -9,8 +9,5 @@ from tinkerscript.wire.projects import AuditPage
 
 def audit_list(request: ApiRequest, query: AuditQuery) -> AuditPage:
     """Who did what in the project, newest first."""
-    records = entries_of(project_id=request.auth.project.id, before=query.before, limit=query.limit)
-    is_last = not records or records[-1].number == 1
-    return AuditPage(
-        items=[audit_view(record) for record in records], next_cursor=None if is_last else records[-1].number
-    )
+    records, next_cursor = entries_of(project_id=request.auth.project.id, **query.model_dump())
+    return AuditPage(items=[audit_view(record) for record in records], next_cursor=next_cursor)

@@ -1,6 +1,6 @@
 """The types of query strings."""
 
-from pydantic import Field, FiniteFloat
+from pydantic import AwareDatetime, Field, FiniteFloat
 
 from api.rest.parsing import MAX_INTEGER, Query
 from tinkerscript.wire.episodes import Thumb
@@ -98,10 +98,15 @@ class GroupQuery(Query):
 
 
 class AuditQuery(Query):
-    """One page of the audit log."""
+    """One page of the entries of the audit log that match."""
 
     before: int | None = Field(None, ge=1, le=MAX_INTEGER)
     limit: int = Field(50, ge=1, le=200)
+    actor: str = Field("", max_length=320, description="Only those with this, in any case, in who did it.")
+    action: str = Field("", max_length=80, description="Only those with this in their action: delete, session_.")
+    target: str = Field("", max_length=200, description="Only those with this in the ids of what it was done to.")
+    since: AwareDatetime | None = Field(None, description="Only those from this time on.")
+    until: AwareDatetime | None = Field(None, description="Only those before this time.")
 
 
 class SessionQuery(PageQuery):
@@ -113,6 +118,8 @@ class SessionQuery(PageQuery):
     name: str | None = Field(None, description="Only those with this in their name or id.")
     tag: list[Tag] = Field([], max_length=20, description="Only those with all of these tags.")
     pinned: bool | None = Field(None, description="Only those that are, or are not, pinned.")
+    since: AwareDatetime | None = Field(None, description="Only those created from this time on.")
+    until: AwareDatetime | None = Field(None, description="Only those created before this time.")
     sort: SessionSort = SessionSort.NEWEST
 
 

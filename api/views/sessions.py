@@ -44,6 +44,8 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         tags=query.tag,
         pinned=query.pinned,
         kinds=query.kind,
+        since=query.since,
+        until=query.until,
         sort=query.sort,
     )
     return session_list_view(*found)

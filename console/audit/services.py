@@ -10,14 +10,16 @@ import hashlib
 import hmac
 import json
 from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, Value
+from django.db.models.functions import StrIndex, Substr
 from django.utils import timezone
 
 from console.audit.mac import entry_mac, head_mac
-from console.audit.models import AuditHead, AuditRecord
+from console.audit.models import AuditHead, AuditQuerySet, AuditRecord
 
 MAX_DETAILS_BYTES = 4000
 
@@ -74,12 +76,58 @@ def audit_record(
     return record
 
 
-def audit_list(*, project_id: str, before: int | None = None, limit: int = 50) -> list[AuditRecord]:
-    """Entries of a project with numbers below ``before``, newest first."""
+def audit_list(
+    *,
+    project_id: str,
+    before: int | None = None,
+    limit: int = 50,
+    actor: str = "",
+    action: str = "",
+    target: str = "",
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> tuple[list[AuditRecord], int | None]:
+    """One page of a project's entries, newest first, and what ``before`` is for the next (None: this was the last).
+
+    Only those with these texts, in any case, in their actor, action and target, and written from ``since`` on and
+    before ``until``, to the second.
+    """
     records = AuditRecord.objects.filter(project_id=project_id).order_by("-number")
     if before is not None:
         records = records.filter(number__lt=before)
-    return list(records[:limit])
+    if actor or action or target or since or until:
+        records = _matching(records, {"actor": actor, "action": action, "target": target}, since, until)
+    page = list(records[: limit + 1])
+    return page[:limit], page[limit - 1].number if len(page) > limit else None
+
+
+def _matching(
+    records: AuditQuerySet, texts: dict[str, str], since: datetime | None, until: datetime | None
+) -> AuditQuerySet:
+    """Read from the canonical text, which the hash covers, and not from columns that could differ from it.
+
+    ``{"action":"A","actor":"B","at":"T",...,"request_id":"R","target":{...}}``: no value has an unescaped quote, so
+    the first ``","actor":"`` and ``","at":"`` are those of the entry. All is ASCII before its values.
+    """
+    actor_at, time_at = StrIndex("content", Value('","actor":"')), StrIndex("content", Value('","at":"'))
+    records = records.annotate(
+        in_action=Substr("content", 12, actor_at - 12),
+        in_actor=Substr("content", actor_at + 11, time_at - actor_at - 11),
+        in_target=Substr("content", StrIndex("content", Value(',"target":{')) + 11),
+        second=Substr("content", time_at + 8, 19),
+    )
+    for name, text in texts.items():
+        if text:
+            records = records.filter(**{f"in_{name}__icontains": json.dumps(text, ensure_ascii=False)[1:-1]})
+    if since is not None:
+        records = records.filter(second__gte=_second(since))
+    if until is not None:
+        records = records.filter(second__lt=_second(until))
+    return records
+
+
+def _second(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def audit_find(

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
-from django.db.models import Count, Q, Value
+from django.db.models import Count, Q, QuerySet, Value
 from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
@@ -60,16 +61,18 @@ def session_list(
     tags: Collection[str] = (),
     pinned: bool | None = None,
     kinds: Collection[SessionKind] = (),
+    since: datetime | None = None,
+    until: datetime | None = None,
     sort: SessionSort = SessionSort.NEWEST,
 ) -> tuple[list[Session], str | None]:
     """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this was the last).
 
     Only those in one of ``states``, of one of ``kinds``, of ``base_model``, with ``name`` in their name or id (any
-    case), with all ``tags``, that are or are not ``pinned``, where given. A cursor is the id of the last session seen.
-    Raises InvalidRequest for any other.
+    case), with all ``tags``, that are or are not ``pinned``, created from ``since`` on and before ``until``, where
+    given. A cursor is the id of the last session seen. Raises InvalidRequest for any other.
     """
     columns = ORDERS[sort]
-    sessions = Session.objects.filter(project=project).order_by(*columns)
+    sessions = _created(since, until).filter(project=project).order_by(*columns)
     if states:
         sessions = sessions.filter(state__in=states)
     if kinds:
@@ -90,6 +93,16 @@ def session_list(
         sessions = sessions.filter(_after(last, columns))
     page = list(sessions[: limit + 1])
     return page[:limit], page[limit - 1].id if len(page) > limit else None
+
+
+def _created(since: datetime | None, until: datetime | None) -> QuerySet[Session]:
+    """The sessions that were created from ``since`` on and before ``until``."""
+    sessions = Session.objects.all()
+    if since is not None:
+        sessions = sessions.filter(created_at__gte=since)
+    if until is not None:
+        sessions = sessions.filter(created_at__lt=until)
+    return sessions
 
 
 def tags_text(tags: Iterable[str]) -> str:

@@ -1,5 +1,7 @@
 """What people write on runs and episodes: kept in every state, found in lists, part of exports."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 
@@ -47,6 +49,10 @@ def test_a_run_that_has_ended_is_named_tagged_pinned_and_found_by_it(owner: Clie
     assert names(owner, "tag=good&tag=axb") == []
     assert names(owner, "tag=Good") == [], "another case is another tag"
     assert names(owner, "pinned=false") == ["c", "b"]
+    made = (first.created_at + timedelta(microseconds=1)).isoformat().replace("+", "%2B")
+    assert (names(owner, f"since={made}"), names(owner, f"until={made}")) == (["c", "b"], ["best"])
+    assert names(owner, f"base_model={first.base_model}&since=2999-01-01T00:00:00Z") == []
+    assert owner.get("/v1/sessions?since=2026-11-01").status_code == 400, "a time without its zone"
     assert names(owner, "sort=pinned") == ["best", "c", "b"]
     assert names(owner, "sort=name") == ["b", "best", "c"]
     for sort in ("pinned", "name", "newest"):

@@ -77,6 +77,35 @@ def test_what_changes_something_is_recorded_with_who_and_what(project, alice, cl
     assert secret not in str(entries)
 
 
+def test_entries_are_found_by_who_what_whereon_and_when(project, alice) -> None:
+    hostile = {"actor": 'eve"actor":"alice', "at": "1999", "text": '","at":"1999'}
+    done = [("Bob", "key_revoke"), ("Zoë", "session_delete"), ("Bob", "session_stop")]
+    for number, (actor, action) in enumerate(done):
+        target = {"session_id": f"ses_{number}"}
+        audit_record(project_id=project.id, actor=actor, action=action, target=target, details=hostile, request_id="r")
+    at = json.loads(AuditRecord.objects.get(project_id=project.id, number=3).content)["at"]
+
+    def found(**query: str | int) -> list[int]:
+        page = person(alice).get("/v1/audit", query).json()
+        return [entry["number"] for entry in page["items"]]
+
+    assert found(actor="bOB") == [4, 2]
+    assert found(actor="Zoë") == [3]
+    assert found(actor="act") == found(action="actor") == found(target="1999") == found(actor="%") == []
+    assert found(action="SESSION_") == [4, 3]
+    assert found(action="session", actor="bob") == [4]
+    assert found(target="ses_2") == [4]
+    assert found(target="session_id") == [4, 3, 2]
+    assert found(target='"') == []
+    assert found(since=at) == [4, 3, 2, 1]  # all in one second, or two
+    assert found(since="2999-01-01T00:00:00Z") == found(until=at.replace("20", "19", 1)) == []
+    assert found(until="2999-01-01T01:00:00+02:00") == [4, 3, 2, 1]
+    page = person(alice).get("/v1/audit", {"actor": "bob", "limit": 1}).json()
+    assert (page["next_cursor"], found(actor="bob", before=page["next_cursor"])) == (4, [2])
+    assert person(alice).get("/v1/audit", {"since": "2026-01-01"}).status_code == 400
+    assert person(alice).get("/v1/audit", {"actor": "x" * 321}).status_code == 400
+
+
 def test_reading_and_being_refused_leave_no_entry_and_a_repetition_no_second(project, alice) -> None:
     client, before = person(alice), actions(project)
     client.get("/v1/sessions")

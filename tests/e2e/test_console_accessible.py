@@ -22,8 +22,9 @@ SIDEWAYS = """[...document.querySelectorAll('table, [role=table]')].filter((tabl
     [table, table.parentElement].some((box) => box.scrollWidth > box.clientWidth + 1)).map((table) =>
         table.ariaLabel ?? table.parentElement.ariaLabel)"""
 # What is cut with an ellipsis, and what is cut below.
-CUT = """[...document.querySelectorAll('main *')].filter((it) => it.clientWidth > 1
-    && getComputedStyle(it).overflow !== 'visible' && (it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1)).map((it) => it.textContent)"""
+CUT = """[...document.querySelectorAll('main *')].filter((it) =>
+    it.clientWidth > 1 && getComputedStyle(it).overflow !== 'visible'
+    && (it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1)).map((it) => it.textContent)"""
 BUSY = re.compile("^Loading|^Reading")
 NARROW = {"width": 320, "height": 700}
 WIDE = {"width": 1440, "height": 900}

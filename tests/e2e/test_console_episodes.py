@@ -216,3 +216,22 @@ def test_an_open_episode_shows_what_looks_wrong_with_its_calls(run: Run, loop_se
         expect(notice).to_contain_text("Call begin_episode() inside the loop")
         photograph(run.page, "episode-warning")
     remote.close()
+
+
+def test_the_audit_log_and_the_list_of_runs_are_narrowed_by_their_addresses(run: Run) -> None:
+    page = run.page
+    page.goto("/audit")
+    page.get_by_role("searchbox", name="What").fill("session stop")
+    page.wait_for_url("**/audit?action=session+stop")
+    expect(page.get_by_role("rowheader", name="session create")).to_have_count(0)
+    expect(page.get_by_role("rowheader", name="session stop").first).to_be_visible()
+    page.goto("/audit?actor=rita&target=ses_&from=2001-01-01&to=2001-01-02")
+    expect(page.get_by_text("No entry matches")).to_be_visible()
+    page.get_by_label("to").fill("2999-01-02")
+    expect(page.get_by_role("rowheader", name="session create").first).to_be_visible()
+    page.goto("/sessions?from=2001-01-01")
+    page.get_by_role("combobox", name="Base model").select_option("SmolLM2-135M-Instruct")
+    page.wait_for_url("**/sessions?from=2001-01-01&model=SmolLM2-135M-Instruct")
+    expect(page.get_by_role("row", name=run.session_id)).to_be_visible()
+    page.get_by_label("from").fill("2999-01-01")
+    expect(page.get_by_text("No session matches")).to_be_visible()

@@ -4843,6 +4843,16 @@ export interface operations {
             query?: {
                 before?: number | null;
                 limit?: number;
+                /** @description Only those with this, in any case, in who did it. */
+                actor?: string;
+                /** @description Only those with this in their action: delete, session_. */
+                action?: string;
+                /** @description Only those with this in the ids of what it was done to. */
+                target?: string;
+                /** @description Only those from this time on. */
+                since?: string | null;
+                /** @description Only those before this time. */
+                until?: string | null;
             };
             header?: never;
             path?: never;
@@ -5366,6 +5376,10 @@ export interface operations {
                 tag?: string[];
                 /** @description Only those that are, or are not, pinned. */
                 pinned?: boolean | null;
+                /** @description Only those created from this time on. */
+                since?: string | null;
+                /** @description Only those created before this time. */
+                until?: string | null;
                 sort?: components["schemas"]["SessionSort"];
             };
             header?: never;

@@ -21,6 +21,11 @@ export interface SessionFilter {
   /** Part of the name, in any case. */
   name: string;
   tag?: string;
+  /** The name of a base model. */
+  model?: string;
+  /** Created from this time on, and before that one. */
+  since?: string;
+  until?: string;
   pinned?: boolean;
   sort?: SessionSort;
   /** None of them: every kind. */
@@ -30,12 +35,16 @@ export interface SessionFilter {
 /** What every list of sessions is kept under, whatever its filter. */
 export const sessionsKey = ["sessions"];
 
-export function sessionsPath({ states, name, tag = "", pinned = false, sort = "newest", kinds = [] }: SessionFilter, cursor: string, limit = PAGE): string {
+export function sessionsPath(filter: SessionFilter, cursor: string, limit = PAGE): string {
+  const { states, name, tag = "", model = "", since = "", until = "", pinned = false, sort = "newest", kinds = [] } = filter;
   const asked = new URLSearchParams({ limit: String(limit) });
   for (const state of states) asked.append("state", state);
   for (const kind of kinds) asked.append("kind", kind);
   if (name) asked.set("name", name);
   if (tag) asked.set("tag", tag);
+  if (model) asked.set("base_model", model);
+  if (since) asked.set("since", since);
+  if (until) asked.set("until", until);
   if (pinned) asked.set("pinned", "true");
   if (sort !== "newest") asked.set("sort", sort);
   if (cursor) asked.set("cursor", cursor);

@@ -1,19 +1,26 @@
 // Who did what in the project, newest first.
 import { useInfiniteQuery } from "@tanstack/react-query";
+import { useSearchParams } from "react-router";
 import { auditQuery } from "../../api/audit";
 import type { AuditEntry } from "../../api/types";
+import { DateRange } from "../../ui/date-range";
 import { dateTime } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
-import { PageHeader } from "../../ui/panel";
+import { Empty, PageHeader } from "../../ui/panel";
 import { visible } from "../../ui/plain-text";
+import { SearchInput } from "../../ui/search-input";
 import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
+import { filterOf, isFiltered } from "./audit-filter";
 
 const HEAD = [{ name: "No.", right: true }, { name: "When" }, { name: "Who" }, { name: "What" }, { name: "On" }, { name: "Hash" }];
 
 export function AuditPage() {
-  const query = useInfiniteQuery(auditQuery);
-  const { data, error, isPending } = query;
+  const [address] = useSearchParams();
+  const filter = filterOf(address);
+  const query = useInfiniteQuery(auditQuery(filter));
+  const { data, error, isPending, isPlaceholderData } = query;
+  const entries = data?.pages.flatMap((page) => page.items);
   return (
     <>
       <PageHeader title="Audit log" />
@@ -22,15 +29,20 @@ export function AuditPage() {
         with <code className="font-mono text-xs">manage.py verify_audit</code>.
       </p>
       <ErrorNotice error={error} />
-      <div className="rounded-lg border border-line bg-surface">
+      <search className="mb-3 flex flex-wrap gap-3">
+        <SearchInput part="actor" label="Who" maxLength={320} />
+        <SearchInput part="action" label="What" maxLength={80} />
+        <SearchInput part="target" label="On" maxLength={200} />
+        <DateRange />
+      </search>
+      <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
         {isPending && <p className="p-4 text-muted">Loading…</p>}
-        {data && (
+        {entries?.length === 0 && isFiltered(filter) && <Empty title="No entry matches">Names, actions and ids are searched for what is typed, in any case.</Empty>}
+        {entries && entries.length > 0 && (
           <Table label="Entries of the audit log" head={HEAD}>
-            {data.pages
-              .flatMap((page) => page.items)
-              .map((entry) => (
-                <Row key={entry.number} entry={entry} />
-              ))}
+            {entries.map((entry) => (
+              <Row key={entry.number} entry={entry} />
+            ))}
           </Table>
         )}
       </div>

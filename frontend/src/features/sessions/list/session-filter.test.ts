@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { inTurn, sessionsPath } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
-import { filterOf, STATE_CHOICES } from "./session-filter";
+import { filterOf, isNarrowed, STATE_CHOICES } from "./session-filter";
 
-const EVERY = { states: [], name: "", tag: "", pinned: false, sort: "pinned" } as const;
+const EVERY = { states: [], name: "", tag: "", model: "", since: "", until: "", pinned: false, sort: "pinned" } as const;
 
 test("an address without a filter asks for every session", () => {
   expect(filterOf(new URLSearchParams())).toEqual(EVERY);
@@ -13,8 +13,15 @@ test("an address without a filter asks for every session", () => {
 });
 
 test("a filter goes with every page that is asked for", () => {
-  const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y+&pinned=true&sort=name"));
-  expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&pinned=true&sort=name&cursor=ses_1");
+  const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y+&model=m%2F1&pinned=true&sort=name"));
+  expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&base_model=m%2F1&pinned=true&sort=name&cursor=ses_1");
+});
+
+test("a list of some days is of the runs that were created in them", () => {
+  const filter = filterOf(new URLSearchParams("from=2026-11-02&to=2026-11-03"));
+  const asked = new URL(sessionsPath(filter, ""), "http://server").searchParams;
+  expect(Date.parse(asked.get("until") ?? "") - Date.parse(asked.get("since") ?? "")).toBe(48 * 3_600_000);
+  expect([isNarrowed(filter), isNarrowed(EVERY)]).toEqual([true, false]);
 });
 
 test("a list may be of some kinds, and a queue begins with what starts next", () => {

@@ -1,6 +1,7 @@
 // What the list of sessions is narrowed to. It stands in the page's address, so that a link or "back" keeps it.
 import { ENDED_STATES, type SessionFilter } from "../../../api/sessions";
 import type { SessionSort, SessionState } from "../../../api/types";
+import { rangeOf } from "../../../ui/date-range";
 
 const GOING: readonly SessionState[] = ["queued", "provisioning", "loading", "ready", "suspended", "stopping"];
 
@@ -26,5 +27,12 @@ export function filterOf(address: URLSearchParams): SessionFilter {
   const choice = STATE_CHOICES.find((one) => one.value === address.get("state"));
   const sort = SORT_CHOICES.find((one) => one.value === address.get("sort"))?.value ?? "pinned";
   const tag = (address.get("tag") ?? "").trim();
-  return { states: choice?.states ?? [], name: (address.get("name") ?? "").trim(), tag: TAG.test(tag) ? tag : "", pinned: address.get("pinned") === "true", sort };
+  const name = (address.get("name") ?? "").trim();
+  const model = address.get("model") ?? "";
+  return { states: choice?.states ?? [], name, tag: TAG.test(tag) ? tag : "", model, ...rangeOf(address), pinned: address.get("pinned") === "true", sort };
+}
+
+/** Whether the list leaves something out. */
+export function isNarrowed({ states, name, tag, model, since, until, pinned }: SessionFilter): boolean {
+  return states.length > 0 || Boolean(name || tag || model || since || until) || pinned === true;
 }

@@ -1,26 +1,22 @@
-// Narrows the list of sessions by state, name, tag and pin, and sorts it.
+// Narrows the list of sessions by state, name, tag, base model, day and pin, and sorts it.
+import { useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
-import { useTypedPart, withPart } from "../../../ui/address-part";
+import { baseModelsQuery } from "../../../api/base-models";
+import { withPart } from "../../../ui/address-part";
+import { DateRange } from "../../../ui/date-range";
 import { inputClass } from "../../../ui/field";
+import { SearchInput } from "../../../ui/search-input";
 import { filterOf, SORT_CHOICES, STATE_CHOICES } from "./session-filter";
 
 export function SessionsFilterBar() {
   const [address, setAddress] = useSearchParams();
-  const [typed, setTyped] = useTypedPart("name");
-  const [tag, setTag] = useTypedPart("tag");
+  const { data } = useQuery(baseModelsQuery);
+  const { model = "" } = filterOf(address);
+  const known = data?.items.map(({ name }) => name) ?? [];
+  const models = model && !known.includes(model) ? [...known, model] : known; // one that is offered no longer has its runs
   return (
     <search className="mb-3 flex flex-wrap gap-3">
-      <input
-        type="search"
-        aria-label="Name or id contains"
-        placeholder="Name or id contains…"
-        maxLength={120}
-        className={`${inputClass} max-w-64`}
-        value={typed}
-        onChange={(event) => {
-          setTyped(event.target.value);
-        }}
-      />
+      <SearchInput part="name" label="Name or id contains" maxLength={120} className="max-w-64" />
       <select
         aria-label="State"
         className={`${inputClass} max-w-44`}
@@ -35,17 +31,21 @@ export function SessionsFilterBar() {
           </option>
         ))}
       </select>
-      <input
-        type="search"
-        aria-label="Tag"
-        placeholder="Tag…"
-        maxLength={40}
-        className={`${inputClass} max-w-36`}
-        value={tag}
+      <SearchInput part="tag" label="Tag" maxLength={40} className="max-w-36" />
+      <select
+        aria-label="Base model"
+        className={`${inputClass} max-w-56`}
+        value={model}
         onChange={(event) => {
-          setTag(event.target.value);
+          setAddress((before) => withPart(before, "model", event.target.value), { replace: true });
         }}
-      />
+      >
+        <option value="">Every model</option>
+        {models.map((name) => (
+          <option key={name}>{name}</option>
+        ))}
+      </select>
+      <DateRange />
       <select
         aria-label="Sorted by"
         className={`${inputClass} max-w-36`}

@@ -11,7 +11,7 @@ import { Empty, PageHeader } from "../../../ui/panel";
 import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table } from "../../../ui/table";
 import { MAX_RUNS } from "../compare/compared-runs";
-import { filterOf } from "./session-filter";
+import { filterOf, isNarrowed } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
 import { TagLinks } from "../tag-links";
 import { StateBadge } from "../state-badge";
@@ -31,7 +31,7 @@ const HEAD = [
 export function SessionsPage() {
   const [address] = useSearchParams();
   const filter = filterOf(address);
-  const isFiltered = filter.name !== "" || filter.states.length > 0 || filter.tag !== "" || filter.pinned;
+  const isFiltered = isNarrowed(filter);
   const mayWrite = useMayWrite();
   const query = useInfiniteQuery(sessionsQuery(filter));
   const { data, error, isPending, isPlaceholderData } = query;
