@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from console.audit.models import AuditRecord
+from console.sessions.alerts.models import MetricRule
 from console.sessions.limits.queue import queue_position, queue_positions
 from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.selectors import tags_of
@@ -32,6 +33,7 @@ from tinkerscript.wire.projects import (
     UsageList,
 )
 from tinkerscript.wire.reading.alerts import AlertRule, AlertView
+from tinkerscript.wire.reading.metric_rules import MetricRuleView
 from tinkerscript.wire.sessions import Accounting, Failure, SessionKind, SessionList, SessionState, SessionView
 from tinkerscript.wire.webhooks import DeliveryView, WebhookCreated, WebhookView
 
@@ -212,6 +214,11 @@ def alert_view(alert: Alert, *, is_read: bool) -> AlertView:
         over_at=alert.over_at,
         is_read=is_read,
     )
+
+
+def metric_rule_view(rule: MetricRule) -> MetricRuleView:
+    """One of the project's own rules."""
+    return MetricRuleView.model_validate(rule, from_attributes=True)
 
 
 def checkpoint_view(checkpoint: Checkpoint) -> CheckpointView:

@@ -3,7 +3,15 @@
 from api.rest.permissions import RequireLease, RequireScope, RequireShare
 from api.rest.routing import RouteTable
 from api.views.account import account_get, key_create, key_list, key_revoke, sign_in_list
-from api.views.alerts import alert_list, alerts_read, session_alert_list
+from api.views.alerts import (
+    alert_list,
+    alerts_read,
+    metric_rule_create,
+    metric_rule_delete,
+    metric_rule_list,
+    metric_rule_update,
+    session_alert_list,
+)
 from api.views.audit import audit_list
 from api.views.batches import batch_get
 from api.views.checkpoints import (
@@ -106,6 +114,7 @@ from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, Projec
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
 from tinkerscript.wire.reading.documents import EpisodeDocuments
+from tinkerscript.wire.reading.metric_rules import MetricRuleList, MetricRuleView
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
@@ -166,6 +175,10 @@ route("DELETE", INVITATION, invitation_decline, signed_in, None, status=204, aud
 route("GET", "/usage", usage_list, sessions_read, UsageList)
 route("GET", "/alerts", alert_list, sessions_read, AlertList)
 route("POST", "/alerts/read", alerts_read, signed_in, None, status=204, audit=False)
+route("GET", "/alert-rules", metric_rule_list, sessions_read, MetricRuleList)
+route("POST", "/alert-rules", metric_rule_create, sessions_write, MetricRuleView, status=201, once=True)
+route("PATCH", "/alert-rules/{rule_id}", metric_rule_update, sessions_write, MetricRuleView)
+route("DELETE", "/alert-rules/{rule_id}", metric_rule_delete, sessions_write, None, status=204)
 route("GET", "/audit", audit_list, admin, AuditPage)
 route("GET", "/webhooks", webhook_list, admin, WebhookList)
 route("POST", "/webhooks", webhook_create, admin, WebhookCreated, status=201, once=True, secret=True)

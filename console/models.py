@@ -3,6 +3,7 @@
 from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord, ResourceChunk, RuntimeLog
 from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance
+from console.sessions.alerts.models import MetricRule
 from console.sessions.models import (
     Alert,
     ArchivePart,
@@ -46,6 +47,7 @@ __all__ = [
     "IdempotencyRecord",
     "LeaderLease",
     "Membership",
+    "MetricRule",
     "Project",
     "QueuedTask",
     "Removal",

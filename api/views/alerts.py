@@ -1,10 +1,11 @@
 """Alerts of the project's runs, and who has read them."""
 
-from api.presenters import alert_view
+from api.presenters import alert_view, metric_rule_view
 from api.rest.requests import ApiRequest
 from api.views.queries import AlertQuery
-from console.sessions.alerts import services
+from console.sessions.alerts import metric_rules, services
 from tinkerscript.wire.reading.alerts import AlertList, AlertsRead
+from tinkerscript.wire.reading.metric_rules import MetricRuleCreate, MetricRuleList, MetricRuleUpdate, MetricRuleView
 
 
 def alert_list(request: ApiRequest, query: AlertQuery) -> AlertList:
@@ -20,6 +21,30 @@ def session_alert_list(request: ApiRequest, session_id: str, query: AlertQuery) 
 def alerts_read(request: ApiRequest, body: AlertsRead) -> None:
     """Every alert up to this one is read by the caller; later ones are not."""
     services.alerts_read(project=request.auth.project, user=request.auth.user, upto=body.upto)
+
+
+def metric_rule_list(request: ApiRequest) -> MetricRuleList:
+    """The project's own rules, the oldest first."""
+    rules = metric_rules.metric_rule_list(project=request.auth.project)
+    return MetricRuleList(items=[metric_rule_view(rule) for rule in rules])
+
+
+def metric_rule_create(request: ApiRequest, body: MetricRuleCreate) -> MetricRuleView:
+    """Raise an alert of a run while a measure of its steps is beyond a bound."""
+    return metric_rule_view(metric_rules.metric_rule_create(project=request.auth.project, body=body))
+
+
+def metric_rule_update(request: ApiRequest, rule_id: str, body: MetricRuleUpdate) -> MetricRuleView:
+    """Change what is given. What the rule had found is over."""
+    fields = body.model_dump(exclude_none=True)
+    return metric_rule_view(
+        metric_rules.metric_rule_update(project=request.auth.project, rule_id=rule_id, fields=fields)
+    )
+
+
+def metric_rule_delete(request: ApiRequest, rule_id: str) -> None:
+    """Remove a rule. What it had found is over."""
+    metric_rules.metric_rule_delete(project=request.auth.project, rule_id=rule_id)
 
 
 def _page(request: ApiRequest, query: AlertQuery, session_id: str | None = None) -> AlertList:

@@ -23,6 +23,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/members", load: async () => (await import("./features/members/members-page")).MembersPage },
   { path: "/usage", load: async () => (await import("./features/usage/usage-page")).UsagePage },
   { path: "/webhooks", load: async () => (await import("./features/webhooks/webhooks-page")).WebhooksPage },
+  { path: "/alert-rules", load: async () => (await import("./features/alerts/alert-rules-page")).AlertRulesPage },
   { path: "/audit", load: async () => (await import("./features/audit/audit-page")).AuditPage },
   { path: "/account", load: async () => (await import("./features/account/account-page")).AccountPage },
   { path: "*", load: async () => (await import("./not-found-page")).NotFoundPage },

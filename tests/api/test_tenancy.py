@@ -55,7 +55,7 @@ NAMES_NOTHING = {
     "base_model", "config", "priority", "budget", "state", "lines", "pinned",
     "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",
-    "actor", "action", "target", "since", "until",
+    "actor", "action", "target", "since", "until", "metric", "above", "value", "steps", "runs",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "rows", "attempts", "tries", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
     "episode_ids",  # the gateway looks among its own session's

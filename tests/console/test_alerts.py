@@ -131,7 +131,7 @@ def test_what_has_no_new_step_costs_next_to_nothing(project, django_assert_num_q
         steps_new(session_id=session.id, entries=[ReportEntry(key="l", kind=EventKind.LOG, data={"line": "x"})])
         steps_watch(session=session, new=0)
     report(token, 1, 0.001)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         steps_watch(session=session, new=1)
 
 

@@ -52,6 +52,7 @@ def pages(run: Run) -> dict[str, str]:
         "usage": "/usage",
         "webhooks": "/webhooks",
         "audit": "/audit",
+        "alert-rules": "/alert-rules",
         "account": "/account",
         "no-page": "/nowhere",
     }

@@ -2,6 +2,7 @@
 
 from django.utils import timezone
 
+from console.sessions.alerts.models import MetricRule
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, QueuedTask, Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.services import session_create
@@ -80,6 +81,9 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
         "project_id": project.id,
         "member_id": invited.member_id,
         "webhook_id": webhook.id,
+        "rule_id": MetricRule.objects.create(
+            project=project, name="kl", metric="kl_engine", above=True, value=1, steps=3
+        ).id,
         "share_id": share_create(project=project, session_id=session.id, person=user, expires_in_days=1)[0].id,
         "batch": f"batch-of-{session.id}",
     }

@@ -1,6 +1,6 @@
 """Raising alerts, once each until they are over, and who has read them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from statistics import fmean
 
 from django.db import transaction
@@ -10,6 +10,8 @@ from django.utils import timezone
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
 from console.live.services import event_record
+from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
+from console.sessions.alerts.models import MetricRule
 from console.sessions.alerts.rules import MAX_ENGINE_GAP, MEAN_OF, RULES, WINDOW, Step, alerts_of
 from console.sessions.models import Alert, Session
 from console.sessions.selectors import session_get
@@ -51,23 +53,34 @@ def alerts_close(alerts: QuerySet[Alert]) -> None:
 
 
 def steps_watch(*, session: Session, new: int) -> None:
-    """Apply the rules after each of the last ``new`` steps of the record: two reads, or none where there is no step."""
+    """Apply the rules after each of the last ``new`` steps of the record: three reads, or none without a step."""
     if new == 0:
         return
     record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by("-id")
     steps = list(record.values_list("data", flat=True)[: WINDOW + new - 1])[::-1]
-    standing = set(_standing(session).values_list("rule", flat=True))
+    own = metric_rules_of(session)
+    standing = set(_standing(session).values_list("rule", "subject"))
     for at in range(len(steps))[-new:]:
-        found = alerts_of(steps[max(0, at + 1 - WINDOW) : at + 1], standing)
-        if over := standing - set(found):
-            alerts_close(_standing(session).filter(rule__in=over))
-            standing -= over
-        for rule, text in found.items():
-            if rule not in standing and _is_due(session, rule, steps[at]["step"]):
-                alert_raise(session=session, rule=rule, text=text, step=steps[at]["step"])
-                standing.add(rule)
+        found = _found(steps[max(0, at + 1 - WINDOW) : at + 1], own, standing)
+        for rule, subject in standing - set(found):
+            alerts_close(_standing(session).filter(rule=rule, subject=subject))
+        standing &= set(found)
+        for (rule, subject), text in found.items():
+            if (rule, subject) not in standing and _is_due(session, rule, subject, steps[at]["step"]):
+                alert_raise(session=session, rule=rule, subject=subject, text=text, step=steps[at]["step"])
+                standing.add((rule, subject))
                 if rule is AlertRule.ENGINE_GAP:
                     _drift_announce(session, steps[: at + 1])
+
+
+def _found(
+    steps: Sequence[Step], own: Sequence[MetricRule], standing: Collection[tuple[str, str]]
+) -> dict[tuple[AlertRule, str], str]:
+    """What holds after the last of ``steps``, by rule and subject: of the default rules, and the project's own."""
+    default = alerts_of(steps, {rule for rule, _ in standing})
+    found = {(rule, ""): text for rule, text in default.items()}
+    texts = {rule.id: rule_text(rule, steps) for rule in own}
+    return found | {(AlertRule.METRIC_RULE, rule_id): text for rule_id, text in texts.items() if text is not None}
 
 
 def alert_list(
@@ -119,10 +132,10 @@ def _drift_announce(session: Session, steps: Sequence[Step]) -> None:
     session_announce(session_id=session.id, topic=WebhookTopic.TRAINING_DRIFT, data=data)
 
 
-def _is_due(session: Session, rule: AlertRule, step: int) -> bool:
+def _is_due(session: Session, rule: AlertRule, subject: str, step: int) -> bool:
     """Whether the rule may be raised again: one that comes and goes is told once in AGAIN_AFTER steps."""
-    return not session.alerts.filter(rule=rule, step__gt=step - AGAIN_AFTER).exists()
+    return not session.alerts.filter(rule=rule, subject=subject, step__gt=step - AGAIN_AFTER).exists()
 
 
 def _standing(session: Session) -> QuerySet[Alert]:
-    return Alert.objects.filter(session=session, rule__in=list(RULES), over_at=None)
+    return Alert.objects.filter(session=session, rule__in=[*RULES, AlertRule.METRIC_RULE], over_at=None)

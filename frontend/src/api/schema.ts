@@ -40,6 +40,54 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/alert-rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The project's own rules, the oldest first.
+         * @description The project's own rules, the oldest first.
+         */
+        get: operations["metric_rule_list"];
+        put?: never;
+        /**
+         * Raise an alert of a run while a measure of its steps is beyond a bound.
+         * @description Raise an alert of a run while a measure of its steps is beyond a bound.
+         */
+        post: operations["metric_rule_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/alert-rules/{rule_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a rule. What it had found is over.
+         * @description Remove a rule. What it had found is over.
+         */
+        delete: operations["metric_rule_delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change what is given. What the rule had found is over.
+         * @description Change what is given. What the rule had found is over.
+         */
+        patch: operations["metric_rule_update"];
+        trace?: never;
+    };
     "/v1/alerts": {
         parameters: {
             query?: never;
@@ -1412,7 +1460,7 @@ export interface components {
          * @description What raises an alert. The bounds are in console/sessions/alerts/rules.py.
          * @enum {string}
          */
-        AlertRule: "reward_collapse" | "entropy_collapse" | "length_blowup" | "kl" | "engine_gap" | "stuck" | "budget";
+        AlertRule: "reward_collapse" | "entropy_collapse" | "length_blowup" | "kl" | "engine_gap" | "stuck" | "budget" | "metric_rule";
         /**
          * AlertView
          * @description One alert. It is raised once until it is over; then it may be raised again.
@@ -2907,6 +2955,92 @@ export interface components {
             steps_in_all: number;
             /** X */
             x: number[];
+        };
+        /**
+         * MetricRuleCreate
+         * @description ``POST /v1/alert-rules``: raise an alert of a run while a measure of its steps is beyond a bound.
+         */
+        MetricRuleCreate: {
+            /**
+             * Above
+             * @description Raised above the value; false: below it.
+             */
+            above: boolean;
+            /**
+             * Metric
+             * @description A field of a step's metrics: reward_mean.
+             */
+            metric: string;
+            /**
+             * Name
+             * @description Latin letters, digits, spaces, _ and -; it stands in mails.
+             */
+            name: string;
+            /**
+             * Runs
+             * @description Only runs with this in their name or id, in any case; empty: every run.
+             * @default
+             */
+            runs?: string;
+            /**
+             * Steps
+             * @description In so many steps in a row that have the measure.
+             * @default 5
+             */
+            steps?: number;
+            /** Value */
+            value: number;
+        };
+        /**
+         * MetricRuleList
+         * @description All of the project's, the oldest first.
+         */
+        MetricRuleList: {
+            /** Items */
+            items: components["schemas"]["MetricRuleView"][];
+        };
+        /**
+         * MetricRuleUpdate
+         * @description ``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is over.
+         */
+        MetricRuleUpdate: {
+            /** Above */
+            above?: boolean | null;
+            /** Metric */
+            metric?: string | null;
+            /** Name */
+            name?: string | null;
+            /** Runs */
+            runs?: string | null;
+            /** Steps */
+            steps?: number | null;
+            /** Value */
+            value?: number | null;
+        };
+        /**
+         * MetricRuleView
+         * @description One rule.
+         */
+        MetricRuleView: {
+            /** Above */
+            above: boolean;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /** Metric */
+            metric: string;
+            /** Name */
+            name: string;
+            /** Runs */
+            runs: string;
+            /** Steps */
+            steps: number;
+            /** Value */
+            value: number;
         };
         /**
          * PayerUsage
@@ -4757,6 +4891,135 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SignInList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    metric_rule_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricRuleList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    metric_rule_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MetricRuleCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricRuleView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    metric_rule_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    metric_rule_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                rule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MetricRuleUpdate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricRuleView"];
                 };
             };
             /** @description Refused or failed */

@@ -9,6 +9,7 @@ const NAMES: Record<AlertRule, string> = {
   engine_gap: "Engine and trainer differ",
   stuck: "Stuck",
   budget: "Budget",
+  metric_rule: "Rule of the project",
 };
 
 export function alertName(rule: AlertRule): string {

@@ -52,6 +52,13 @@ export function AlertCenter() {
               <AlertEntry key={alert.id} alert={alert} />
             ))}
           </ul>
+          <footer className="border-t border-line px-4 py-2 text-xs">
+            <Popover.Close asChild>
+              <Link to="/alert-rules" className="rounded text-accent hover:underline">
+                Alert rules
+              </Link>
+            </Popover.Close>
+          </footer>
         </Popover.Content>
       </Popover.Portal>
     </Popover.Root>

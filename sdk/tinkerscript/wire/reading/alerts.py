@@ -18,6 +18,7 @@ class AlertRule(StrEnum):
     ENGINE_GAP = "engine_gap"  # between the log-probabilities of engine and trainer
     STUCK = "stuck"
     BUDGET = "budget"  # at 50, 80 and 100 %
+    METRIC_RULE = "metric_rule"  # one of the project's own; its name begins the text
 
 
 class AlertView(Response):

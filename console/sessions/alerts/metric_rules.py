@@ -1,0 +1,76 @@
+"""Rules of alerts that people make: a measure that is above or below a bound for so many steps in a row."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from console.errors import Conflict, NotFound
+from console.sessions.alerts.models import MetricRule
+from console.sessions.alerts.rules import Step
+from console.sessions.models import Alert, Session
+from console.users.models import Project
+from tinkerscript.wire.reading.alerts import AlertRule
+from tinkerscript.wire.reading.metric_rules import MetricRuleCreate
+
+MAX_RULES = 50  # of a project: each is compared with each step of each of its runs
+
+
+def metric_rule_create(*, project: Project, body: MetricRuleCreate) -> MetricRule:
+    """A new rule; it is compared with the steps that are recorded from now on. Raises Conflict for one too many."""
+    if MetricRule.objects.filter(project=project).count() >= MAX_RULES:
+        raise Conflict(f"The project has {MAX_RULES} rules.", hint="Delete one that is no longer needed.")
+    return MetricRule.objects.create(project=project, **body.model_dump())
+
+
+def metric_rule_list(*, project: Project) -> QuerySet[MetricRule]:
+    """The rules of a project, the oldest first."""
+    return MetricRule.objects.filter(project=project).order_by("created_at", "id")
+
+
+def metric_rule_get(*, project: Project, rule_id: str) -> MetricRule:
+    """One of them. Raises NotFound."""
+    rule = MetricRule.objects.filter(project=project, id=rule_id).first()
+    if rule is None:
+        raise NotFound("There is no such rule in this project.")
+    return rule
+
+
+def metric_rule_update(*, project: Project, rule_id: str, fields: dict[str, Any]) -> MetricRule:
+    """The rule with these fields changed. What it had found is over: it was another bound's. Raises NotFound."""
+    rule = metric_rule_get(project=project, rule_id=rule_id)
+    for name, value in fields.items():
+        setattr(rule, name, value)
+    rule.save()
+    _standing(rule).update(over_at=timezone.now())
+    return rule
+
+
+def metric_rule_delete(*, project: Project, rule_id: str) -> None:
+    """Remove a rule. What it had found is over, and stays in the list of alerts. Raises NotFound."""
+    rule = metric_rule_get(project=project, rule_id=rule_id)
+    _standing(rule).update(over_at=timezone.now())
+    rule.delete()
+
+
+def metric_rules_of(session: Session) -> list[MetricRule]:
+    """The rules that the session's steps are compared with."""
+    said = f"{session.name}\n{session.id}".lower()
+    return [rule for rule in MetricRule.objects.filter(project=session.project_id) if rule.runs.lower() in said]
+
+
+def rule_text(rule: MetricRule, steps: Sequence[Step]) -> str | None:
+    """What was measured where the rule holds after the last of ``steps``; a step without the measure does not count."""
+    values = [float(step[rule.metric]) for step in steps if step.get(rule.metric) is not None][-rule.steps :]
+    if len(values) < rule.steps or not all(
+        value > rule.value if rule.above else value < rule.value for value in values
+    ):
+        return None
+    side = "above" if rule.above else "below"
+    for_steps = "" if rule.steps == 1 else f" for {rule.steps} steps"
+    return f"{rule.name}: {rule.metric} is {values[-1]:.4g}, {side} {rule.value:.4g}{for_steps}."
+
+
+def _standing(rule: MetricRule) -> QuerySet[Alert]:
+    return Alert.objects.filter(rule=AlertRule.METRIC_RULE, subject=rule.id, over_at=None)

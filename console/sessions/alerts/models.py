@@ -1,0 +1,23 @@
+"""Rules of alerts that people make."""
+
+from django.db import models
+
+from console.users.models import Project, new_id
+
+
+def new_rule_id() -> str:
+    return new_id("mru")
+
+
+class MetricRule(models.Model):
+    """A bound on one measure of the project's runs."""
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_rule_id, editable=False)
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="metric_rules")
+    name = models.CharField(max_length=60)
+    metric = models.CharField(max_length=40)  # a field of StepMetrics
+    above = models.BooleanField()  # raised above ``value``, or else below it
+    value = models.FloatField()
+    steps = models.PositiveSmallIntegerField()  # in a row
+    runs = models.CharField(max_length=120, blank=True)  # what a run's name or id has in it; empty: every run
+    created_at = models.DateTimeField(auto_now_add=True)

@@ -1,0 +1,82 @@
+// The project's own rules of alerts, which stand beside the ones that every run has.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { accountQuery } from "../../api/account";
+import { alertRulesQuery, deleteRule } from "../../api/alert-rules";
+import { currentProject } from "../../api/project";
+import type { MetricRule } from "../../api/types";
+import { Button } from "../../ui/button";
+import { Confirm } from "../../ui/dialog";
+import { ago, dateTime } from "../../ui/format";
+import { Loading } from "../../ui/loading";
+import { ErrorNotice } from "../../ui/notice";
+import { Empty, PageHeader } from "../../ui/panel";
+import { visible } from "../../ui/plain-text";
+import { cell, headCell, Table } from "../../ui/table";
+import { ruleText } from "./measures";
+import { EditRule } from "./rule-form";
+
+const HEAD = [{ name: "Name" }, { name: "Raised while" }, { name: "Runs" }, { name: "Created" }, { name: "" }];
+
+export function AlertRulesPage() {
+  const { data: account } = useQuery(accountQuery);
+  const { data, error, isPending } = useQuery(alertRulesQuery);
+  const client = useQueryClient();
+  const remove = useMutation({ mutationFn: deleteRule, onSettled: () => client.invalidateQueries({ queryKey: alertRulesQuery.queryKey }) });
+  const role = account && currentProject(account)?.role;
+  const mayWrite = role !== undefined && role !== "viewer";
+  return (
+    <>
+      <PageHeader title="Alert rules">{mayWrite && <EditRule rule={null} />}</PageHeader>
+      <p className="mb-4 max-w-prose text-muted">
+        Every run is watched for collapses of reward and entropy, growing completions, KL, a gap between engine and trainer, standstill and its budget. The rules here
+        are compared besides with each step that a run of this project records.
+      </p>
+      <ErrorNotice error={error ?? remove.error} />
+      <div className="rounded-lg border border-line bg-surface">
+        {isPending && <Loading />}
+        {data?.items.length === 0 && <Empty title="No rule yet">A rule raises an alert of a run while a measure of its steps, the reward say, is above or below a value.</Empty>}
+        {data && data.items.length > 0 && (
+          <Table label="Alert rules" head={HEAD}>
+            {data.items.map((rule) => (
+              <Row key={rule.id} rule={rule} onDelete={mayWrite ? () => { remove.mutate(rule.id); } : null} />
+            ))}
+          </Table>
+        )}
+      </div>
+    </>
+  );
+}
+
+/** `onDelete`: null for somebody who may only look. */
+function Row({ rule, onDelete }: { rule: MetricRule; onDelete: (() => void) | null }) {
+  return (
+    <tr>
+      <th scope="row" className={`${headCell} text-ink`}>
+        {rule.name}
+      </th>
+      <td className={cell}>{ruleText(rule)}</td>
+      <td className={`${cell} max-w-64 wrap-anywhere`}>{rule.runs ? <bdi>{visible(rule.runs)}</bdi> : <span className="text-muted">every run</span>}</td>
+      <td className={`${cell} whitespace-nowrap`} title={dateTime(rule.created_at)}>
+        {ago(rule.created_at)}
+      </td>
+      <td className={`${cell} text-right whitespace-nowrap`}>
+        {onDelete && (
+          <>
+            <EditRule rule={rule} />
+            <Confirm
+              trigger={
+                <Button look="quiet" className="h-7" aria-label={`Delete ${rule.name}`}>
+                  Delete
+                </Button>
+              }
+              title={`Delete ${rule.name}?`}
+              description="What it has found is over, and stays in the list of alerts."
+              action="Delete rule"
+              onConfirm={onDelete}
+            />
+          </>
+        )}
+      </td>
+    </tr>
+  );
+}

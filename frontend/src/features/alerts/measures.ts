@@ -1,0 +1,42 @@
+// What a step measures, in words, and what a rule says.
+import type { MetricRule, StepMetrics } from "../../api/types";
+import { number } from "../../ui/format";
+
+/** Every measure that a rule may be on. */
+export const MEASURES: Record<Exclude<keyof StepMetrics, "step">, string> = {
+  reward_mean: "Reward, mean",
+  reward_std: "Reward, standard deviation",
+  reward_p10: "Reward, 10th percentile",
+  reward_p50: "Reward, median",
+  reward_p90: "Reward, 90th percentile",
+  loss: "Loss",
+  grad_norm: "Gradient norm",
+  learning_rate: "Learning rate",
+  kl_engine: "KL from engine to trainer",
+  kl_before: "KL from the policy before the step",
+  entropy: "Entropy",
+  entropy_coef: "Entropy coefficient",
+  clip_fraction: "Clipped share of tokens",
+  completion_length_mean: "Completion length",
+  answers_distinct: "Spread of the answers within groups",
+  episodes: "Episodes",
+  groups: "Groups",
+  groups_skipped: "Groups skipped",
+  groups_replaced: "Groups replaced",
+  updates: "Optimizer updates",
+  tokens_trained: "Tokens trained",
+  tokens_computed: "Tokens computed",
+  staleness_max: "Staleness, highest",
+  rollout_s: "Seconds of sampling",
+  train_s: "Seconds of training",
+  handover_s: "Seconds of the weights’ hand-over",
+};
+
+/** A measure that this console does not know yet has its own name. */
+export function measureName(metric: string): string {
+  return Object.entries(MEASURES).find(([name]) => name === metric)?.[1] ?? metric;
+}
+
+export function ruleText({ metric, above, value, steps }: Pick<MetricRule, "metric" | "above" | "value" | "steps">): string {
+  return `${measureName(metric)} ${above ? "above" : "below"} ${number(value)} ${steps === 1 ? "in one step" : `in ${String(steps)} steps in a row`}`;
+}

@@ -1,0 +1,98 @@
+// Makes a rule, or changes one.
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useState, type SyntheticEvent } from "react";
+import { alertRulesQuery, saveRule } from "../../api/alert-rules";
+import { ApiError } from "../../api/client";
+import type { MetricRule } from "../../api/types";
+import { Button } from "../../ui/button";
+import { Dialog } from "../../ui/dialog";
+import { SelectField, TextField } from "../../ui/field";
+import { ErrorNotice } from "../../ui/notice";
+import { MEASURES } from "./measures";
+
+/** `rule`: the one to change; null for a new one. */
+export function EditRule({ rule }: { rule: MetricRule | null }) {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <Button look={rule ? "quiet" : "primary"} className={rule ? "h-7" : ""} aria-label={rule ? `Edit ${rule.name}` : undefined} onClick={() => { setOpen(true); }}>
+        {rule ? "Edit" : "New rule"}
+      </Button>
+      <Dialog
+        open={open}
+        onOpenChange={setOpen}
+        title={rule ? "Edit rule" : "New rule"}
+        description={rule ? "What it has found so far is over; it is compared with the steps that follow." : "An alert is raised while a measure is beyond a bound."}
+      >
+        <RuleForm rule={rule} onDone={() => { setOpen(false); }} />
+      </Dialog>
+    </>
+  );
+}
+
+function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => void }) {
+  const client = useQueryClient();
+  const [name, setName] = useState(rule?.name ?? "");
+  const [metric, setMetric] = useState(rule?.metric ?? "reward_mean");
+  const [above, setAbove] = useState(rule?.above ?? false);
+  const [value, setValue] = useState(rule ? String(rule.value) : "");
+  const [steps, setSteps] = useState(String(rule?.steps ?? 5));
+  const [runs, setRuns] = useState(rule?.runs ?? "");
+  const save = useMutation({
+    mutationFn: saveRule,
+    onSuccess: async () => {
+      await client.invalidateQueries({ queryKey: alertRulesQuery.queryKey });
+      onDone();
+    },
+  });
+  const fields = save.error instanceof ApiError ? save.error.fields : {};
+
+  function submit(event: SyntheticEvent) {
+    event.preventDefault();
+    const body = { name: name.trim(), metric, above, value: numberIn(value), steps: numberIn(steps), runs: runs.trim() };
+    save.mutate({ id: rule?.id ?? null, body });
+  }
+
+  return (
+    <form onSubmit={submit} className="space-y-4" noValidate>
+      <ErrorNotice error={save.error} />
+      <TextField label="Name" maxLength={60} value={name} onChange={(event) => { setName(event.target.value); }} description="Letters, digits, spaces, _ and -." error={fields.name} />
+      <SelectField label="Measure" value={metric} onChange={(event) => { setMetric(event.target.value); }} error={fields.metric}>
+        {Object.entries(MEASURES).map(([one, words]) => (
+          <option key={one} value={one}>
+            {words}
+          </option>
+        ))}
+      </SelectField>
+      <div className="grid grid-cols-2 gap-3">
+        <SelectField label="Is" value={above ? "above" : "below"} onChange={(event) => { setAbove(event.target.value === "above"); }}>
+          <option>above</option>
+          <option>below</option>
+        </SelectField>
+        <TextField label="Value" inputMode="decimal" value={value} onChange={(event) => { setValue(event.target.value); }} error={fields.value} />
+      </div>
+      <TextField
+        label="Steps in a row"
+        type="number"
+        min={1}
+        max={50}
+        value={steps}
+        onChange={(event) => { setSteps(event.target.value); }}
+        description="Steps without the measure do not count."
+        error={fields.steps}
+      />
+      <TextField label="Runs" maxLength={120} value={runs} onChange={(event) => { setRuns(event.target.value); }} description="Part of their name or id; empty: every run." error={fields.runs} />
+      <div className="flex justify-end">
+        <Button type="submit" look="primary" disabled={save.isPending}>
+          {rule ? "Save" : "Create rule"}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+/** What is no number is sent as it was typed: the server refuses it by its field's name. */
+function numberIn(typed: string): number {
+  const text = typed.trim();
+  return text === "" || Number.isNaN(Number(text)) ? (text as unknown as number) : Number(text);
+}
