@@ -8,6 +8,7 @@ group too.
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from console.scheduling.processes import ProcessStat
 
 MARK = "TINKERSCRIPT_LAUNCH"
 KILL_WAIT_S = 5.0
+SHARED_MEMORY = Path("/dev/shm")
 OPEN_FILES = 65_536  # a gateway holds one connection per call in flight; the usual soft limit is 1,024
 # Out of memory, the kernel ends a runtime (which restarts from its last state) before the server (which serves all).
 OOM_SCORE_ADJ = 500
@@ -110,6 +112,9 @@ class ProcessLauncher:
         if child := self._children.get(handle["launch"]):
             child.wait(timeout=KILL_WAIT_S)
             del self._children[handle["launch"]]
+        # Weights on their way to the engine, which a runtime that was killed could not remove: handover_folder.py.
+        for left in SHARED_MEMORY.glob(f"tinkerscript-{Path(handle['folder']).name}-*"):
+            shutil.rmtree(left, ignore_errors=True)
 
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
         return log_tail(Path(handle["folder"]) / LOG, lines=lines)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from console.scheduling import processes
+from console.scheduling.launchers import process
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import RuntimeStatus
 from console.scheduling.processes import wait_until
@@ -158,6 +159,22 @@ def test_a_runtime_whose_start_was_not_written_down_is_found_by_its_plan(launch)
     assert successor.inspect(fresh) == RuntimeStatus("running")
     successor.stop(fresh, grace_s=5)
     assert successor.inspect(fresh) == RuntimeStatus("gone") and not is_alive(handle["pid"])
+
+
+def test_a_killed_runtime_leaves_no_weights_in_memory(launch, tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "SHARED_MEMORY", tmp_path / "shm")
+    launcher, handle = launch(SLEEP)
+    kept = tmp_path / "shm" / "tinkerscript-ses_12-a"
+    for folder in (
+        kept,
+        tmp_path / "shm" / "tinkerscript-ses_1-b",
+        tmp_path / "shm" / "tinkerscript-ses_1-rehearsal-c",
+    ):
+        folder.mkdir(parents=True)
+        (folder / "weights").write_bytes(b"1")
+    os.kill(handle["pid"], signal.SIGKILL)
+    launcher.stop(handle, grace_s=0)
+    assert list((tmp_path / "shm").iterdir()) == [kept]
 
 
 def test_stopping_what_is_gone_is_no_error(launch):
