@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { inTurn, sessionsPath } from "../../../api/sessions";
+import { inTurn, sessionsPath, sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { filterOf, isNarrowed, STATE_CHOICES } from "./session-filter";
 
@@ -28,6 +28,13 @@ test("a list may be of some kinds, and a queue begins with what starts next", ()
   expect(sessionsPath({ states: ["ready"], name: "", kinds: ["episodes", "tinker"] }, "", 5)).toBe("/v1/sessions?limit=5&state=ready&kind=episodes&kind=tinker");
   const queued = [7, null, 2, 1].map((position) => ({ queue_position: position }) as Session);
   expect(inTurn(queued).map((one) => one.queue_position)).toEqual([1, 2, 7, null]);
+});
+
+test("a long list costs no more requests than a short one", () => {
+  const { refetchInterval } = sessionsQuery({ states: [], name: "" });
+  const interval = (pages: number) =>
+    typeof refetchInterval === "function" && refetchInterval({ state: { data: { pages: Array<unknown>(pages) } } } as never);
+  expect([interval(0), interval(1), interval(7)]).toEqual([5_000, 5_000, 35_000]);
 });
 
 test("going and ended are all the states there are, each once", () => {
