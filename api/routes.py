@@ -31,6 +31,7 @@ from api.views.episodes import (
     episode_export,
     episode_heartbeat,
     episodes_heartbeat,
+    episodes_rescore,
 )
 from api.views.projects import (
     invitation_accept,
@@ -107,6 +108,7 @@ from tinkerscript.wire.episodes import (
     EpisodeExport,
     EpisodeList,
     EpisodesHeartbeatResult,
+    EpisodesRescored,
     EpisodeView,
 )
 from tinkerscript.wire.events import Event, EventPage
@@ -229,6 +231,7 @@ route("POST", EPISODE + "/end", episode_end, episodes, EpisodeView, large=True)
 route("POST", EPISODE + "/abandon", episode_abandon, episodes, EpisodeView)
 route("POST", EPISODE + "/heartbeat", episode_heartbeat, episodes, EpisodeView)
 route("POST", SESSION + "/heartbeats", episodes_heartbeat, episodes, EpisodesHeartbeatResult)
+route("POST", SESSION + "/rescore", episodes_rescore, episodes, EpisodesRescored)
 route("GET", SESSION + "/accounting", accounting_get, sessions_read, Accounting)
 
 # What workers pull. A lease whose response was lost runs out; the lease makes the rest harmless when it is repeated.

@@ -1,5 +1,7 @@
 """Episodes: checked here, served by the session's gateway; those that are archived come from the object store."""
 
+from asgiref.sync import sync_to_async
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
 from api.episode_presenters import annotation_view
@@ -7,9 +9,18 @@ from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
 from api.views.queries import ExportQuery
 from console.sessions.episodes.annotations import annotations_export
+from console.sessions.episodes.rewards import rewards_changed
 from console.sessions.runtime import archive
 from console.sessions.selectors import session_get
-from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodeExport, EpisodesHeartbeat
+from tinkerscript.wire.episodes import (
+    EpisodeAbandon,
+    EpisodeBegin,
+    EpisodeEnd,
+    EpisodeExport,
+    EpisodesHeartbeat,
+    EpisodesRescore,
+    EpisodesRescored,
+)
 
 
 async def episode_begin(request: ApiRequest, session_id: str, body: EpisodeBegin) -> HttpResponseBase:
@@ -46,6 +57,20 @@ async def episode_heartbeat(request: ApiRequest, session_id: str, episode_id: st
 async def episodes_heartbeat(request: ApiRequest, session_id: str, body: EpisodesHeartbeat) -> HttpResponseBase:
     """Keep quiet episodes from expiring, all of a client in one request."""
     return await forward(request, session_id, "heartbeats", body=body)
+
+
+async def episodes_rescore(request: ApiRequest, session_id: str, body: EpisodesRescore) -> HttpResponseBase:
+    """Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom."""
+    answer = await forward(request, session_id, "rescore", body=body)
+    if isinstance(answer, HttpResponse) and answer.status_code == 200:
+        await sync_to_async(rewards_changed)(
+            project=request.auth.project,
+            session_id=session_id,
+            person=request.auth.user,
+            key_id=request.auth.key.id if request.auth.key else None,
+            done=EpisodesRescored.model_validate_json(answer.content),
+        )
+    return answer
 
 
 async def accounting_get(request: ApiRequest, session_id: str) -> HttpResponseBase:

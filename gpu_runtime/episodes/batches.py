@@ -21,6 +21,7 @@ from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
 from gpu_runtime.training.batching import Batch, Group, TrainedEpisode, batch_advantages, group_has_signal
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.episodes import EpisodesRescored
 from tinkerscript.wire.training.stale_advice import stale_advice
 
 GATE_S = 300.0  # how long a call may wait for a step and its hand-over
@@ -95,6 +96,15 @@ class Batches:
         await self._drop_stale()
         self._changes.notify()
         return await self._executor.run(self._journal.episodes.get, record.id) or record
+
+    async def rescore(self, rewards: Mapping[str, float], caller: str) -> EpisodesRescored:
+        """Replace rewards of episodes that wait; see RewardTable. No batch is made meanwhile."""
+        async with self._lock:
+            done = await self._executor.run(self._journal.rewards.rescore, rewards, caller)
+            waiting = await self._executor.run(self._journal.episodes.waiting)
+            self.waiting |= {record.id: record for record in waiting if record.id in self.waiting}
+            self._with_signal.clear()
+        return done
 
     async def next_batch(self) -> Batch | None:
         """Wait for a full batch, journal its composition, and return it; None once ``max_steps`` is reached.

@@ -13,6 +13,7 @@ from gpu_runtime.journal.call_table import CallTable
 from gpu_runtime.journal.database import Database
 from gpu_runtime.journal.episode_table import EpisodeTable
 from gpu_runtime.journal.model_table import ModelTable
+from gpu_runtime.journal.reward_table import RewardTable
 
 MIN_FREE_BYTES = 64 * 2**20
 
@@ -32,6 +33,7 @@ class Journal:
         self.episodes = EpisodeTable(self.database, now)
         self.calls = CallTable(self.database, self.episodes)
         self.batches = BatchTable(self.database, self.episodes, now)
+        self.rewards = RewardTable(self.database, self.episodes, now)
         self.models = ModelTable(self.database, now)
 
     def close(self) -> None:

@@ -150,6 +150,17 @@ CREATE TABLE IF NOT EXISTS stored_documents (
     pruned INTEGER NOT NULL
 );
 
+-- Rewards that were replaced before they were trained, and who did it: reward_table.py.
+CREATE TABLE IF NOT EXISTS reward_changes (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    episode_id TEXT NOT NULL REFERENCES episodes (id),
+    was REAL NOT NULL,
+    reward REAL NOT NULL,
+    caller TEXT NOT NULL,
+    at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS changes_by_episode ON reward_changes (episode_id, seq);
+
 -- What a Tinker client trains: model_table.py. `state_seq` is the last operation that the saved state holds.
 CREATE TABLE IF NOT EXISTS models (
     id TEXT PRIMARY KEY,

@@ -10,6 +10,7 @@ from django.conf import settings
 
 from api import gateway_proxy
 from console.asgi import application
+from console.live.models import EventRecord
 from console.sessions.models import Session
 from console.sessions.runtime.leases import relay_key
 from support import factories
@@ -204,3 +205,23 @@ async def test_accounts_and_keys_of_a_member_work_the_same(gateway, served, proj
     secret = await sync_to_async(factories.key_make)(project, member)
     assert (await begin(served, secret).answer())[0] == 200
     assert settings.SECRET_KEY not in str(gateway.requests[0][0].headers)
+
+
+async def test_changed_rewards_are_in_the_sessions_record_once(gateway: FakeGateway, served: Session, api_key) -> None:
+    change = {"seq": 7, "episode_id": "ep_1", "was": 0.0, "reward": 1.0, "at": 5.0}
+    done = {"changes": [change], "unchanged": ["ep_2"], "refused": {"ep_3": "it is open: it is ended with its reward"}}
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response(done)
+
+    gateway.answer = answer
+    body = b'{"rewards": {"ep_1": 1.0, "ep_2": 1.0, "ep_3": 1.0}}'
+    for _ in range(2):
+        status, _, told = await Call(
+            application, "POST", f"/v1/sessions/{served.id}/rescore", key=api_key, body=body
+        ).answer()
+        assert (status, json.loads(told)) == (200, done)
+    assert [request.path for request, _ in gateway.requests] == ["/rescore", "/rescore"]
+    (entry,) = [e async for e in EventRecord.objects.filter(session_id=served.id, data__name="episodes_rescored")]
+    assert entry.data["rewards"] == {"ep_1": {"was": 0.0, "reward": 1.0}}
+    assert entry.data["member_id"].startswith("mem_") and entry.data["key_id"].startswith("key_")

@@ -71,6 +71,7 @@ NOT_ONCE = {
     "/sessions/{session_id}/episodes/{episode_id}/abandon": BY_THE_GATEWAY,
     "/sessions/{session_id}/episodes/{episode_id}/heartbeat": BY_THE_GATEWAY,
     "/sessions/{session_id}/heartbeats": BY_THE_GATEWAY,
+    "/sessions/{session_id}/rescore": BY_THE_GATEWAY,
     "/sessions/{session_id}/tasks/lease": "a lease that its worker does not know of runs out",
     "/sessions/{session_id}/tasks/{task_id}/episode": BY_NATURE,
     "/sessions/{session_id}/tasks/{task_id}/finish": BY_NATURE,

@@ -59,6 +59,7 @@ NAMES_NOTHING = {
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "rows", "attempts", "tries", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
     "episode_ids",  # the gateway looks among its own session's
+    "rewards",  # by episode: the same
     "upto", "tag", "tags", "notes", "thumb", "comment", "commented", "annotations_after", "standing",
     "max_context_length", "max_tokens", "temperature", "model_names", "idle_suspend_s",
     "fate", "trainer_ranks", "reward_min", "reward_max", "version", "step", "agent", "q", "sort",

@@ -73,6 +73,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", E + "/abandon"): {},
     ("POST", E + "/heartbeat"): None,
     ("POST", S + "/heartbeats"): {"episode_ids": ["ep_1"]},
+    ("POST", S + "/rescore"): {"rewards": {"ep_1": 1.0}},
     ("GET", S + "/accounting"): None,
     ("GET", S + "/batches/{batch}"): None,
 }

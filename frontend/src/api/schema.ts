@@ -939,6 +939,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/rescore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom.
+         * @description Give episodes that wait to be trained other rewards; the session's record has what was changed, and by whom.
+         */
+        post: operations["episodes_rescore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/resources": {
         parameters: {
             query?: never;
@@ -2423,6 +2443,42 @@ export interface components {
             };
         };
         /**
+         * EpisodesRescore
+         * @description ``POST /v1/sessions/{id}/rescore``: other rewards for episodes that wait to be trained.
+         */
+        EpisodesRescore: {
+            /**
+             * Rewards
+             * @description By episode.
+             */
+            rewards: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * EpisodesRescored
+         * @description Every episode that was named is in one of the three. What is refused keeps its reward.
+         */
+        EpisodesRescored: {
+            /**
+             * Changes
+             * @description On disk. Of a request that came before: what it changed then.
+             */
+            changes: components["schemas"]["RewardChange"][];
+            /**
+             * Refused
+             * @description Why, by episode.
+             */
+            refused: {
+                [key: string]: string;
+            };
+            /**
+             * Unchanged
+             * @description They had this reward from the start.
+             */
+            unchanged: string[];
+        };
+        /**
          * ErrorBody
          * @description The body of every response with a status of 400 and up.
          */
@@ -3168,6 +3224,28 @@ export interface components {
              * @description Of memory_total_bytes, by whichever process.
              */
             memory_used_bytes: number;
+        };
+        /**
+         * RewardChange
+         * @description An episode's reward that was replaced before it was trained.
+         */
+        RewardChange: {
+            /**
+             * At
+             * @description Unix time in seconds.
+             */
+            at: number;
+            /** Episode Id */
+            episode_id: string;
+            /** Reward */
+            reward: number;
+            /**
+             * Seq
+             * @description Its number among the changes of the session.
+             */
+            seq: number;
+            /** Was */
+            was: number;
         };
         /**
          * Role
@@ -6826,6 +6904,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MetricColumns"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episodes_rescore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EpisodesRescore"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodesRescored"];
                 };
             };
             /** @description Refused or failed */

@@ -11,7 +11,7 @@ from gpu_runtime.episodes.call_views import MAX_CALLS_PER_PAGE
 from gpu_runtime.episodes.ledger import Episodes
 from gpu_runtime.gateway.http import cancel_on_disconnect, check_relay_key, model_response, parse_page, read_body
 from gpu_runtime.refusals import BadRequest, NotAdmitted
-from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodesHeartbeat
+from tinkerscript.wire.episodes import EpisodeAbandon, EpisodeBegin, EpisodeEnd, EpisodesHeartbeat, EpisodesRescore
 from tinkerscript.wire.errors import ErrorCode
 
 M = TypeVar("M", bound=BaseModel)
@@ -34,6 +34,7 @@ class InternalRoutes:
             Route("/episodes/{episode_id}/heartbeat", self.heartbeat, methods=["POST"]),
             Route("/episodes/{episode_id}/calls", self.calls, methods=["GET"]),
             Route("/heartbeats", self.heartbeats, methods=["POST"]),
+            Route("/rescore", self.rescore, methods=["POST"]),
             Route("/accounting", self.accounting, methods=["GET"]),
         ]
 
@@ -82,6 +83,13 @@ class InternalRoutes:
         check_relay_key(request, self._relay_key)
         body = await _read(request, EpisodesHeartbeat)
         return model_response(self._episodes.heartbeats(body.episode_ids))
+
+    async def rescore(self, request: Request) -> Response:
+        """``POST /rescore``."""
+        check_relay_key(request, self._relay_key)
+        body = await _read(request, EpisodesRescore)
+        caller = request.headers.get("x-key-id", "")
+        return model_response(await self._episodes.batches.rescore(body.rewards, caller))
 
     async def calls(self, request: Request) -> Response:
         """``GET /episodes/{id}/calls``: one page."""

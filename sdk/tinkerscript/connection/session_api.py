@@ -28,6 +28,8 @@ from tinkerscript.wire.episodes import (
     EpisodeList,
     EpisodesHeartbeat,
     EpisodesHeartbeatResult,
+    EpisodesRescore,
+    EpisodesRescored,
     EpisodeView,
     WorkflowOutput,
 )
@@ -181,6 +183,11 @@ class SessionApi:
             timeout_s=min(EPISODE_CALL_TIMEOUT_S, max(5.0, retry_timeout_s)),
             retry_timeout_s=retry_timeout_s,
         )
+
+    def episodes_rescore(self, body: EpisodesRescore) -> EpisodesRescored:
+        """Other rewards for at most MAX_RESCORED episodes; sent again, it changes nothing more."""
+        path = f"{self._path}/rescore"
+        return self.when_ready(lambda: self._transport.request("POST", path, body=body, response=EpisodesRescored))
 
     def episode_heartbeat(self, episode_id: str) -> EpisodeView:
         """Say once that an episode is alive; one try."""

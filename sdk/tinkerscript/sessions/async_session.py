@@ -11,10 +11,11 @@ from tinkerscript.curve import REWARD, Plot
 from tinkerscript.downloads.checkpoints import TunedModel
 from tinkerscript.wire.calls import EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointView
-from tinkerscript.wire.episodes import EpisodeView
+from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView
 from tinkerscript.wire.events import Event, EventKind
 from tinkerscript.wire.sessions import Accounting, SessionView
 
+from .rescoring import Rewards
 from .session import Session
 
 T = TypeVar("T")
@@ -83,6 +84,10 @@ class AsyncSession(ABC):
     async def download_batch(self, batch: int | str, path: str | PathLike[str]) -> Path:
         """As TinkerScript.download_batch()."""
         return await self._run(partial(self.sync.download_batch, batch, path))
+
+    async def rescore(self, rewards: Rewards) -> EpisodesRescored:
+        """As TinkerScript.rescore()."""
+        return await self._run(partial(self.sync.rescore, rewards))
 
     async def download_record(
         self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True

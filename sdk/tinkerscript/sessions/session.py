@@ -18,11 +18,12 @@ from tinkerscript.downloads.checkpoints import TunedModel
 from tinkerscript.errors import ClientClosed, WaitTimeout
 from tinkerscript.wire.calls import CallView, EpisodeCalls
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointView
-from tinkerscript.wire.episodes import EpisodeView
+from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView
 from tinkerscript.wire.events import Event, EventKind, StepMetrics
 from tinkerscript.wire.sessions import Accounting, SessionList, SessionState, SessionView
 
-from . import flushing
+from . import flushing, rescoring
+from .rescoring import Rewards
 
 OnProgress = Callable[[str, str, int | None], object]
 
@@ -173,6 +174,17 @@ class Session(NamedArguments, SessionApi):
         stopped: call it again for the rest. Raises Conflict while there is none; else as download_tuned_model().
         """
         return episode_files.download(self, path, deadline=deadline_after(timeout_s), progress=progress)
+
+    def rescore(self, rewards: Rewards) -> EpisodesRescored:
+        """Give episodes that have ended and are not trained yet other rewards.
+
+        ``rewards`` is a dict by episode id, or a function that is given each waiting episode, with what people said of
+        it (``annotations``), and returns its reward or None to leave it. The rewards of single agents and calls stay.
+        What was there before is kept, with who changed it. An episode that is trained, in a batch that is fixed, stale,
+        open or for evaluation keeps its reward and is named in ``refused`` of the result. Raises InvalidReward before
+        anything is sent, SessionEnded, WaitTimeout.
+        """
+        return rescoring.rescore(self, rewards)
 
     def download_record(
         self, path: str | PathLike[str] = "run", timeout_s: float = 1800.0, progress: bool = True

@@ -10,6 +10,7 @@ from .base import Request, Response
 from .checkpoints import DownloadFile
 
 MAX_HEARTBEATS = 500  # episodes of one request
+MAX_RESCORED = 500  # the same
 
 
 class EpisodeState(StrEnum):
@@ -79,6 +80,32 @@ class EpisodeAbandon(Request):
     """``POST .../abandon``: the episode counts as abandoned for ``reason`` and is never trained."""
 
     reason: str = Field("abandoned", min_length=1, max_length=200)
+
+
+class EpisodesRescore(Request):
+    """``POST /v1/sessions/{id}/rescore``: other rewards for episodes that wait to be trained."""
+
+    rewards: dict[Annotated[str, Field(max_length=64)], FiniteFloat] = Field(
+        min_length=1, max_length=MAX_RESCORED, description="By episode."
+    )
+
+
+class RewardChange(Response):
+    """An episode's reward that was replaced before it was trained."""
+
+    seq: int = Field(description="Its number among the changes of the session.")
+    episode_id: str
+    was: float
+    reward: float
+    at: float = Field(description="Unix time in seconds.")
+
+
+class EpisodesRescored(Response):
+    """Every episode that was named is in one of the three. What is refused keeps its reward."""
+
+    changes: list[RewardChange] = Field(description="On disk. Of a request that came before: what it changed then.")
+    unchanged: list[str] = Field(description="They had this reward from the start.")
+    refused: dict[str, str] = Field(description="Why, by episode.")
 
 
 class EpisodesHeartbeat(Request):

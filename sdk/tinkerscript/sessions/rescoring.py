@@ -1,0 +1,58 @@
+"""Other rewards for episodes that wait to be trained: what people said of them, say, or a better judge."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+
+from pydantic import ValidationError
+
+from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.errors import InvalidReward
+from tinkerscript.wire.episodes import MAX_RESCORED, EpisodeList, EpisodesRescore, EpisodesRescored, EpisodeView
+
+Rewards = Mapping[str, float] | Callable[[EpisodeView], float | None]
+PAGE = 200
+
+log = logging.getLogger("tinkerscript")
+
+
+def rescore(session: SessionApi, rewards: Rewards) -> EpisodesRescored:
+    """As Session.rescore()."""
+    if isinstance(rewards, Mapping):
+        wanted = dict(rewards)
+    else:
+        judged = ((episode.episode_id, rewards(episode)) for episode in list(_waiting(session)))
+        wanted = {episode_id: reward for episode_id, reward in judged if reward is not None}
+    done = EpisodesRescored(changes=[], unchanged=[], refused={})
+    for body in list(_requests(wanted)):  # all are checked before the first is sent
+        part = session.episodes_rescore(body)
+        done = EpisodesRescored(
+            changes=done.changes + part.changes,
+            unchanged=done.unchanged + part.unchanged,
+            refused=done.refused | part.refused,
+        )
+    if done.refused:
+        first, why = next(iter(done.refused.items()))
+        log.warning("%d episodes keep their reward; %s: %s.", len(done.refused), first, why)
+    return done
+
+
+def _requests(wanted: Mapping[str, float]) -> Iterator[EpisodesRescore]:
+    left = iter(wanted.items())
+    while some := dict(islice(left, MAX_RESCORED)):
+        try:
+            yield EpisodesRescore(rewards=some)
+        except ValidationError as failure:
+            wrong = failure.errors()[0]
+            raise InvalidReward(f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}") from failure
+
+
+def _waiting(session: SessionApi) -> Iterator[EpisodeView]:
+    """Those that wait to be trained, as the server was told of them: seconds after their end."""
+    cursor = None
+    while True:
+        page = session.read("/episodes", EpisodeList, fate="waiting", sort="oldest", limit=PAGE, cursor=cursor)
+        yield from page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return

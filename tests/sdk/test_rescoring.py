@@ -1,0 +1,47 @@
+"""session.rescore: a dict or a function, in requests of bounded size, and nothing refused in silence."""
+
+import json
+
+import pytest
+from sdk.http_parts import Answer
+from sdk.rest_server import RestServer, reply
+
+from tinkerscript import InvalidReward
+from tinkerscript.sessions import rescoring
+from tinkerscript.wire.episodes import EpisodesRescored, RewardChange
+
+
+@pytest.fixture
+def asked(server, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, float]]:
+    """The rewards of each request. Episodes whose names begin with x are refused."""
+    requests: list[dict[str, float]] = []
+
+    def answer(self: RestServer, request, session_id: str) -> Answer:
+        requests.append(rewards := json.loads(request.body)["rewards"])
+        changes = [
+            RewardChange(seq=1, episode_id=name, was=0.0, reward=reward, at=1.0)
+            for name, reward in rewards.items()
+            if name[0] != "x"
+        ]
+        refused = {name: "it is open" for name in rewards if name[0] == "x"}
+        return reply(200, EpisodesRescored(changes=changes, unchanged=[], refused=refused))
+
+    from sdk import rest_server
+
+    monkeypatch.setitem(rest_server.ROUTES, rf"POST {rest_server.S}/rescore", answer)
+    monkeypatch.setattr(rescoring, "MAX_RESCORED", 2)
+    return requests
+
+
+def test_rewards_are_sent_in_parts_and_what_is_refused_is_said(session, asked, said) -> None:
+    done = session.rescore({"a": 1, "xb": 0.5, "c": 0})
+    assert asked == [{"a": 1.0, "xb": 0.5}, {"c": 0.0}]
+    assert [change.episode_id for change in done.changes] == ["a", "c"] and done.refused == {"xb": "it is open"}
+    assert said() == ["1 episodes keep their reward; xb: it is open."]
+
+
+def test_a_wrong_reward_is_refused_before_anything_is_sent(session, asked) -> None:
+    for wrong in (float("nan"), "much", None):
+        with pytest.raises(InvalidReward):
+            session.rescore({"a": 1.0, "b": 1.0, "c": wrong})
+    assert asked == [] and session.rescore({}).changes == []
