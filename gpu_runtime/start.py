@@ -18,6 +18,7 @@ from tinkerscript.wire.sessions import SessionKind
 from .config import RuntimeConfig
 from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
+from .engine.vllm_process import imports_begin
 from .errors import FinalFault, RuntimeFault
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
@@ -39,6 +40,8 @@ async def start(
         if assignment.traces_url:
             tracing_begin(assignment.traces_url, "tinkerscript-runtime")
         agent.status.begin(Phase.LOADING, "loading the libraries")
+        if hard_exit:
+            imports_begin()
         with (
             ResourceSampler(config.runtime_dir, agent.status.sampled),
             Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
-from gpu_runtime.engine.vllm_process import child_variables, dtype_name, environment_set, placed, started_with
+from gpu_runtime.engine.vllm_process import child_variables, dtype_name, placed, started_with, vllm_import
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
@@ -71,8 +71,8 @@ class VllmEngine:
         ``gpus`` are what its processes may see, the engine's own first; none: whatever this process sees.
         ``tensor_parallel`` processes share each layer, every one on a device of its own: the first of ``gpus``.
         """
-        environment_set(device)
         # Here and not above: vLLM reads its environment when it is imported.
+        await asyncio.to_thread(vllm_import, device)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 

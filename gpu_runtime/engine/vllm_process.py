@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from gpu_runtime.engine.sockets import sockets_folder
+from gpu_runtime.forking import fork_server_begin, forks
+from gpu_runtime.placement import engine_needs_gpu
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
@@ -17,6 +19,9 @@ IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 # Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
 # there too; and vLLM's own default.
 SHARED_MEMORY, OWN_MEMORY = 0.5, 0.92
+
+# What the engine's process and the trainer's ranks import.
+IMPORTED = ("vllm.v1.engine.core", "vllm.v1.worker.cpu_worker", "gpu_runtime.training.trainer")
 
 
 def memory_share(*, shares_device: bool) -> float:
@@ -70,6 +75,27 @@ def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
         # sequences over 49,152 tokens.
         return kept | {"TORCH_COMPILE_DISABLE": "1"}
     return {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
+
+
+def vllm_import(device: str) -> None:
+    """Import what starts an engine, after its environment was set. Takes seconds: call it in a thread."""
+    environment_set(device)
+    import vllm.engine.arg_utils
+    import vllm.envs
+    import vllm.v1.engine.async_llm
+
+    if forks(device):  # of Python's three ways to start a process vLLM's variable takes two
+        vllm.envs.environment_variables["VLLM_WORKER_MULTIPROC_METHOD"] = lambda: "forkserver"
+
+
+def imports_begin() -> None:
+    """Where the processes of this runtime will be forked, start the one that imports what they need."""
+    if engine_needs_gpu():
+        return
+    environment_set("cpu")
+    # torch and the C library read them when they start; a rank wants the same (training/cpu/malloc.py).
+    with started_with(child_variables("cpu", ()) | {"DS_ACCELERATOR": "cpu"}):
+        fork_server_begin(IMPORTED)
 
 
 def environment_set(device: str) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpu_runtime.engine.prompt_rows import RowsAsked, columns_read
 from gpu_runtime.engine.vllm_engine import HANDOVER_S, REFUSED, VllmEngine
-from gpu_runtime.engine.vllm_process import child_variables, dtype_name, environment_set, executor, started_with
+from gpu_runtime.engine.vllm_process import child_variables, dtype_name, executor, started_with, vllm_import
 from gpu_runtime.engine.weight_turns import WeightTurns
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused
 from gpu_runtime.health.notice import kept_from_children
@@ -58,8 +58,8 @@ class VllmSampler:
         cls, model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = ()
     ) -> "VllmSampler":
         """Load ``model_path`` with room for adapters of ``config.lora_rank``. Raises EngineDead."""
-        environment_set(device)
         # Here and not above: vLLM reads its environment when it is imported.
+        await asyncio.to_thread(vllm_import, device)
         from vllm.engine.arg_utils import AsyncEngineArgs
         from vllm.v1.engine.async_llm import AsyncLLM
 

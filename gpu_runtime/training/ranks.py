@@ -5,7 +5,7 @@ reported, and never the gateway that holds acknowledged episodes.
 """
 
 import asyncio
-import multiprocessing
+import os
 import signal
 import socket
 import time
@@ -24,6 +24,7 @@ from gpu_runtime.errors import (
     TrainerFailed,
     TrainerKilled,
 )
+from gpu_runtime.forking import process_context
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput
@@ -49,16 +50,16 @@ class RankProcesses:
         self.on_progress: Callable[[], None] = lambda: None
         self._connections: list[Connection] = []
         self.processes: list[Any] = []
-        self._start()
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = process_context(self._spec.device)
         port = _free_port()
         self._connections, self.processes = [], []
         for rank in range(self._world):
             spec = replace(self._spec, rank=rank, master_port=port)
             ours, theirs = context.Pipe()
-            process = context.Process(target=self._main, args=(theirs, spec), name=f"trainer-rank-{rank}", daemon=True)
+            arguments = (self._main, dict(os.environ), theirs, spec)
+            process = context.Process(target=_run_rank, args=arguments, name=f"trainer-rank-{rank}", daemon=True)
             with kept_from_children():
                 process.start()
             theirs.close()
@@ -73,7 +74,7 @@ class RankProcesses:
         await self.close()
         for connection in self._connections:
             connection.close()
-        self._start()
+        self.processes = []
         await self.ready()
 
     @property
@@ -89,6 +90,8 @@ class RankProcesses:
 
     async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
         async with self._lock:
+            if not self.processes:  # with the first command, in a thread: it waits for the fork server's imports
+                await asyncio.to_thread(self._start)
             return await asyncio.to_thread(self._send_and_receive, command, arguments, deadline_s)
 
     def _send_and_receive(self, command: str, arguments: tuple[object, ...], deadline_s: float) -> Any:
@@ -193,6 +196,14 @@ class TrainerRanks(RankProcesses):
         """Raises DiskFull too, where another number of ranks saved it and there is no room for their copy."""
         async with room_to_reshard(folder, self._world, lambda: self.on_progress()):
             await self._call("load_state", folder, deadline_s=WEIGHTS_S)
+
+
+def _run_rank(
+    main: Callable[[Connection, RankSpec], None], environment: dict[str, str], connection: Connection, spec: RankSpec
+) -> None:
+    """A process that is forked has the environment of the fork server: this gives it its runtime's."""
+    os.environ.update(environment)
+    main(connection, spec)
 
 
 def _free_port() -> int:

@@ -25,7 +25,8 @@ async def test_a_runtime_whose_libraries_load_for_long_is_registered_and_heard_m
 ) -> None:
     (tmp_path / "slow").mkdir()
     for name in HEAVY:
-        (tmp_path / "slow" / f"{name}.py").write_text("import time; time.sleep(120)\n")
+        begun = f"open(os.path.join({str(tmp_path)!r}, f'import.{{os.getpid()}}'), 'w')"
+        (tmp_path / "slow" / f"{name}.py").write_text(f"import os, time; {begun}; time.sleep(120)\n")
     (tmp_path / "volume").mkdir()
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(tmp_path / "slow"), str(ROOT), str(ROOT / "sdk")]),
@@ -40,6 +41,8 @@ async def test_a_runtime_whose_libraries_load_for_long_is_registered_and_heard_m
         last = plane.bodies(beats)[-1]
         assert last["state"] == "loading" and last["phase"].startswith("loading the ")
         assert process.poll() is None
+        # Its own libraries, and beside it the engine's and the trainer's, in the process that both are forked from.
+        await eventually(lambda: len(list(tmp_path.glob("import.*"))) == 2, timeout_s=60)
     finally:
         process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(process.wait, 20)

@@ -1,0 +1,57 @@
+"""What the processes of a runtime on a CPU import is imported once, in the process that they are forked from."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.health.notice import VARIABLE
+
+PROGRAM = """
+import os, signal, sys
+from gpu_runtime.forking import fork_server_begin, process_context
+from gpu_runtime.health.notice import kept_from_children
+
+def look(connection):
+    is_kept = signal.SIGTERM in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    connection.send((os.getppid(), "slow_to_import" in sys.modules, is_kept))
+
+def looked(device):
+    context = process_context(device)
+    ours, theirs = context.Pipe()
+    process = context.Process(target=look, args=(theirs,))
+    with kept_from_children():
+        process.start()
+    seen = ours.recv()
+    process.join()
+    return seen
+
+if __name__ == "__main__":
+    before = looked("cpu")
+    fork_server_begin(["slow_to_import"])
+    fork_server_begin(["slow_to_import"])
+    first, second, on_gpu = looked("cpu"), looked("cpu"), looked("cuda")
+    is_kept = sys.argv[1] != "0"
+    assert before == on_gpu == (os.getpid(), False, is_kept)
+    assert first == second == (first[0], True, is_kept) and first[0] != os.getpid()
+"""
+
+
+@pytest.mark.parametrize("notice_s", ["0", "50"])
+def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a_gpu_are_not(
+    tmp_path: Path, notice_s: str
+) -> None:
+    """Where a notice is given that the machine is taken away, it ends none of them, forked or not."""
+    once = f"import os; os.open({str(tmp_path / 'once')!r}, os.O_CREAT | os.O_EXCL)"
+    (tmp_path / "slow_to_import.py").write_text(once)
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    environment = os.environ | {"PYTHONPATH": path, VARIABLE: notice_s}
+    done = subprocess.run(
+        [sys.executable, program, notice_s], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "once").exists()
