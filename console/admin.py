@@ -5,7 +5,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from console.models import ApiKey, AuditRecord, Checkpoint, Membership, Project, Session, User, Webhook
+from console.models import ApiKey, AuditRecord, Checkpoint, Membership, Project, Session, User, WarmRuntime, Webhook
 
 
 class ReadOnly(admin.ModelAdmin):
@@ -47,6 +47,11 @@ class ApiKeyAdmin(ReadOnly):
 class SessionAdmin(ReadOnly):
     list_display = ["id", "project", "base_model", "state", "desired", "policy_version", "restarts", "updated_at"]
     exclude = ["lease_sha256"]
+
+
+@admin.register(WarmRuntime)
+class WarmRuntimeAdmin(ReadOnly):
+    list_display = ["id", "base_model", "is_ready", "started_at"]
 
 
 @admin.register(Checkpoint)

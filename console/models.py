@@ -2,7 +2,7 @@
 
 from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord, ResourceChunk, RuntimeLog
-from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance
+from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance, WarmRuntime
 from console.sessions.alerts.models import MetricRule
 from console.sessions.models import (
     Alert,
@@ -66,5 +66,6 @@ __all__ = [
     "TinkerSession",
     "Upload",
     "User",
+    "WarmRuntime",
     "Webhook",
 ]

@@ -118,7 +118,7 @@ if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
     raise ImproperlyConfigured("S3_ACCESS_KEY and S3_SECRET_KEY do nothing without S3_ENDPOINT_URL.")
 # Without an address of its own the lease process listens on loopback, whatever HOST is.
 LAUNCHER = launcher_options_read(
-    server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL
+    server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL, most=MAX_RUNTIMES
 )
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes

@@ -6,23 +6,40 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
-from .config import RuntimeConfig, config_load
+from .config import WARM_MODEL, RuntimeConfig, config_load
 from .control_plane.agent import Agent
 from .errors import RuntimeFault
 from .start import start
 
+if TYPE_CHECKING:
+    from .loading.both import Loaded
+
 
 def main() -> int:
     """Run one session. Exit code: 0 as asked, 1 by a fault (the reconciler starts it again)."""
+    process_begin()
+    if WARM_MODEL in os.environ:
+        from .loading.warm import warm_life
+
+        return exit_code(warm_life(until_terminated))
+    return exit_code(until_terminated(config_load()))
+
+
+def process_begin() -> None:
+    """What every runtime does first."""
     os.umask(0o077)  # weights, episodes and logs are the user's of this process, whatever its launcher left us
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     faulthandler.enable()  # a crash in C leaves a stack in the log
-    config = config_load()
 
+
+def exit_code(life: Coroutine[Any, Any, bool]) -> int:
+    """Run a runtime's ``life``, which returns what ``until_terminated`` does, to its end."""
     try:
-        if asyncio.run(until_terminated(config)):
+        if asyncio.run(life):
             return 128 + signal.SIGTERM
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
@@ -32,7 +49,7 @@ def main() -> int:
     return 0
 
 
-async def until_terminated(config: RuntimeConfig) -> bool:
+async def until_terminated(config: RuntimeConfig, loaded: "Loaded | None" = None) -> bool:
     """Whether it ended by a SIGTERM with notice: the session goes on elsewhere.
 
     SIGINT, a SIGTERM without notice and a second one unwind like any other end, so that engine and ranks are closed. A
@@ -52,7 +69,7 @@ async def until_terminated(config: RuntimeConfig) -> bool:
 
     loop.add_signal_handler(signal.SIGTERM, terminated)
     loop.add_signal_handler(signal.SIGINT, task.cancel)
-    await start(config, hard_exit=True, on_agent=agents.append)
+    await start(config, hard_exit=True, on_agent=agents.append, loaded=loaded)
     return bool(agents) and agents[0].preempted.is_set()
 
 

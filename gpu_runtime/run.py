@@ -5,14 +5,13 @@ registered (start.py) -> journal -> engine and trainer -> restore -> gateway -> 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder, RuntimeStage, StopReason
-from tinkerscript.wire.training.model_refusals import folder_refusal
 
 from .archive.archive import Archive
 from .archive.on_failure import archive_on_failure
@@ -20,42 +19,46 @@ from .config import RuntimeConfig
 from .control_plane.address import address_advertise
 from .control_plane.agent import Agent
 from .control_plane.watchdog import Watchdog
-from .engine.replicas import Replicas, engines_start
-from .engine.tensor_parallel import tensor_parallel_plan
-from .engine.vllm_engine import VllmEngine
+from .engine.replicas import Replicas
 from .engine.watched import WatchedEngine
 from .episodes.batches import Batches
 from .episodes.ledger import Episodes
 from .episodes.progress import attempts_report, dropped_report
-from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
+from .errors import EngineDead, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .health.deadlines import Phase
 from .interfaces import Engine, Tokenizer, Trainer
 from .journal.journal import Journal
 from .learner import Learner
+from .loading.both import Loaded, fit_report, misfit, open_engine_and_trainer
 from .object_store.journal_replica import JournalReplica
 from .object_store.uploads import ObjectStore
-from .placement import both_loaded, devices_verify, gpus_given, placement_choose
-from .rehearsal import rehearse
+from .placement import devices_verify
 from .rendering.renderer import Renderer
 from .rendering.template_check import template_report, template_verify
-from .training.ranks import TrainerRanks
 from .trajectories.erasure import EpisodeErasure
 from .trajectories.reporter import EpisodeReporter
 from .trajectories.stored_calls import StoredCalls
-from .weights.handover_folder import handover_folder, handover_make
+from .weights.handover_folder import handover_folder
 
 log = logging.getLogger(__name__)
 
 
-async def run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
-    """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault."""
+async def run(
+    agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog, loaded: Loaded | None = None
+) -> None:
+    """What follows the registration (start.py), until the end that was asked for. Raises RuntimeFault.
+
+    ``loaded`` is what this runtime loaded before it had a session (loading/warm.py).
+    """
     agent.status.begin(Phase.LOADING, "loading the engine and the trainer")
     async with until_one_fails([agent_lost(agent)]):
-        await load_and_serve(agent, assignment, config, watchdog)
+        await load_and_serve(agent, assignment, config, watchdog, loaded)
 
 
-async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
+async def load_and_serve(
+    agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog, loaded: Loaded | None
+) -> None:
     """Bring up the parts and serve."""
     store = ObjectStore(agent)
     journal = await open_journal(assignment, store, config.runtime_dir)
@@ -64,7 +67,11 @@ async def load_and_serve(agent: Agent, assignment: Assignment, config: RuntimeCo
     async with archive_on_failure(agent, archive):
         devices_verify(config.gpus)
         with handover_folder(config.session_id) as handover:
-            async with open_engine_and_trainer(assignment, config.gpus, agent.status.advance) as (engine, trainer):
+            if loaded is not None:
+                why = misfit(loaded, assignment.base_model_path, assignment.config, config.gpus)
+                fit_report(agent.report, loaded, why)
+            opened = open_engine_and_trainer(assignment, config.gpus, agent.status.advance, loaded)
+            async with opened as (engine, trainer):
                 watched = engine if isinstance(engine, Replicas) else WatchedEngine(engine)
                 watchdog.watch(watched)
                 await serve_session(agent, assignment, store, journal, archive, watched, trainer, config, handover)
@@ -191,35 +198,6 @@ def tokenizer_load(folder: str) -> Tokenizer:
     from .rendering.transformers_tokenizer import TransformersTokenizer  # imports torch
 
     return TransformersTokenizer(folder)
-
-
-@asynccontextmanager
-async def open_engine_and_trainer(
-    assignment: Assignment, given: int, on_progress: Callable[[], None]
-) -> AsyncIterator[tuple[Engine, Trainer]]:
-    """Both load on the GPUs ``given`` (placement.py), and agree; both end with the block, whatever ends it."""
-    if refusal := folder_refusal(Path(assignment.base_model_path), assignment.config):
-        raise ModelUnsupported(refusal)
-    model, config = assignment.base_model_path, assignment.config
-    placement = placement_choose(config, gpus_given(config, given))
-    tensor_parallel = await asyncio.to_thread(tensor_parallel_plan, Path(model), config, placement)
-    trainer = TrainerRanks(model, config, placement.device, gpus=placement.trainer_gpus, shares_device=placement.shared)
-
-    async def start() -> Engine:
-        load = partial(
-            VllmEngine.start, model, config, placement.device, shares_device=placement.shared,
-            tensor_parallel=tensor_parallel,
-        )  # fmt: skip
-        loads = [partial(load, gpus=gpus) for gpus in placement.engines(tensor_parallel)]
-        return await engines_start(loads, on_progress=on_progress)
-
-    try:
-        async with both_loaded(start, trainer.ready, shared=placement.shared) as engine:
-            with handover_make(f"{assignment.session_id}-rehearsal") as handover:
-                await rehearse(engine, trainer, Path(model), handover)
-            yield engine, trainer
-    finally:
-        await trainer.close()
 
 
 @asynccontextmanager

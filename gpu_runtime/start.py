@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from tinkerscript.processes.tracing import tracing_begin, tracing_end
 from tinkerscript.wire.events import EventKind
@@ -23,16 +24,24 @@ from .errors import FinalFault, RuntimeFault
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
 
+if TYPE_CHECKING:
+    from .loading.both import Loaded
+
 log = logging.getLogger(__name__)
 
 
 async def start(
-    config: RuntimeConfig, *, hard_exit: bool = False, on_agent: Callable[[Agent], None] = lambda agent: None
+    config: RuntimeConfig,
+    *,
+    hard_exit: bool = False,
+    on_agent: Callable[[Agent], None] = lambda agent: None,
+    loaded: "Loaded | None" = None,
 ) -> None:
     """Serve one session until the control plane asks for the end. Raises RuntimeFault when it cannot go on.
 
     ``hard_exit``: this process is nothing but the runtime, and is ended even if its main loop cannot end it.
-    ``on_agent`` is given the agent, which can be told that this machine is taken away.
+    ``on_agent`` is given the agent, which can be told that this machine is taken away. ``loaded`` is what this runtime
+    loaded before it had a session (loading/warm.py).
     """
     async with traced_to_the_end(), Agent(config) as agent:
         on_agent(agent)
@@ -47,7 +56,7 @@ async def start(
             Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog,
         ):
             try:
-                await _run(agent, assignment, config, watchdog)
+                await _run(agent, assignment, config, watchdog, loaded)
             except FinalFault as fault:
                 log.error("%s: %s", fault.code, fault)
                 await agent.fail(fault.code, str(fault), fault.hint)  # no restart would change it
@@ -65,7 +74,9 @@ async def traced_to_the_end() -> AsyncIterator[None]:
         tracing_end()
 
 
-async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog) -> None:
+async def _run(
+    agent: Agent, assignment: Assignment, config: RuntimeConfig, watchdog: Watchdog, loaded: "Loaded | None"
+) -> None:
     if assignment.kind is SessionKind.TINKER:
         from .run_tinker import run_tinker
 
@@ -78,7 +89,7 @@ async def _run(agent: Agent, assignment: Assignment, config: RuntimeConfig, watc
         return
     from .run import run
 
-    await run(agent, assignment, config, watchdog)
+    await run(agent, assignment, config, watchdog, loaded)
 
 
 def report_end(agent: Agent, error: Exception) -> None:

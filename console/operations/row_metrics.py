@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from console.live.models import EventRecord
 from console.object_store.free_space import room_get
 from console.scheduling.leader import leader_status
-from console.scheduling.models import RestartCount
+from console.scheduling.models import RestartCount, WarmRuntime
 from console.sessions.models import Session
 from console.sessions.selectors import session_counts
 from console.webhooks.models import Delivery
@@ -63,6 +63,12 @@ def _sessions(now: datetime) -> Iterator[Metric]:
     for cause, total in RestartCount.objects.values_list("cause", "total"):
         restarts.add_metric([cause], total)
     yield restarts
+    warm = GaugeMetricFamily(
+        "tinkerscript_warm_runtimes", "Runtimes without a session yet.", labels=["base_model", "state"]
+    )
+    for base_model, is_ready, number in WarmRuntime.objects.values_list("base_model", "is_ready").annotate(Count("id")):
+        warm.add_metric([base_model, "ready" if is_ready else "loading"], number)
+    yield warm
 
 
 def _copies(now: datetime) -> Iterator[Metric]:

@@ -74,12 +74,13 @@ def processes_list() -> Iterable[ProcessStat]:
             yield stat
 
 
-def has_environment(pid: int, entry: str) -> bool:
-    """Whether a process was started with ``NAME=value`` in its environment (False where we may not look)."""
+def has_environment(pid: int, *entries: str) -> bool:
+    """Whether a process was started with one of ``NAME=value`` in its environment (False where we may not look)."""
     try:
-        return entry.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        found = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
+    return any(entry.encode() in found for entry in entries)
 
 
 def environment_find(pid: int, prefix: str) -> str | None:

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -20,16 +19,16 @@ from console.errors import Conflict
 from console.scheduling import failures, liveness
 from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.draining import is_draining
-from console.scheduling.instance import instance_id
+from console.scheduling.launchers.launch import NotStarted, runtime_launch
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
+from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.leader import holder_new, leader_release, leader_renew
 from console.scheduling.logs import log_keep, log_read
 from console.scheduling.session_notes import address_note, stuck_announce, suspend_request, waiting_note
-from console.server.lease_address import runtime_server_url
-from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync, devices_take
+from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync
 from console.sessions.limits.queue import queue_next
 from console.sessions.models import Session
-from console.sessions.runtime.leases import lease_issue
+from console.sessions.selectors import session_counts
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import WITH_RUNTIME, session_move
 from tinkerscript.wire.runtime import PHASE_PREEMPTED
@@ -47,17 +46,21 @@ COLUMNS_READ = (
 
 
 class Reconciler:
-    """One reconciler. ``devices`` are those of this machine; ``disk_free`` returns the bytes left for runtimes."""
+    """One reconciler. ``devices`` are those of this machine; ``disk_free`` returns the bytes left for runtimes.
+
+    ``warm`` are runtimes that wait for a session.
+    """
 
     def __init__(
         self,
         launcher: Launcher,
         *,
         devices: Sequence[str] = (),
+        warm: WarmRuntimes | None = None,
         disk_free: Callable[[], int] = lambda: shutil.disk_usage(settings.DATA).free,
     ) -> None:
         self._launcher = launcher
-        self._devices = devices
+        self._devices, self._warm = devices, warm
         self._devices_kept = 0  # for sessions before others in the queue that cannot start in this tick
         self._disk_free = disk_free
         self._holder = holder_new()
@@ -75,8 +78,12 @@ class Reconciler:
         self._last_tick = now
         if not leader_renew(holder=self._holder, now=now, tick_s=self._tick_s):
             self._leads = False
+            if self._warm:
+                self._warm.close()
             return False
         if not self._leads:
+            if self._warm:
+                self._warm.clear_predecessors()
             devices_sync(ids=self._devices)
             self._leads = True
         self._draining = is_draining()
@@ -88,6 +95,8 @@ class Reconciler:
         # A server where nothing waits computes no order twice a second.
         if not self._draining and Session.objects.filter(state=SessionState.QUEUED).exists():
             self._start_queued(now)
+        if self._warm:
+            self._keep_warm(self._warm)
         self._tick_s = time.monotonic() - began
         return True
 
@@ -99,8 +108,18 @@ class Reconciler:
             self._guarded(self._start, session_id)
         absent_clients_give_way(now=now, judging_since=self._judging_since)
 
+    def _keep_warm(self, warm: WarmRuntimes) -> None:
+        """As many as the sessions leave room for; what has no session yet never takes one's place."""
+        counts = session_counts()
+        room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME) - counts[SessionState.QUEUED]
+        # Who waits needs the devices, and who loads the processors.
+        others = counts[SessionState.QUEUED] + counts[SessionState.PROVISIONING] + counts[SessionState.LOADING]
+        warm.keep(room=0 if self._draining else room, may_start=others == 0, known=self._devices)
+
     def close(self) -> None:
-        """Let another reconciler lead. The runtimes run on."""
+        """Let another reconciler lead. The runtimes run on, but for those that have no session."""
+        if self._warm:
+            self._warm.close()
         leader_release(holder=self._holder)
 
     def release_all(self, *, grace_s: float) -> None:
@@ -233,8 +252,15 @@ class Reconciler:
             self._refuse_disk_full(session, free)
             return
         try:
-            self._launch(session)
+            runtime_launch(
+                session, launcher=self._launcher, warm=self._warm, known=self._devices, kept=self._devices_kept
+            )
+        except NotStarted as error:
+            session.refresh_from_db()
+            self._recover(session, str(error), "not_started")
         except DevicesShort as short:
+            if self._warm:
+                self._warm.give_way()  # in the next tick it has their devices
             # What is free is kept for it: who comes later and needs less must not overtake it for ever.
             self._devices_kept += session.devices or 0
             waiting_note(session, str(short), timezone.now())
@@ -248,38 +274,6 @@ class Reconciler:
             return
         failure = failures.disk_full(free_bytes=free_bytes, needed=needed)
         self._move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
-
-    def _launch(self, session: Session) -> None:
-        launcher = self._launcher
-        folder, gpus = settings.DATA / "runtimes" / session.id, session.devices or 0
-        with transaction.atomic():
-            named = gpus if launcher.names_devices else 0
-            devices = devices_take(session_id=session.id, count=named, known=self._devices, kept=self._devices_kept)
-            fresh = launcher.new_handle(
-                session_id=session.id, instance_id=instance_id(), folder=folder, gpus=gpus, devices=devices
-            )
-            self._move(
-                session,
-                SessionState.PROVISIONING,
-                reason="a slot is free" if not session.restarts else f"restart {session.restarts}",
-                launcher=launcher.name,
-                launch_handle=fresh,
-                progress=0,
-                progress_at=None,
-            )
-            token = lease_issue(session=session)
-        environment = {
-            "TINKERSCRIPT_SERVER_URL": runtime_server_url(),
-            "TINKERSCRIPT_LEASE": token,
-            "TINKERSCRIPT_RUNTIME_DIR": str(folder),
-        }
-        try:
-            handle = launcher.start(fresh, environment=environment)
-        except OSError as error:
-            session.refresh_from_db()
-            self._recover(session, f"the runtime could not be started: {error}", "not_started")
-            return
-        Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(launch_handle=handle)
 
     def _move(self, session: Session, target: SessionState, *, reason: str, **fields: Any) -> None:
         session_move(

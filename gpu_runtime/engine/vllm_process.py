@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from gpu_runtime.engine.sockets import sockets_folder
-from gpu_runtime.forking import fork_server_begin, forks
 from gpu_runtime.placement import engine_needs_gpu
+from gpu_runtime.processes.forking import fork_server_begin, forks
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 

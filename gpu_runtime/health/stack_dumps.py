@@ -49,9 +49,10 @@ def _allow_reading() -> None:
 
 
 def stacks_clear(folder: Path) -> None:
-    """Forget the processes of an earlier runtime, before any of this one registers."""
+    """Forget the processes of an earlier runtime. A warm one (loading/warm.py) has registered its own before."""
     for path in folder.glob(f"*{SUFFIX}"):
-        path.unlink()
+        if not _lives(_pid(path)):
+            path.unlink()
 
 
 def stacks_collect(folder: Path) -> str:

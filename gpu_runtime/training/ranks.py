@@ -24,10 +24,10 @@ from gpu_runtime.errors import (
     TrainerFailed,
     TrainerKilled,
 )
-from gpu_runtime.forking import process_context
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.model_interfaces import InvalidTrainingInput
+from gpu_runtime.processes.forking import process_context
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
@@ -50,6 +50,7 @@ class RankProcesses:
         self.on_progress: Callable[[], None] = lambda: None
         self._connections: list[Connection] = []
         self.processes: list[Any] = []
+        self._is_closed = False
 
     def _start(self) -> None:
         context = process_context(self._spec.device)
@@ -65,6 +66,8 @@ class RankProcesses:
             theirs.close()
             self._connections.append(ours)
             self.processes.append(process)
+        if self._is_closed:  # meanwhile, before they were there
+            self._kill()
 
     async def ready(self) -> None:
         """Return once every rank has loaded the model. Raises ModelUnsupported, TrainerFailed."""
@@ -74,7 +77,7 @@ class RankProcesses:
         await self.close()
         for connection in self._connections:
             connection.close()
-        self.processes = []
+        self.processes, self._is_closed = [], False
         await self.ready()
 
     @property
@@ -82,14 +85,20 @@ class RankProcesses:
         """Whether a rank has ended."""
         return any(not process.is_alive() for process in self.processes)
 
-    async def close(self) -> None:
+    def _kill(self) -> None:
         for process in self.processes:
             process.kill()  # a rank holds nothing that is not saved elsewhere
+
+    async def close(self) -> None:
+        self._is_closed = True
+        self._kill()
         for process in self.processes:
             await asyncio.to_thread(process.join, JOIN_S)
 
     async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
         async with self._lock:
+            if self._is_closed and not self.processes:
+                raise TrainerFailed("the trainer was closed before it was started")
             if not self.processes:  # with the first command, in a thread: it waits for the fork server's imports
                 await asyncio.to_thread(self._start)
             return await asyncio.to_thread(self._send_and_receive, command, arguments, deadline_s)
@@ -127,8 +136,7 @@ class RankProcesses:
         except (EOFError, ConnectionResetError):
             raise self._lost(rank, command) from None
         if kind == "out_of_memory":
-            for process in self.processes:  # now: they hold the memory, and the others wait for this rank
-                process.kill()
+            self._kill()  # now: they hold the memory, and the others wait for this rank
             raise OutOfMemory(f"trainer rank {rank} ran out of memory in {command}: {value}")
         if kind == "unsupported":
             raise ModelUnsupported(value)
@@ -161,6 +169,11 @@ class TrainerRanks(RankProcesses):
         threads = max(1, machine_share.cpus() // world)
         spec = RankSpec(base_model_path, config, 0, world, 0, device, threads, tuple(gpus), shares_device)
         super().__init__(spec, rank_main)
+
+    async def configure(self, config: SessionConfig) -> None:
+        """Train with ``config`` from now on, which has the options of before that are read while loading."""
+        self._spec = replace(self._spec, config=config)
+        await self._call("configure", config, deadline_s=STEP_S)
 
     async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         return await self._call("logprobs", list(samples), reference, deadline_s=STEP_S)

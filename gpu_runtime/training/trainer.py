@@ -7,7 +7,6 @@ the processes that ``ranks.py`` starts; the rest of the runtime uses the ``Train
 import itertools
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import deepspeed
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from transformers import AutoTokenizer, GenerationConfig
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample, trained_of
@@ -23,6 +21,7 @@ from gpu_runtime.weights.cuda_ipc import ExportBuffers, handles_write
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.shared_file import WeightFile
 from gpu_runtime.weights.shared_memory import SharedMemoryExport
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.defaults import config_resolve
 
 from .cpu.onednn_linear import linear_layers_use_onednn
@@ -30,6 +29,7 @@ from .deepspeed_config import deepspeed_config
 from .lora import PlainWeight, adapters_add, adapters_off, plain_weights
 from .losses import token_scales
 from .model_check import policy_verify
+from .models.export import hugging_face_export
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, RowExtras, row_loss
 from .optimizer import GuardedAdamW, learning_rate
@@ -55,7 +55,8 @@ class RankTrainer:
             gradient_checkpointing=self.config.gradient_checkpointing,
         ).to(self.device)
         policy_verify(policy, self.config, self.device)
-        self.config = config_resolve(spec.config, sum(weight.numel() for weight in policy.parameters()))
+        self._weights_count = sum(weight.numel() for weight in policy.parameters())
+        self.config = config_resolve(spec.config, self._weights_count)
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
         if spec.device == "cpu":
@@ -66,13 +67,18 @@ class RankTrainer:
             model=policy, optimizer=optimizer, config=deepspeed_config(self.config, self.dtype)
         )
         self.optimizer = optimizer
-        optimizer.most_norm = self.config.grad_norm_limit
+        self.configure(spec.config)
         optimizer.global_norm = self._norm_at_step
         self.on_row: Callable[[], None] = lambda: None  # called after each row of a batch, each piece of a state
         self.shared_weights = SharedMemoryExport()  # rank 0's
         self.handover: WeightFile | None = None  # rank 0's
         self.buffers = ExportBuffers()  # rank 0's, on a GPU: what engines may be reading
         self.references = References(self.config, self._base_load)
+
+    def configure(self, config: SessionConfig) -> None:
+        """Take the options that are read after loading from ``config``; in all others it is the one of before."""
+        self.config = config_resolve(config, self._weights_count)
+        self.optimizer.most_norm = self.config.grad_norm_limit
 
     def _base_load(self) -> Policy:
         base = Policy.load(self.spec.base_model_path, self.dtype, device=self.spec.device)
@@ -254,14 +260,7 @@ class RankTrainer:
         """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it is."""
         weights = self._full_weights()
         if self.spec.rank == 0:
-            model = self.engine.module.model
-            model.config.use_cache = True
-            model.save_pretrained(folder, state_dict=weights, max_shard_size="4GB")
-            model.config.use_cache = False
-            AutoTokenizer.from_pretrained(self.spec.base_model_path).save_pretrained(folder)
-            if model.can_generate():
-                GenerationConfig.from_model_config(model.config).save_pretrained(folder)
-                _copy_if_there(Path(self.spec.base_model_path), folder, "generation_config.json")
+            hugging_face_export(self.engine.module.model, weights, self.spec.base_model_path, folder)
         self._barrier()
 
     def save_state(self, folder: Path) -> None:
@@ -292,8 +291,3 @@ class RankTrainer:
         """A collective: every rank must take part."""
         if self.spec.world_size > 1:
             dist.barrier()
-
-
-def _copy_if_there(source: Path, target: Path, name: str) -> None:
-    if (source / name).exists():
-        shutil.copy2(source / name, target / name)

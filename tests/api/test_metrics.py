@@ -23,6 +23,7 @@ from console.object_store.client import Store
 from console.operations import readiness
 from console.scheduling.failures import restart_count
 from console.scheduling.leader import leader_release, leader_renew
+from console.scheduling.models import WarmRuntime
 from console.server.metrics import WEBSOCKET_CLIENTS
 from console.sessions.models import Checkpoint, Session
 from console.users.models import Project
@@ -220,10 +221,14 @@ def test_what_runs_ill_is_read_from_the_tables(client: Client, project: Project,
         event_record(session_id=serving.id, kind=EventKind.METRIC, data=data)
     Delivery.objects.filter(id=owner_webhook.id).update(next_at=now - timedelta(minutes=7))
     restart_count(cause="stuck"), restart_count(cause="stuck")
+    for number, is_ready in enumerate((True, True, False)):
+        WarmRuntime.objects.create(id=f"warm-{number}", base_model="tiny", is_ready=is_ready)
     values = scraped(client)
     assert 5400 <= values["tinkerscript_queue_oldest_seconds",] < 5460
     assert values["tinkerscript_sessions_failed", "disk_full"] == 1
     assert values["tinkerscript_runtime_restarts_total", "stuck"] == 2
+    assert values["tinkerscript_warm_runtimes", "ready", "tiny"] == 2
+    assert values["tinkerscript_warm_runtimes", "loading", "tiny"] == 1
     assert 1200 <= values["tinkerscript_state_age_seconds",] < 1260
     assert 10_800 <= values["tinkerscript_journal_copy_age_seconds",] < 10_860, "it has none: since it is ready"
     assert values["tinkerscript_trained_tokens_per_second",] == 20

@@ -2,11 +2,14 @@
 
     .venv/bin/python tests/benchmarks/cold_start.py [--model tiny] [--rounds 1]
     .venv/bin/python tests/benchmarks/cold_start.py --before FOLDER     and another checkout, in turns
+    .venv/bin/python tests/benchmarks/cold_start.py --warm              and with a warm runtime of the model
 
 Each round is a server of its own over an empty folder, with every part real: the server's start is timed apart, then a
 session is created, gets its first token by a streamed call, is suspended, and is woken by the next episode. The model
 is the bundled one, which is unpacked before; ``tiny`` is a random one of 80,000 weights, so that what is left is not
 the model. A part ends when the session's record shows the next one; it is read every 20 ms.
+
+With a warm runtime (TINKERSCRIPT_WARM) each of the two is begun once it is ready, after "(loading before)".
 
 "server" is `manage.py up` until it serves. Page cache and compile caches are warm: run it once before.
 """
@@ -47,13 +50,14 @@ class Server:
 
 
 @contextmanager
-def served(root: Path, model: Path) -> Iterator[Server]:
+def served(root: Path, model: Path, *, warm: bool) -> Iterator[Server]:
     """`manage.py up` of a checkout over an empty folder."""
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as data:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
             "TINKERSCRIPT_DATA": data,
             "TINKERSCRIPT_PORT": str(free_port()),
             "TINKERSCRIPT_MODELS": f"measured={model}",
+            **({"TINKERSCRIPT_WARM": "measured=1"} if warm else {}),
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": os.pathsep.join(map(str, (root, root / "sdk"))),
         }
@@ -120,21 +124,32 @@ def first_token(session: TinkerScript) -> None:
         episode.abandon("measured")
 
 
-def measure(root: Path, model: Path) -> tuple[Parts, Parts]:
+def warm_wait(server: Server) -> Parts:
+    """Until a warm runtime is ready."""
+    began = time.monotonic()
+    ready = 'tinkerscript_warm_runtimes{base_model="measured",state="ready"} 1.0'
+    while ready not in httpx.get(f"{server.base_url}/metrics", timeout=60).text:
+        time.sleep(0.1)
+    return {"(loading before)": time.monotonic() - began}
+
+
+def measure(root: Path, model: Path, *, warm: bool) -> tuple[Parts, Parts]:
     """The parts of a cold start (the server's own too) and of a woken session."""
-    with served(root, model) as server:
+    with served(root, model, warm=warm) as server:
+        before = warm_wait(server) if warm else {}
         record = Record(server)
         session = TinkerScript(
             base_model="measured", base_url=server.base_url, api_key=server.key, max_context_length=256, max_tokens=8
         )
         first_token(session)
-        cold = {"server": server.start_s} | record.parts()
+        cold = {"server": server.start_s} | before | record.parts()
         suspend(server, session)
         while session.status().state != "suspended":
             time.sleep(0.1)
+        before = warm_wait(server) if warm else {}
         record = Record(server)
         first_token(session)
-        woken = record.parts()
+        woken = before | record.parts()
         session.close()
         return cold, woken
 
@@ -150,9 +165,11 @@ def main() -> None:
     parser.add_argument("--model", choices=[BUNDLED, "tiny"], default=BUNDLED)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--before", type=Path, help="another checkout, with requirements of its own or this one's")
+    parser.add_argument("--warm", action="store_true", help="this checkout with a warm runtime too")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends too
-    roots = ([("before", options.before.resolve())] if options.before else []) + [("this checkout", ROOT)]
+    roots = ([("before", options.before.resolve(), False)] if options.before else []) + [("this checkout", ROOT, False)]
+    roots += [("warm", ROOT, True)] if options.warm else []
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
@@ -161,8 +178,8 @@ def main() -> None:
         else:
             subprocess.run([sys.executable, "-m", "gpu_runtime.bundled_model", model], cwd=ROOT, check=True)
         for _ in range(options.rounds):
-            for label, root in roots:
-                for kind, parts in zip(("cold", "woken"), measure(root, model), strict=True):
+            for label, root, warm in roots:
+                for kind, parts in zip(("cold", "woken"), measure(root, model, warm=warm), strict=True):
                     print(label, kind, {part: round(seconds, 1) for part, seconds in parts.items()}, flush=True)
                     for part, seconds in parts.items():
                         found[label, kind][part].append(seconds)

@@ -101,7 +101,9 @@ def test_the_settings_of_the_manifests_are_ones_that_start(monkeypatch) -> None:
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     read = options.launcher_options_read(
-        server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"], s3_endpoint_url=settings["S3_ENDPOINT_URL"]
+        server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"],
+        s3_endpoint_url=settings["S3_ENDPOINT_URL"],
+        most=8,
     )
     assert read.name == "kubernetes" and read.resources.gpus == 1
     claims = [found for found in manifests() if found["kind"] == "PersistentVolumeClaim"]
@@ -241,7 +243,9 @@ def test_the_settings_of_compose_are_ones_that_start(monkeypatch) -> None:
         given = re.sub(r"\$\{\w+(:\?[^}]*)?\}", "7", str(value))  # first: some stand in defaults of others
         monkeypatch.setenv(name, re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", given))
     read = options.launcher_options_read(
-        server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"], s3_endpoint_url="http://store.example.com:8333"
+        server_url=settings["TINKERSCRIPT_RUNTIME_SERVER_URL"],
+        s3_endpoint_url="http://store.example.com:8333",
+        most=1,
     )
     assert read.name == "docker" and read.docker_network == compose()["networks"]["runtimes"]["name"]
 

@@ -1,5 +1,6 @@
 """What the processes of a runtime on a CPU import is imported once, in the process that they are forked from."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -7,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime.errors import TrainerFailed
 from gpu_runtime.health.notice import VARIABLE
+from gpu_runtime.training.rank_spec import RankSpec
+from gpu_runtime.training.ranks import RankProcesses
+from support.idle_rank import idle_rank
+from tinkerscript.wire.config import SessionConfig
 
 PROGRAM = """
 import os, signal, sys
-from gpu_runtime.forking import fork_server_begin, process_context
+from gpu_runtime.processes.forking import fork_server_begin, process_context
 from gpu_runtime.health.notice import kept_from_children
 
 def look(connection):
@@ -55,3 +61,15 @@ def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "once").exists()
+
+
+async def test_ranks_that_are_closed_while_they_start_are_ended() -> None:
+    ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, 0, "cpu", 1), idle_rank)
+    starting = asyncio.create_task(ranks.ready())
+    await asyncio.sleep(0)  # now a thread starts them
+    await ranks.close()
+    with pytest.raises(TrainerFailed):
+        await asyncio.wait_for(starting, 60)
+    assert ranks.dead
+    with pytest.raises(TrainerFailed):
+        await ranks.ready()

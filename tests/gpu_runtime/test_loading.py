@@ -8,9 +8,9 @@ from typing import NoReturn
 
 import pytest
 
-from gpu_runtime import run as run_module
 from gpu_runtime import run_tinker as run_tinker_module
 from gpu_runtime.errors import EngineDead, ModelUnsupported
+from gpu_runtime.loading import both as loading_module
 from gpu_runtime.placement import both_loaded
 from support.gateway_harness import make_assignment
 from tinkerscript.wire.runtime import Assignment
@@ -38,12 +38,12 @@ class NoEngine:
 
 
 def opened_session(assignment: Assignment) -> AbstractAsyncContextManager:
-    return run_module.open_engine_and_trainer(assignment, 0, lambda: None)
+    return loading_module.open_engine_and_trainer(assignment, 0, lambda: None)
 
 
 async def test_of_a_model_that_neither_takes_the_reason_is_final(monkeypatch) -> None:
-    monkeypatch.setattr(run_module, "TrainerRanks", RefusingTrainer)
-    monkeypatch.setattr(run_module, "VllmEngine", NoEngine)
+    monkeypatch.setattr(loading_module, "TrainerRanks", RefusingTrainer)
+    monkeypatch.setattr(loading_module, "VllmEngine", NoEngine)
     with pytest.raises(ModelUnsupported, match="does not load"):
         async with opened_session(make_assignment()):
             pass
@@ -63,8 +63,8 @@ async def test_engine_and_trainer_load_side_by_side(monkeypatch) -> None:
             await asyncio.wait_for(begun.wait(), 25)
             await super().start()
 
-    monkeypatch.setattr(run_module, "TrainerRanks", Trainer)
-    monkeypatch.setattr(run_module, "VllmEngine", Engine)
+    monkeypatch.setattr(loading_module, "TrainerRanks", Trainer)
+    monkeypatch.setattr(loading_module, "VllmEngine", Engine)
     with pytest.raises(ModelUnsupported, match="does not load"):
         async with opened_session(make_assignment()):
             pass
@@ -87,7 +87,7 @@ class LateEngine:
 @pytest.mark.parametrize(
     ("module", "opened", "trainer", "engine"),
     [
-        (run_module, opened_session, "TrainerRanks", "VllmEngine"),
+        (loading_module, opened_session, "TrainerRanks", "VllmEngine"),
         (run_tinker_module, run_tinker_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler"),
     ],
     ids=["session", "Tinker session"],

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections, connection
 
 from console.scheduling.instance import foreign_runtimes_forget
-from console.scheduling.launchers.choice import OtherLauncher, launcher_get
+from console.scheduling.launchers.choice import OtherLauncher, WarmRefused, launcher_get, warm_get
 from console.scheduling.launchers.device_search import devices_find
 from console.scheduling.launchers.protocol import LauncherUnavailable
 from console.scheduling.periodic_tasks import PeriodicTasks
@@ -31,13 +31,14 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         try:
             launcher, devices = launcher_get(), devices_find(settings.LAUNCHER)
-        except (LauncherUnavailable, OtherLauncher, ImproperlyConfigured) as error:
+            warm = warm_get(launcher)
+        except (LauncherUnavailable, OtherLauncher, WarmRefused, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
         if suspended := foreign_runtimes_forget():
             log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
         # To open SQLite's file anew at each tick is to read its whole schema: most of what an idle server would do.
         connection.settings_dict["CONN_MAX_AGE"] = None
-        reconciler, tasks = Reconciler(launcher, devices=devices), PeriodicTasks()
+        reconciler, tasks = Reconciler(launcher, devices=devices, warm=warm), PeriodicTasks()
         tasks.start()
         while not stop.is_set():
             try:

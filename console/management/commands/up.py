@@ -25,7 +25,7 @@ from console.object_store import seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
 from console.scheduling import supervisor
 from console.scheduling.instance import foreign_runtimes_forget
-from console.scheduling.launchers.choice import OtherLauncher, launcher_get
+from console.scheduling.launchers.choice import OtherLauncher, WarmRefused, launcher_get, warm_get
 from console.scheduling.launchers.device_search import devices_find
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import leader_status
@@ -182,8 +182,10 @@ class Command(BaseCommand):
 
     def _launcher_get(self) -> Launcher:
         try:
-            return launcher_get()
-        except (LauncherUnavailable, OtherLauncher) as error:
+            launcher = launcher_get()
+            warm_get(launcher)  # refused here, and not by a reconciler that is started again and again
+            return launcher
+        except (LauncherUnavailable, OtherLauncher, WarmRefused) as error:
             raise CommandError(str(error)) from None
 
     def _release_runtimes(self) -> None:

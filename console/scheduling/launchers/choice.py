@@ -4,14 +4,21 @@ from pathlib import Path
 
 from django.conf import settings
 
+from console.catalogue.base_models import base_model_resolve
+from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Launcher
+from console.scheduling.launchers.warm import WarmRuntimes
 from console.sessions.models import Session
 
 
 class OtherLauncher(Exception):
     """Runtimes are there that another launcher started: this one cannot see, judge or end them."""
+
+
+class WarmRefused(Exception):
+    """TINKERSCRIPT_WARM names a base model that this server cannot load."""
 
 
 def launcher_get() -> Launcher:
@@ -24,6 +31,20 @@ def launcher_get() -> Launcher:
             f"once more and stop it (or end those sessions), then change to {options.name}."
         )
     return _make(options)
+
+
+def warm_get(launcher: Launcher) -> WarmRuntimes | None:
+    """The runtimes that TINKERSCRIPT_WARM asks for. Raises WarmRefused."""
+    wanted = settings.LAUNCHER.warm
+    if not wanted:
+        return None
+    assert isinstance(launcher, ProcessLauncher), "the settings take it for no other"
+    for base_model in wanted:
+        try:
+            base_model_resolve(base_model)
+        except (UnknownBaseModel, InvalidRequest) as error:
+            raise WarmRefused(f"TINKERSCRIPT_WARM: {error.message} {error.hint}") from error
+    return WarmRuntimes(launcher, wanted, settings.DATA / "warm")
 
 
 def _make(options: LauncherOptions) -> Launcher:

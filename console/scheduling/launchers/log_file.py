@@ -26,7 +26,7 @@ def log_tail(path: Path, *, lines: int) -> list[str]:
     text = _end(path)
     # First the newer one: one that is emptied right now is read full, or else with an older one that is complete.
     if len(text) < TAIL_BYTES and text.count(b"\n") < lines:
-        text = _end(_older(path)) + text
+        text = _end(older_log(path)) + text
     found = text.removesuffix(b"\n").split(b"\n") if text else []  # not at \r: a progress bar is one line
     return [line.decode(errors="replace").rstrip() for line in found[-lines:]]
 
@@ -63,7 +63,7 @@ def _move(log: BinaryIO, path: Path, *, start: int) -> None:
             log.readline()
             shutil.copyfileobj(log, older, BLOCK_BYTES)
             older.flush()
-            os.replace(draft, _older(path))
+            os.replace(draft, older_log(path))
             shutil.copyfileobj(log, older, BLOCK_BYTES)  # what came meanwhile
             older.flush()
             os.ftruncate(log.fileno(), 0)
@@ -72,7 +72,8 @@ def _move(log: BinaryIO, path: Path, *, start: int) -> None:
         raise
 
 
-def _older(path: Path) -> Path:
+def older_log(path: Path) -> Path:
+    """Where what ``path`` held before is."""
     return path.with_name(f"{path.name}.1")
 
 

@@ -25,6 +25,7 @@ USED_BY = {
     "TINKERSCRIPT_RUNTIME_CPUS": NAMES,
     "TINKERSCRIPT_RUNTIME_GPUS": NAMES,
     "TINKERSCRIPT_DEVICES": ("process", "docker"),
+    "TINKERSCRIPT_WARM": ("process",),
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
     "TINKERSCRIPT_DOCKER_NETWORK": ("docker",),
     "TINKERSCRIPT_KUBERNETES_NAMESPACE": ("kubernetes",),
@@ -56,6 +57,7 @@ class LauncherOptions:
     kubernetes_claim: str = ""
     kubernetes_nodes: dict[str, str] = field(default_factory=dict)
     slurm_options: tuple[str, ...] = ()
+    warm: dict[str, int] = field(default_factory=dict)  # runtimes that wait for a session, by base model
     devices: tuple[str, ...] | None = None  # that runtimes may be given; None: all that this machine has
 
     @property
@@ -64,11 +66,12 @@ class LauncherOptions:
         return self.name in USED_BY["TINKERSCRIPT_DEVICES"]
 
 
-def launcher_options_read(*, server_url: str, s3_endpoint_url: str) -> LauncherOptions:
+def launcher_options_read(*, server_url: str, s3_endpoint_url: str, most: int) -> LauncherOptions:
     """The options in the environment.
 
-    ``server_url`` is where runtimes find the server, ``s3_endpoint_url`` the store (empty: the embedded one). Raises
-    ImproperlyConfigured, also when runtimes that have a network of their own could not reach either.
+    ``server_url`` is where runtimes find the server, ``s3_endpoint_url`` the store (empty: the embedded one),
+    ``most`` how many runtimes there may be. Raises ImproperlyConfigured, also when runtimes that have a network of
+    their own could not reach either.
     """
     name = read_text(CHOICE, "process", among=NAMES)
     for variable, users in USED_BY.items():
@@ -94,6 +97,7 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str) -> LauncherO
         kubernetes_nodes=read_pairs("TINKERSCRIPT_KUBERNETES_NODES", form="label=value"),
         slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS"),
         devices=_read_devices("TINKERSCRIPT_DEVICES"),
+        warm=_read_warm("TINKERSCRIPT_WARM", most=most),
     )
 
 
@@ -146,6 +150,17 @@ def _read_devices(name: str) -> tuple[str, ...] | None:
         if devices.count(device) > 1:
             raise ImproperlyConfigured(f"{name} names device {device} twice.")
     return devices
+
+
+def _read_warm(name: str, *, most: int) -> dict[str, int]:
+    counts = {}
+    for model, text in read_pairs(name, form="base model=number").items():
+        if not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise ImproperlyConfigured(f"{name}: {text!r} runtimes of {model} is not a whole number from 1.")
+        counts[model] = int(text)
+    if sum(counts.values()) > most:
+        raise ImproperlyConfigured(f"{name} asks for {sum(counts.values())}; TINKERSCRIPT_MAX_RUNTIMES is {most}.")
+    return counts
 
 
 def _check_installed(name: str) -> None:

@@ -2,7 +2,8 @@
 
 A handle is {"launch", "folder", "gpus", "devices"} before the start; after it "pid" and "start_time" are there too.
 Every process of a runtime carries the launch in its environment, which finds those that left the runtime's process
-group too.
+group too. One that was started before it had a session (warm.py) carries another mark: the handle's "warm", and it is
+kept in the session's folder for launches whose handles nobody has any more.
 """
 
 import contextlib
@@ -23,6 +24,7 @@ from console.scheduling.launchers.protocol import Handle, RuntimeStatus, cpus_en
 from console.scheduling.processes import ProcessStat
 
 MARK = "TINKERSCRIPT_LAUNCH"
+WARM_MARK = "warm_launch"  # a file of the session's folder: the mark of its last runtime that was started before it
 KILL_WAIT_S = 5.0
 SHARED_MEMORY = Path("/dev/shm")
 OPEN_FILES = 65_536  # a gateway holds one connection per call in flight; the usual soft limit is 1,024
@@ -55,32 +57,51 @@ class ProcessLauncher:
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # by launch: ours to collect
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
-        self._end_others(handle)
+        self.others_end(handle)
         if started := self._members(handle):
             leader = min(started, key=lambda process: process.start_time)
             return handle | {"pid": leader.pid, "start_time": leader.start_time}
+        child = self.spawn(
+            self._command, handle, mark=handle["launch"], environment=environment, stdin=subprocess.DEVNULL
+        )
+        return self.adopt(handle, child)
+
+    def spawn(
+        self,
+        command: Sequence[str],
+        handle: Handle,
+        *,
+        mark: str,
+        environment: Mapping[str, str],
+        stdin: int = subprocess.DEVNULL,
+    ) -> subprocess.Popen[bytes]:
+        """A process of this launcher in the folder of ``handle``, with its bounds. Raises OSError."""
         folder = Path(handle["folder"])
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(PRIVATE)}
         own = {
             "PYTHONPATH": code_path(),
             "PYTHONUNBUFFERED": "1",
-            MARK: handle["launch"],
+            MARK: mark,
             **_devices(handle),
             **cpus_environment(self._cpus),
         }
         with (folder / LOG).open("ab") as log:
             child = subprocess.Popen(
-                self._command,
+                command,
                 cwd=folder,
                 env=inherited | own | dict(environment),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._children[handle["launch"]] = child
         self._limit(child.pid)
+        return child
+
+    def adopt(self, handle: Handle, child: subprocess.Popen[bytes]) -> Handle:
+        """``child`` is the runtime of ``handle`` from now on; the handle, completed."""
+        self._children[handle["launch"]] = child
         stat = processes.stat_get(child.pid)  # there for certain: even an ended child stays until we collect it
         return handle | {"pid": child.pid, "start_time": stat.start_time}
 
@@ -123,11 +144,11 @@ class ProcessLauncher:
         """The living processes of a launch: those of its session while its leader is known, and the marked ones."""
         leader = processes.stat_read(handle["pid"]) if "pid" in handle else None
         session = handle["pid"] if _is_leader(leader, handle) else None
-        mark = f"{MARK}={handle['launch']}"
+        marks = [f"{MARK}={handle[name]}" for name in ("launch", "warm") if handle.get(name)]
         return [
             process
             for process in processes.processes_list()
-            if process.state not in "ZX" and (process.sid == session or processes.has_environment(process.pid, mark))
+            if process.state not in "ZX" and (process.sid == session or processes.has_environment(process.pid, *marks))
         ]
 
     def _kill_members(self, handle: Handle) -> bool:
@@ -136,17 +157,19 @@ class ProcessLauncher:
             processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
         return bool(members)
 
-    def _end_others(self, handle: Handle) -> None:
+    def others_end(self, handle: Handle) -> None:
         """Kill what other launches of this session left, and wait until it is gone: it holds devices and memory.
 
         A reconciler that lost the lease may have started one.
         """
         others = f"{MARK}={launch_owner(handle['launch'])}-"
-        mine = f"{MARK}={handle['launch']}"
+        mine = [f"{MARK}={handle[name]}" for name in ("launch", "warm") if handle.get(name)]
+        warm = f"{MARK}={_text(Path(handle['folder']) / WARM_MARK) or 'none'}"
         left = [
             process
             for process in processes.processes_list()
-            if processes.environment_find(process.pid, others) not in (None, mine)
+            if processes.environment_find(process.pid, others) not in (None, mine[0])
+            or (warm not in mine and processes.has_environment(process.pid, warm))
         ]
         for process in left:
             processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
@@ -184,6 +207,13 @@ def _devices(handle: Handle) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": ",".join(handle["devices"]),
         "TINKERSCRIPT_RUNTIME_GPUS": str(handle["gpus"]),
     }
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
 
 
 def _is_leader(stat: ProcessStat | None, handle: Handle) -> bool:

@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from console.scheduling.launchers.options import USED_BY, launcher_options_read, slurm_notice_s
 from console.scheduling.launchers.protocol import Resources
 
-REACHABLE = {"server_url": "http://10.0.0.1:8000", "s3_endpoint_url": "http://10.0.0.1:9000"}
+REACHABLE = {"server_url": "http://10.0.0.1:8000", "s3_endpoint_url": "http://10.0.0.1:9000", "most": 4}
 DOCKER = {
     "TINKERSCRIPT_LAUNCHER": "docker",
     "TINKERSCRIPT_RUNTIME_IMAGE": "runtime:1",
@@ -52,6 +52,7 @@ def test_amounts_are_read_in_their_units(read) -> None:
         ({"TINKERSCRIPT_DEVICES": "0,1,0"}, "names device 0 twice"),
         ({"TINKERSCRIPT_SLURM_OPTIONS": "--partition=x"}, "TINKERSCRIPT_SLURM_OPTIONS does nothing"),
         ({"TINKERSCRIPT_KUBERNETES_NODES": "a=b"}, "TINKERSCRIPT_KUBERNETES_NODES does nothing"),
+        ({"TINKERSCRIPT_WARM": "tiny=1"}, "TINKERSCRIPT_WARM does nothing"),
     ],
 )
 def test_a_malformed_lacking_or_idle_variable_is_named(read, changes, named) -> None:
@@ -64,6 +65,21 @@ def test_no_variable_of_another_launcher_is_taken_by_processes(read) -> None:
         if "process" not in users:
             with pytest.raises(ImproperlyConfigured, match=f"{name} does nothing"):
                 read({name: "1"})
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("tiny", "'tiny' does not read"),
+        ("tiny=0", "'0' runtimes of tiny"),
+        ("tiny=-1", "'-1'"),
+        ("a=3,b=2", "asks for 5"),
+    ],
+)
+def test_warm_runtimes_are_counted_by_base_model_and_no_more_than_may_run(read, text, named) -> None:
+    assert read({"TINKERSCRIPT_WARM": "a=3,b=1"}).warm == {"a": 3, "b": 1}
+    with pytest.raises(ImproperlyConfigured, match=f"TINKERSCRIPT_WARM.*{named}"):
+        read({"TINKERSCRIPT_WARM": text})
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost", "http://0.0.0.0:80", "http://[::1]:1"])

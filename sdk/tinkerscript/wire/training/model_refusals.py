@@ -34,6 +34,17 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     return f"{name} is not trained here: {why}" if why else None
 
 
+def positions_count(folder: Path) -> int | None:
+    """How many positions the model in ``folder`` has; None where no file says so."""
+    whole = _read(folder / "config.json")
+    count = _positions(whole | (whole.get("text_config") or {}))
+    return count if isinstance(count, int) else None
+
+
+def _positions(fields: dict[str, Any]) -> Any:
+    return fields.get("max_position_embeddings") or fields.get("n_positions")
+
+
 def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
     for field in EXPERTS:
         count = fields.get(field)
@@ -58,7 +69,7 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
         return "is_encoder_decoder: only decoders are trained"
     if fields.get("quantization_config"):
         return "quantization_config: its weights are packed; take the unquantised folder of the same model"
-    longest = fields.get("max_position_embeddings") or fields.get("n_positions")
+    longest = _positions(fields)
     if isinstance(longest, int) and longest < config.max_context_length:
         return f"max_context_length is {config.max_context_length} and its positions end at {longest}; lower the option"
     return None

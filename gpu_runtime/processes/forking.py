@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, SpawnContext
 
-from .health.notice import kept_from_children
+from gpu_runtime.health.notice import kept_from_children
 
 _begun: list[str] = []  # what the fork server of this process imports
 

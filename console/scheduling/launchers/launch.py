@@ -1,0 +1,73 @@
+"""How the reconciler launches a session's runtime: a warm one where one waits for its base model, else a new one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from console.scheduling.instance import instance_id
+from console.scheduling.launchers.protocol import Launcher
+from console.scheduling.launchers.warm import WarmRuntimes
+from console.server.lease_address import runtime_server_url
+from console.sessions.limits.devices import devices_take
+from console.sessions.models import Session
+from console.sessions.runtime.leases import lease_issue
+from console.sessions.states import Actor
+from console.sessions.transitions import session_move
+from tinkerscript.wire.sessions import SessionState
+
+
+class NotStarted(Exception):
+    """The launcher could not start it, for the reason given."""
+
+
+def runtime_launch(
+    session: Session, *, launcher: Launcher, warm: WarmRuntimes | None, known: Sequence[str], kept: int
+) -> None:
+    """Move the session to provisioning, with a lease, and start its runtime. Raises DevicesShort, NotStarted.
+
+    ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the queue. What names
+    the runtime is stored before it is started.
+    """
+    folder, gpus = settings.DATA / "runtimes" / session.id, session.devices or 0
+    chosen = warm.choose(session) if warm else None
+    with transaction.atomic():
+        named = gpus if launcher.names_devices else 0
+        devices = devices_take(session_id=session.id, count=named, known=known, kept=kept, warm_id=chosen)
+        fresh = launcher.new_handle(
+            session_id=session.id, instance_id=instance_id(), folder=folder, gpus=gpus, devices=devices
+        )
+        fresh |= {"warm": chosen} if chosen else {}
+        session_move(
+            session_id=session.id,
+            source=SessionState(session.state),
+            target=SessionState.PROVISIONING,
+            actor=Actor.RECONCILER,
+            reason=_reason(session, warm=warm is not None, chosen=chosen),
+            launcher=launcher.name,
+            launch_handle=fresh,
+            progress=0,
+            progress_at=None,
+        )
+        token = lease_issue(session=session)
+    environment = {
+        "TINKERSCRIPT_SERVER_URL": runtime_server_url(),
+        "TINKERSCRIPT_LEASE": token,
+        "TINKERSCRIPT_RUNTIME_DIR": str(folder),
+    }
+    handle: dict[str, Any] | None = None
+    try:
+        if warm and chosen:
+            handle = warm.take(fresh, environment)
+        handle = handle or launcher.start(fresh, environment=environment)
+    except OSError as error:
+        raise NotStarted(f"the runtime could not be started: {error}") from error
+    Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(launch_handle=handle)
+
+
+def _reason(session: Session, *, warm: bool, chosen: str | None) -> str:
+    reason = "a slot is free" if not session.restarts else f"restart {session.restarts}"
+    if not warm:
+        return reason
+    return f"{reason}: a warm runtime" if chosen else f"{reason}: no warm runtime for it is ready, so a new one"

@@ -1,0 +1,209 @@
+"""Runtimes that load before a session asks: each has engine and trainer of a base model, and no session's secret.
+
+The reconciler that leads keeps as many as TINKERSCRIPT_WARM says, where MAX_RUNTIMES leaves room. A session of the base
+model takes one, which is its runtime from then on and ends with it; another is started in its place. What a runtime is
+to know of its session goes through a socket that is inherited, and no other process can open. When this process ends,
+however it ends, the socket is closed, and the runtimes that are still here end by themselves
+(gpu_runtime/loading/warm.py).
+"""
+
+import json
+import logging
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from console.catalogue.base_models import base_model_resolve
+from console.scheduling import processes
+from console.scheduling.launchers.log_file import LOG, log_tail, older_log
+from console.scheduling.launchers.process import MARK, WARM_MARK, ProcessLauncher
+from console.scheduling.launchers.protocol import Handle
+from console.scheduling.models import WarmRuntime
+from console.sessions.limits.devices import devices_warm
+from console.sessions.models import Session
+from tinkerscript.wire.sessions import SessionKind
+
+log = logging.getLogger(__name__)
+
+LOAD_S = 900.0  # to be ready
+KILL_WAIT_S = 5.0
+TAKE_S = 5.0  # to answer that it is a session's
+BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0  # between the death of one and the start of the next
+COMMAND = (sys.executable, "-m", "gpu_runtime")
+READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'
+
+
+def warm_kill(name: str, sid: int | None = None) -> bool:
+    """Kill a runtime of this mark, with all that it started in its session of processes; whether there was something.
+
+    By the session too: a process that gives itself a title may write it over its environment.
+    """
+    living = [process for process in processes.processes_list() if process.state not in "ZX"]
+    marked = {it.sid for it in living if processes.has_environment(it.pid, f"{MARK}={name}")}
+    found = [process for process in living if process.sid in marked | {sid}]
+    for process in found:
+        processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
+    return bool(found)
+
+
+@dataclass
+class Waiting:
+    """One runtime without a session."""
+
+    name: str
+    base_model: str
+    devices: list[str]
+    folder: Path
+    child: subprocess.Popen[bytes]
+    link: socket.socket
+    since: float
+    is_ready: bool = False
+
+    def said(self, wanted: bytes, *, timeout_s: float) -> bool:
+        """Whether it says ``wanted`` within the time, and it is not over."""
+        if not select.select([self.link], [], [], timeout_s)[0]:
+            return False
+        try:
+            return self.link.recv(len(wanted)) == wanted
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """It and all that it started."""
+        self.link.close()
+        processes.wait_until(lambda: not warm_kill(self.name, self.child.pid), timeout_s=KILL_WAIT_S)
+        self.child.wait(KILL_WAIT_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        WarmRuntime.objects.filter(id=self.name).delete()  # and its devices are free
+
+
+class WarmRuntimes:
+    """``wanted`` says how many of each base model; ``folder`` is where they wait, one folder each."""
+
+    def __init__(
+        self,
+        launcher: ProcessLauncher,
+        wanted: Mapping[str, int],
+        folder: Path,
+        *,
+        command: Sequence[str] = COMMAND,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._launcher, self._wanted, self._folder = launcher, dict(wanted), folder
+        self._command, self._clock = list(command), clock
+        self._waiting: list[Waiting] = []
+        self._deaths, self._not_before = 0, 0.0
+
+    def clear_predecessors(self) -> None:
+        """Kill what a reconciler that was killed left: one that is stopped does not end by itself."""
+        for name in WarmRuntime.objects.values_list("id", flat=True):
+            warm_kill(name)
+        WarmRuntime.objects.all().delete()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def keep(self, *, room: int, may_start: bool, known: Sequence[str]) -> None:
+        """One look: at most ``room`` of them, and another one if it ``may_start`` now.
+
+        ``known`` are this machine's devices.
+        """
+        for each in list(self._waiting):
+            self._look(each)
+        while len(self._waiting) > max(0, room):
+            self._end(self._waiting[-1])
+        if not may_start or len(self._waiting) >= room or self._clock() < self._not_before:
+            return
+        if any(not each.is_ready for each in self._waiting):
+            return  # one after the other: two would load more slowly than that
+        for base_model, count in self._wanted.items():
+            if sum(each.base_model == base_model for each in self._waiting) < count:
+                self._start(base_model, known)
+                return
+
+    def choose(self, session: Session) -> str | None:
+        """The name of one that ``session`` can take."""
+        found = (each for each in self._waiting if each.is_ready and each.base_model == session.base_model)
+        if session.kind != SessionKind.EPISODES:
+            return None
+        return next((each.name for each in found if len(each.devices) == (session.devices or 0)), None)
+
+    def take(self, handle: Handle, environment: Mapping[str, str]) -> Handle | None:
+        """The runtime that ``handle`` names as its "warm" becomes the session's; None where it did not."""
+        chosen = next((each for each in self._waiting if each.name == handle.get("warm")), None)
+        if chosen is None:
+            return None
+        self._launcher.others_end(handle)
+        self._waiting.remove(chosen)
+        WarmRuntime.objects.filter(id=chosen.name).delete()
+        folder = Path(handle["folder"])
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / WARM_MARK).write_text(chosen.name)
+        if (folder / LOG).exists():
+            os.replace(folder / LOG, older_log(folder / LOG))
+        os.replace(chosen.folder / LOG, folder / LOG)  # its processes go on writing to it
+        message = {"folder": str(folder), "environment": {**environment, MARK: handle["launch"]}}
+        try:
+            chosen.link.sendall(json.dumps(message).encode() + b"\n")
+            is_taken = chosen.said(TAKEN, timeout_s=TAKE_S)
+        except OSError:
+            is_taken = False
+        if not is_taken:
+            log.error("warm runtime %s did not take its session; a new runtime is started", chosen.name)
+            chosen.kill()
+            return None
+        chosen.link.close()
+        shutil.rmtree(chosen.folder, ignore_errors=True)
+        return self._launcher.adopt(handle, chosen.child)
+
+    def give_way(self) -> None:
+        """A session needs devices: end those that hold some."""
+        for each in [each for each in self._waiting if each.devices]:
+            self._end(each)
+
+    def close(self) -> None:
+        """End all of them."""
+        for each in list(self._waiting):
+            self._end(each)
+
+    def _start(self, base_model: str, known: Sequence[str]) -> None:
+        name = f"warm-{secrets.token_hex(8)}"
+        WarmRuntime.objects.create(id=name, base_model=base_model)
+        devices = devices_warm(warm_id=name, known=known)
+        if devices is None:
+            WarmRuntime.objects.filter(id=name).delete()
+            return
+        folder = self._folder / name
+        handle = {"folder": str(folder), "gpus": len(devices), "devices": devices}
+        environment = {
+            "TINKERSCRIPT_RUNTIME_DIR": str(folder),
+            "TINKERSCRIPT_WARM_MODEL": base_model_resolve(base_model).path,
+        }
+        ours, theirs = socket.socketpair()
+        with theirs:
+            child = self._launcher.spawn(
+                self._command, handle, mark=name, environment=environment, stdin=theirs.fileno()
+            )
+        self._waiting.append(Waiting(name, base_model, devices, folder, child, ours, self._clock()))
+
+    def _look(self, each: Waiting) -> None:
+        if each.child.poll() is not None or (not each.is_ready and self._clock() - each.since > LOAD_S):
+            lines = "\n".join(log_tail(each.folder / LOG, lines=20))
+            log.error("a warm runtime of %s ended or was not ready in time:\n%s", each.base_model, lines)
+            self._deaths += 1
+            self._not_before = self._clock() + min(BACK_OFF_S * 2 ** (self._deaths - 1), BACK_OFF_MAX_S)
+            self._end(each)
+        elif not each.is_ready and each.said(READY, timeout_s=0):
+            each.is_ready, self._deaths = True, 0
+            WarmRuntime.objects.filter(id=each.name).update(is_ready=True)
+
+    def _end(self, each: Waiting) -> None:
+        self._waiting.remove(each)
+        each.kill()

@@ -1,0 +1,229 @@
+"""Runtimes that load before a session asks: taken by one that fits, given up for one that does not, ended with us."""
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from console.catalogue.base_models import base_model_resolve
+from console.live.models import EventRecord
+from console.scheduling import processes
+from console.scheduling.launchers import warm as warm_module
+from console.scheduling.launchers.choice import WarmRefused, launcher_get, warm_get
+from console.scheduling.launchers.log_file import LOG, log_tail
+from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.process import MARK, ProcessLauncher
+from console.scheduling.launchers.protocol import Resources
+from console.scheduling.launchers.warm import WarmRuntimes
+from console.scheduling.models import WarmRuntime
+from console.scheduling.processes import wait_until
+from console.scheduling.reconcile import Reconciler
+from console.sessions.limits.devices import devices_sync
+from console.sessions.models import Device, Session
+from console.sessions.states import Desired
+from support import factories
+from support.reconciler_world import GIB
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import SessionKind, SessionState
+
+COLD = "import os, time; print('cold', flush=True); time.sleep(120)"
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_warm.py"))
+
+
+class Server:
+    """A reconciler that leads, its launcher and its warm runtimes; a clock that a test turns."""
+
+    def __init__(self, tmp_path: Path, *, devices: tuple[str, ...] = (), count: int = 1) -> None:
+        self.now = 0.0
+        self.launcher = ProcessLauncher([sys.executable, "-c", COLD])
+        self.pool = WarmRuntimes(
+            self.launcher, {factories.BASE_MODEL: count}, tmp_path / "warm", command=PROGRAM, clock=lambda: self.now
+        )
+        self.reconciler = Reconciler(self.launcher, devices=devices, warm=self.pool, disk_free=lambda: 100 * GIB)
+
+    def tick(self) -> None:
+        assert self.reconciler.reconcile_once()
+
+    def waiting(self, *, ready: bool = True) -> str:
+        """The name of the one that waits."""
+        found = WarmRuntime.objects.filter(is_ready=ready)
+        assert wait_until(lambda: self.tick() or found.count() == 1, timeout_s=60)
+        return found.get().id
+
+    def started(self, session: Session) -> tuple[Session, list[str]]:
+        """The session, launched, and what its runtime wrote."""
+        before = len(log_tail(settings.DATA / "runtimes" / session.id / LOG, lines=9))
+        self.tick()
+        session.refresh_from_db()
+        handle = session.launch_handle
+        lines = lambda: self.launcher.logs(handle, lines=9)  # noqa: E731
+        assert wait_until(lambda: len(lines()) > before and lines()[-1].startswith(("cold", "serves")), timeout_s=60)
+        return session, lines()
+
+
+@pytest.fixture
+def server(transactional_db, settings, tmp_path, monkeypatch) -> Iterator[Server]:
+    settings.DATA = tmp_path
+    (tmp_path / "models" / factories.BASE_MODEL).mkdir(parents=True)
+    settings.MAX_RUNTIMES = 1
+    monkeypatch.setattr(
+        "console.scheduling.launchers.process.code_path",
+        lambda: os.pathsep.join(map(str, (ROOT, ROOT / "sdk", ROOT / "tests"))),
+    )
+    server = Server(tmp_path)
+    yield server
+    for session in Session.objects.filter(launch_handle__isnull=False):
+        server.launcher.stop(session.launch_handle, grace_s=0)
+    server.reconciler.close()
+    for child in server.launcher._children.values():  # noqa: SLF001 - those whose handle a test forgot
+        child.wait(10)
+    assert not WarmRuntime.objects.exists() and not left_over("warm-"), "they end with their server"
+
+
+def left_over(name: str) -> list[int]:
+    """Processes whose mark begins so."""
+    return [it.pid for it in processes.processes_list() if processes.environment_find(it.pid, f"{MARK}={name}")]
+
+
+def reasons(session: Session) -> list[str]:
+    rows = EventRecord.objects.filter(session_id=session.id, kind="state").order_by("id")
+    return [row.data.get("reason", "") for row in rows]
+
+
+def test_a_session_takes_the_runtime_that_waits_for_its_base_model(server, project, tmp_path) -> None:
+    name = server.waiting()
+    waits = left_over(name)
+    session, lines = server.started(factories.session_make(project))
+    lease = lines[-1].split()[-1]
+    assert lines[0].startswith(f"loaded {base_model_resolve(factories.BASE_MODEL).path}")
+    assert lines[-1] == f"serves {session.id} in {tmp_path / 'runtimes' / session.id} with {lease}"
+    assert session.launch_handle["pid"] in waits and "a slot is free: a warm runtime" in reasons(session)
+    for pid in waits:
+        for what in ("cmdline", "environ"):
+            assert lease.encode() not in Path(f"/proc/{pid}/{what}").read_bytes()
+    assert not WarmRuntime.objects.exists() and not (tmp_path / "warm" / name).exists()
+    server.tick()
+    assert left_over("warm-") == waits, "one session is all that this server has room for"
+
+    # What another reconciler knows of it, with its start written down or not, is enough to see it and to end all of it.
+    written, unwritten = session.launch_handle, {k: v for k, v in session.launch_handle.items() if "pid" not in k}
+    assert ProcessLauncher().inspect(written).state == ProcessLauncher().inspect(unwritten).state == "running"
+    ProcessLauncher().stop(unwritten, grace_s=0)
+    assert not left_over(name)
+
+
+def test_it_is_never_another_sessions_and_the_next_is_another_one(server, project) -> None:
+    first_name = server.waiting()
+    session, first = server.started(factories.session_make(project))
+    Session.objects.filter(id=session.id).update(desired=Desired.STOP)
+    os.kill(session.launch_handle["pid"], signal.SIGKILL)
+    assert server.waiting() != first_name
+    _, second = server.started(factories.session_make(project))
+    assert session.id not in "".join(second) and first[0] != second[0]
+
+
+def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_launch_left(server, project) -> None:
+    server.waiting()
+    session, _ = server.started(factories.session_make(project))
+    forgotten, start_time = session.launch_handle["pid"], session.launch_handle["start_time"]
+    Session.objects.filter(id=session.id).update(state=SessionState.QUEUED, launch_handle=None)
+    session, lines = server.started(session)
+    assert not processes.is_running(forgotten, start_time) and not left_over("warm-")
+    assert [line.split()[0] for line in lines] == ["loaded", "serves", "cold"]
+    server.launcher.stop(session.launch_handle, grace_s=0)
+    Session.objects.filter(id=session.id).update(state=SessionState.SUSPENDED, launch_handle=None)
+    server.waiting()
+    Session.objects.filter(id=session.id).update(state=SessionState.QUEUED)
+    _, lines = server.started(session)
+    assert [line.split()[0] for line in lines] == ["loaded", "serves", "cold", "loaded", "serves"]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"base_model": "other"}, {"kind": SessionKind.SERVING}, {"kind": SessionKind.TINKER}], ids=str
+)
+def test_a_session_that_it_does_not_fit_starts_a_new_one_and_says_so(server, project, changes) -> None:
+    name = server.waiting()
+    session = factories.session_make(project)
+    Session.objects.filter(id=session.id).update(**changes)
+    session, lines = server.started(session)
+    assert lines == ["cold"] and "a slot is free: no warm runtime for it is ready, so a new one" in reasons(session)
+    assert not left_over(name), "there is no room for both"
+
+
+def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(server, project, monkeypatch) -> None:
+    name = server.waiting()
+    monkeypatch.setattr(warm_module, "TAKE_S", 0.2)
+    for pid in left_over(name):
+        os.kill(pid, signal.SIGSTOP)
+    _, lines = server.started(factories.session_make(project))
+    assert lines[-1] == "cold" and not left_over(name)
+
+
+def test_it_ends_by_itself_when_its_server_is_killed_while_it_loads_and_while_it_waits(server) -> None:
+    for is_ready in (True, False):
+        name = server.waiting(ready=is_ready)
+        server.pool._waiting[0].link.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 - as a kill -9 does
+        assert wait_until(lambda name=name: not left_over(name), timeout_s=60)
+        server.tick()
+        server.now += warm_module.BACK_OFF_MAX_S
+
+
+def test_one_that_was_stopped_under_a_server_that_was_killed_is_ended_by_the_next_that_leads(server, tmp_path) -> None:
+    name = server.waiting()
+    for pid in left_over(name):
+        os.kill(pid, signal.SIGSTOP)
+    WarmRuntimes(server.launcher, {}, tmp_path / "warm").clear_predecessors()
+    assert wait_until(lambda: not left_over(name), timeout_s=60) and not WarmRuntime.objects.exists()
+
+
+def test_a_model_that_does_not_load_is_tried_again_later_and_later(server, tmp_path) -> None:
+    (tmp_path / "models" / f"{factories.BASE_MODEL}.broken").touch()
+    for wait_s in (warm_module.BACK_OFF_S, 2 * warm_module.BACK_OFF_S):
+        server.tick()
+        (name,) = WarmRuntime.objects.values_list("id", flat=True)
+        assert wait_until(lambda: server.tick() or not WarmRuntime.objects.exists(), timeout_s=60)
+        assert not left_over(name)
+        server.now += wait_s - 1
+        server.tick()
+        assert not WarmRuntime.objects.exists()
+        server.now += 1
+
+
+def test_it_has_devices_of_its_own_and_gives_way_to_a_session_that_needs_them(
+    server, project, settings, tmp_path
+) -> None:
+    devices = ("0", "1")
+    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
+    settings.MAX_RUNTIMES = 2
+    devices_sync(ids=devices)
+    server = Server(tmp_path, devices=devices)
+    try:
+        name = server.waiting()
+        assert list(Device.objects.filter(warm=name).values_list("id", flat=True)) == ["0"]
+        both = factories.session_make(project, config=SessionConfig(devices=2))
+        server.tick()
+        both.refresh_from_db()
+        assert both.state == SessionState.QUEUED and both.phase.startswith("waits for 2 devices")
+        both, lines = server.started(both)
+        assert lines == ["cold"] and set(both.launch_handle["devices"]) == set(devices)
+        server.launcher.stop(both.launch_handle, grace_s=0)
+        Session.objects.filter(id=both.id).update(state=SessionState.STOPPED, launch_handle=None)
+        server.waiting()
+        one, lines = server.started(factories.session_make(project))
+        assert lines[-1].startswith("serves") and one.launch_handle["devices"] == ["0"]
+        assert Device.objects.get(id="0").session_id == one.id
+        server.launcher.stop(one.launch_handle, grace_s=0)
+    finally:
+        server.reconciler.close()
+
+
+def test_a_base_model_that_this_server_does_not_have_is_refused_by_name(settings, tmp_path, db) -> None:
+    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(), warm={"smollm": 1})
+    with pytest.raises(WarmRefused, match="TINKERSCRIPT_WARM.*'smollm'"):
+        warm_get(launcher_get())

@@ -1,0 +1,34 @@
+"""A warm runtime whose engine and trainer are nothing: ready at once, and then a session's that only says so."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+
+from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.loading import warm
+from gpu_runtime.loading.both import Loaded
+from support.fakes import FakeTrainer
+from tinkerscript.wire.config import SessionConfig
+
+
+async def load(model: str, gpus: int) -> Loaded:
+    """With a process of its own, as an engine has one."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
+    print(f"loaded {model} child {child.pid}", flush=True)
+    if os.path.exists(f"{model}.broken"):
+        raise RuntimeError("this model is broken")
+    part = FakeTrainer()
+    return Loaded(model, SessionConfig(), gpus, part, part, AsyncExitStack())  # type: ignore[arg-type]
+
+
+async def serve(config: RuntimeConfig, loaded: Loaded) -> bool:
+    """A session's life."""
+    print(f"serves {config.session_id} in {os.getcwd()} with {config.lease}", flush=True)
+    await asyncio.sleep(120)
+    return False
+
+
+if __name__ == "__main__":
+    asyncio.run(warm.life(warm.Launcher(warm.launcher_link()), serve, load))
