@@ -234,6 +234,8 @@ class VllmEngine:
 
     async def close(self) -> None:
         """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""
+        if self.llm.output_handler is not None:  # else it reports the end of its processes as an error
+            self.llm.output_handler.cancel()
         await asyncio.to_thread(self.llm.shutdown, timeout=0.0)
         # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
         vars(self.llm)["shutdown"] = lambda timeout=None: None
