@@ -52,6 +52,10 @@ JOBS = {
         ["tests/learning/run.py", "--all"], ["--smoke"],
         "the share of right held-out answers rises on small tasks, with three seeds each", 10800,
     ),
+    "examples": Job(
+        ["tests/learning/examples.py"], ["hello", "--seeds", "0"],
+        "each program of `sdk/examples` with three seeds: the tables of their READMEs", 28800,
+    ),
     "families": Job(
         ["tests/benchmarks/families.py"], ["Llama", "Gemma 3"],
         "engine and trainer agree on a tiny model of each family, with hand-overs ([Models](models.md))", 3600,

@@ -67,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
     parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
     tasks = tasks_make(5 if arguments.smoke else 160)
@@ -74,6 +75,7 @@ def main() -> None:
     with TinkerScript(
         arguments.base_model, name="countdown", grpo_n=4 if arguments.smoke else 8,
         tasks_per_batch=4 if arguments.smoke else 8, learning_rate=3e-5, max_context_length=256, max_tokens=24,
+        seed=arguments.seed,
     ) as session:  # fmt: skip
         report = session.rollouts(
             agent, train, epochs=1 if arguments.smoke else arguments.epochs,

@@ -49,12 +49,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four games' numbers, one step")
     arguments = parser.parse_args()
     numbers = range(1, 5 if arguments.smoke else LARGEST + 1)
     with TinkerScript(
         arguments.base_model, name="guess the number", grpo_n=4 if arguments.smoke else 8,
         tasks_per_batch=4 if arguments.smoke else 5, learning_rate=3e-5, max_context_length=512, max_tokens=8,
+        seed=arguments.seed,
     ) as session:  # fmt: skip
         before = session.evaluate(agent, numbers, attempts=1 if arguments.smoke else 4, task_name=str)
         session.rollouts(agent, numbers, epochs=1 if arguments.smoke else arguments.epochs, task_name=str)

@@ -51,12 +51,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
     parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four words, one step")
     arguments = parser.parse_args()
     words = WORDS.split()[: 4 if arguments.smoke else None]
     with TinkerScript(
         arguments.base_model, name="describe and guess", grpo_n=4 if arguments.smoke else 8, tasks_per_batch=4,
-        learning_rate=3e-5, max_context_length=256, max_tokens=16,
+        learning_rate=3e-5, max_context_length=256, max_tokens=16, seed=arguments.seed,
     ) as session:  # fmt: skip
         before = session.evaluate(agent, words, attempts=1 if arguments.smoke else 4)
         session.rollouts(agent, words, epochs=1 if arguments.smoke else arguments.epochs)
