@@ -10,12 +10,18 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.engine.replicas import Replicas
+from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch
 from gpu_runtime.interfaces import Delta, Sample, SamplingOptions, trained_of
 from gpu_runtime.rehearsal import rehearse
 from gpu_runtime.training.objective.regularizers import kl_k3
+from gpu_runtime.training.ranks import TrainerRanks
 from gpu_runtime.weights.flip import each_unflipped, weights_digest, weights_flip
+from gpu_runtime.weights.reader import MappedWeights
 from support.model_families import family_make
+from support.published_weights import published_weights
+from support.tiny_model import tiny_model_make
+from tinkerscript.wire.config import SessionConfig
 
 
 class PlainTrainer:
@@ -100,3 +106,53 @@ async def test_exactly_one_stale_module_is_named(tmp_path: Path, stale: tuple[st
 
 async def test_rounding_alone_is_no_stale_weight(tmp_path: Path) -> None:
     await rehearsed(family_make(tmp_path, "Llama"), None)
+
+
+class ForgetfulEngine:
+    """A real engine to which a hand-over brings the weights of ``base`` in place of those that ``stale`` names."""
+
+    def __init__(self, engine: VllmEngine, stale: str, base: dict[str, torch.Tensor]) -> None:
+        self._engine, self._stale, self._base = engine, stale, base
+        self._mapped = MappedWeights()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    async def load_weights(self, folder: Path, version: int) -> None:
+        named = {name: each for name, each in self._mapped.of(folder).items() if name.startswith(self._stale)}
+        new = {name: each.clone() for name, each in named.items()}
+        for name, each in named.items():
+            each.copy_(self._base[name])
+        await self._engine.load_weights(folder, version)
+        for name, each in named.items():  # they are the trainer's own
+            each.copy_(new[name])
+
+
+@pytest.mark.engine
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+async def test_a_real_engine_that_keeps_one_old_module_is_found_out(tmp_path: Path) -> None:
+    """vLLM and DeepSpeed in bfloat16. Its fused layers keep a part: queries alone, the gate alone."""
+    tiny_model_make(tmp_path / "model")  # for its tokenizer
+    model, handover = family_make(tmp_path / "model", "Llama"), tmp_path / "handover"
+    config = SessionConfig(max_context_length=128, dtype="bfloat16")
+    trainer = TrainerRanks(str(model), config, "cpu")
+    try:
+        engine = await VllmEngine.start(str(model), config, "cpu")
+        try:
+            await trainer.ready()
+            await rehearse(engine, trainer, model, handover)
+            base = published_weights(handover)
+            for module in ("layers.0.self_attn.q_proj", "layers.1.mlp.gate_proj", "layers.1.self_attn", "layers.0.mlp"):
+                forgetful: Any = ForgetfulEngine(engine, f"model.{module}", base)
+                named = rf"computes as if model\.{module}[.\w]* had its old weights"
+                with pytest.raises(EngineTrainerMismatch, match=named):
+                    await rehearse(forgetful, trainer, model, handover)
+                await trainer.publish(handover)
+                await engine.load_weights(handover, engine.version)
+            await rehearse(engine, trainer, model, handover)
+        finally:
+            await engine.close()
+    finally:
+        await trainer.close()
