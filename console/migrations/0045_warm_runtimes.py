@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('console', '0046_metric_rules'),
+        ('console', '0044_metric_rules'),
     ]
 
     operations = [
