@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,7 @@ async def running_gateway(
     clock = {"now": now} if now else {}
     journal = Journal(folder / "journal.sqlite3", **clock)
     episodes = Episodes(journal, assignment, **clock)
+    episodes.eraser = partial(episodes.erase, committed_step=0)
     faults: list[RuntimeFault] = []
     app = create_app(episodes, engine, renderer, assignment, on_fault=faults.append)
     await episodes.start()
