@@ -17,11 +17,20 @@ from console.errors import SessionNotReady, StorageUnavailable
 from console.object_store import client as object_store
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.names import journal_key, pack_key
-from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, QueuedTask, Session
+from console.sessions.models import (
+    ArchivePart,
+    EpisodeAnnotation,
+    EpisodePack,
+    EpisodeRecord,
+    QueuedTask,
+    Session,
+    Upload,
+)
 from console.sessions.runtime import episode_erasure
 from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.models import SessionTurn
 from console.sessions.runtime.session_turn import Turn, session_turn
+from console.users.models import new_id
 from gpu_runtime.archive.table import SCHEMA, part_write
 from support import factories
 from support.asgi_calls import Call
@@ -63,10 +72,18 @@ def ended(project, alice, embedded_s3, tmp_path: Path, settings) -> Session:
     key = journal_key(session, "b" * 64)
     object_store.put(key, SECRET.encode())
     Session.objects.filter(id=session.id).update(journal={"files": [{"key": key}]})
+    # The last upload of each kind that was committed keeps its row.
+    upload_row(session, key)
+    upload_row(session, part_key(session, "1" * 64), archive={"part": 1, "episodes": 2})
+    upload_row(session, pack_key(session, "a" * 64), packed=[])
     folder = settings.DATA / "runtimes" / session.id
     folder.mkdir(parents=True)
     (folder / "journal.sqlite3").write_text(SECRET)
     return session
+
+
+def upload_row(session: Session, *keys: str, **kind: object) -> None:
+    Upload.objects.create(id=new_id("upl"), session=session, files=[{"key": key} for key in keys], **kind)
 
 
 def erase(client: Client, session: Session, episode_id: str):
@@ -89,7 +106,11 @@ def archived(session: Session, folder: Path) -> dict[int, list[str]]:
 
 
 def test_an_episode_is_erased_everywhere_and_the_others_are_as_they_were(owner, ended, tmp_path, settings) -> None:
+    unfinished = journal_key(ended, "c" * 64)  # of a runtime that was killed: its parts may have the episode
+    upload_row(ended, unfinished)
+    object_store.multipart_open(unfinished)
     assert erase(owner, ended, "ep_1").status_code == 204
+    assert not list(object_store.multipart_list(f"sessions/{ended.id}/"))
     left = list(EpisodeRecord.objects.filter(session=ended).order_by("seq"))
     assert [(record.episode_id, document_read(record)["said"]) for record in left] == [
         ("ep_0", f"{SECRET} 0"), ("ep_2", f"{SECRET} 2"),
@@ -164,6 +185,45 @@ async def test_one_of_a_running_session_is_erased_by_its_runtime_first(ended, ga
     if "sqlite" in database["ENGINE"]:
         files = list(Path(database["NAME"]).parent.glob(f"{Path(database['NAME']).name}*"))
         assert files and not [file.name for file in files if b"only this episode said" in file.read_bytes()]
+
+
+def test_what_a_runtime_commits_beside_an_erasure_stays(owner, ended, project, monkeypatch) -> None:
+    """Each kind before its folder is listed and again after it; an upload that is not committed yet stays too."""
+    kept = set()
+
+    def commit(kind: str) -> None:
+        number, sha256 = 9 + len(kept), f"{len(kept) + 3}" * 64
+        if kind == "trajectories":
+            key, pack = pack_key(ended, sha256), EpisodePack.objects.create(session=ended, sha256=sha256, size_bytes=1)
+            EpisodeRecord.objects.create(session=ended, episode_id=f"late{number}", seq=number, begun_at=1.0, pack=pack)
+        elif kind == "episodes":
+            key = part_key(ended, sha256)
+            ArchivePart.objects.create(session=ended, number=number, episodes=1, sha256=sha256, size_bytes=1)
+        else:
+            key = journal_key(ended, sha256)
+            there = Session.objects.get(id=ended.id).journal["files"]
+            Session.objects.filter(id=ended.id).update(journal={"files": [*there, {"key": key}]})
+        object_store.put(key, b"x")
+        kept.add(key)
+
+    def listed(prefix: str):
+        kind = prefix.split("/")[-2]
+        commit(kind)
+        yield from keys_under(prefix)
+        commit(kind)
+
+    keys_under, under_way = object_store.keys_under, journal_key(ended, "f" * 64)
+    object_store.put(under_way, b"x")
+    upload_row(ended, under_way)
+    with monkeypatch.context() as patched:
+        patched.setattr(episode_erasure.object_store, "keys_under", listed)
+        episode_erasure.episode_erase(
+            project=project, session_id=ended.id, episode_id="ep_1", actor="alice", key_id=None, request_id="",
+            by_runtime=True,
+        )  # fmt: skip
+    stored = set(object_store.keys_under(f"sessions/{ended.id}/"))
+    assert len(kept) == 6 and stored >= kept | {under_way}
+    assert not stored & {part_key(ended, "1" * 64), pack_key(ended, "a" * 64)}
 
 
 def test_one_erasure_at_a_time_of_a_session_and_the_next_is_told_to_come_back(owner, ended, project) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from console.audit.services import audit_record
 from console.errors import Conflict, StorageUnavailable
@@ -19,7 +20,7 @@ from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.episodes.names import journal_files, pack_key
 from console.sessions.episodes.selectors import episode_get
-from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session
+from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session, Upload
 from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
@@ -27,6 +28,7 @@ from console.sessions.tasks.queue import task_errors_erase
 from console.users.models import Project
 from tinkerscript.wire.events import EventKind
 
+FOLDERS = ("trajectories", "episodes", "journal")  # of the object store
 LOCAL_COPIES = ("journal*", "archive/*", "trajectories/*")
 
 
@@ -65,6 +67,11 @@ def _erase(record: EpisodeRecord, turn: Turn, *, by_runtime: bool) -> None:
         turn.renew()
         _part_rewrite(session, part, episode_id, turn)
     if not by_runtime:
+        # No runtime is there that could commit an upload; what it sent of one may have the episode.
+        _uploads(session).delete()
+        for folder in FOLDERS:
+            for key, upload_id, _ in list(object_store.multipart_list(_prefix(session, folder))):
+                object_store.multipart_abort(key, upload_id)
         Session.objects.filter(id=session.id).update(journal=None)
     turn.renew()
     _unnamed_remove(session, replaced=record.pack)
@@ -113,6 +120,7 @@ def _pack_rewrite(session: Session, pack: EpisodePack, erased: EpisodeRecord, tu
     object_store.put(pack_key(session, sha256), bytes(kept))
     with transaction.atomic():
         turn.renew()
+        _upload_forget(session, pack_key(session, pack.sha256))
         fresh, _ = EpisodePack.objects.get_or_create(session=session, sha256=sha256, defaults={"size_bytes": len(kept)})
         for record in others:
             record.pack = fresh
@@ -138,31 +146,51 @@ def _part_rewrite(session: Session, part: ArchivePart, episode_id: str, turn: Tu
                     writer.write_table(rows.filter(compute.not_equal(rows["episode_id"], episode_id)))
         with new.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        replaced = part_key(session, part.sha256)
         object_store.upload(new, part_key(session, sha256))
         part.sha256, part.size_bytes, part.episodes = sha256, new.stat().st_size, len(ids) - ids.count(episode_id)
         with transaction.atomic():
             turn.renew()
+            _upload_forget(session, replaced)
             part.save(update_fields=["sha256", "size_bytes", "episodes"])
 
 
 def _unnamed_remove(session: Session, *, replaced: EpisodePack | None) -> None:
     """Remove every object with episodes in it that no row names, and the pack that was replaced.
 
-    An upload under way is named by its own row.
+    A runtime may commit uploads meanwhile. Objects are listed first, then uploads are read, then what they become:
+    what is listed had the row of its upload before, and has that or the row of what it became.
     """
-    journal = Session.objects.values_list("journal", flat=True).get(id=session.id)
+    listed = [key for folder in FOLDERS for key in object_store.keys_under(_prefix(session, folder))]
+    named = {file["key"] for files in _uploads(session).values_list("files", flat=True) for file in files}
     packs = EpisodePack.objects.filter(session=session)
-    if replaced is not None:
-        packs = packs.exclude(id=replaced.id)
-    named = {pack_key(session, sha256) for sha256 in packs.values_list("sha256", flat=True)}
+    named |= {pack_key(session, sha256) for sha256 in packs.values_list("sha256", flat=True)}
     named |= {part_key(session, sha256) for sha256 in session.archive_parts.values_list("sha256", flat=True)}
+    journal = Session.objects.values_list("journal", flat=True).get(id=session.id)
     named |= {file["key"] for file in journal_files(journal)}
-    named |= {file["key"] for files in session.uploads.values_list("files", flat=True) for file in files}
     if replaced is not None:
         named.discard(pack_key(session, replaced.sha256))
-    for folder in ("trajectories", "episodes", "journal"):
-        prefix = f"sessions/{session.id}/{folder}/"
-        object_store.delete([key for key in object_store.keys_under(prefix) if key not in named])
+    object_store.delete([key for key in listed if key not in named])
+
+
+def _uploads(session: Session) -> QuerySet[Upload]:
+    return session.uploads.filter(checkpoint=None)
+
+
+def _prefix(session: Session, folder: str) -> str:
+    return f"sessions/{session.id}/{folder}/"
+
+
+def _upload_forget(session: Session, key: str) -> None:
+    """Take away the row of a committed upload whose object was replaced: it names it for ever, and may be sent again.
+
+    Inside the transaction that replaces it. The session's row is locked, as a commit does: one that has begun comes
+    before it, and a later one finds no upload.
+    """
+    Session.objects.select_for_update().get(id=session.id)
+    for upload in _uploads(session):
+        if any(file["key"] == key for file in upload.files):
+            upload.delete()
 
 
 def _not_there(what: str) -> StorageUnavailable:
