@@ -6,9 +6,8 @@ import pytest
 
 from console.errors import Conflict, NotFound
 from console.object_store import client as object_store
-from console.sessions.models import Session, Upload
+from console.sessions.models import Session
 from console.sessions.runtime import leases, uploads
-from console.sessions.runtime.journal_copies import copy_commit
 from support import factories
 from support.store_calls import fetch, opening, write
 
@@ -69,16 +68,6 @@ def test_the_copy_that_an_earlier_version_kept_is_gone_on_from(running: Session)
     (file,) = Session.objects.get(id=running.id).journal["files"]
     Session.objects.filter(id=running.id).update(journal=file)
     copy_write(running, b"changes", b"whole")
-    assert len(Session.objects.get(id=running.id).journal["files"]) == 2
-
-
-def test_a_commit_that_is_executed_late_a_second_time_does_not_take_back_what_came_after(running: Session) -> None:
-    upload_id, commit = plan_for(running, b"whole")
-    uploads.upload_commit(session=running, upload_id=upload_id, body=commit)
-    read_before = Upload.objects.get(id=upload_id)
-    copy_write(running, b"changes", b"whole")
-    with pytest.raises(NotFound):
-        copy_commit(session=running, upload=read_before)
     assert len(Session.objects.get(id=running.id).journal["files"]) == 2
 
 

@@ -14,8 +14,12 @@ from console.object_store import client as object_store
 from console.object_store import free_space, seaweedfs
 from console.scheduling.processes import wait_until
 from console.sessions.checkpoints import checkpoints, removal, verification
-from console.sessions.models import Session
+from console.sessions.episodes.names import journal_files, pack_key
+from console.sessions.models import EpisodePack, EpisodeRecord, Session, Upload
 from console.sessions.runtime import leases, uploads
+from console.sessions.runtime.archive import part_commit, part_key
+from console.sessions.runtime.episode_reports import pack_commit
+from console.sessions.runtime.journal_copies import copy_commit
 from support import factories
 from support.store_calls import fetch, opening, put, write
 from tinkerscript.wire.checkpoints import Manifest, ManifestFile
@@ -257,6 +261,35 @@ def test_the_last_copy_of_the_journal_is_kept_and_handed_to_the_next_runtime(run
     stored = leases.runtime_register(session=running).journal
     assert (fetch(stored.url), stored.sha256) == (b"second", hashlib.sha256(b"second").hexdigest())
     assert [object_store.size_bytes(key) for key in keys] == [None, 6]
+
+
+@pytest.mark.parametrize(
+    ("commit", "path", "fields"),
+    [
+        (copy_commit, "journal.sqlite3", {"kind": "journal"}),
+        (part_commit, "part-000001.parquet", {"kind": "archive", "part": 1, "episodes": 2}),
+        (pack_commit, "pack", {"kind": "episodes", "packed": [{"episode_id": "ep", "offset": 0, "size_bytes": 3}]}),
+    ],
+)
+def test_a_commit_that_is_executed_late_a_second_time_does_not_take_back_what_came_after(
+    running, commit, path, fields
+) -> None:
+    EpisodeRecord.objects.create(session=running, episode_id="ep", seq=1, begun_at=1.0)
+    for data in (b"first", b"second"):
+        plan = uploads.upload_open(session=running, body=opening({path: data}, **fields))
+        written = write(plan, {path: data})
+        uploads.upload_commit(session=running, upload_id=plan.upload_id, body=written)
+        if data == b"first":
+            read_before = Upload.objects.get(id=plan.upload_id)
+    with pytest.raises(NotFound):
+        commit(session=running, upload=read_before)
+    (key,) = object_store.keys_under(f"sessions/{running.id}/")
+    named = [
+        *(file["key"] for file in journal_files(Session.objects.get(id=running.id).journal)),
+        *(part_key(running, part.sha256) for part in running.archive_parts.all()),
+        *(pack_key(running, pack.sha256) for pack in EpisodePack.objects.all()),
+    ]
+    assert named == [key] and object_store.get(key) == b"second"
 
 
 def test_a_journal_of_two_files_is_refused(running):

@@ -9,7 +9,7 @@ from django.utils import timezone
 from console.errors import Conflict
 from console.object_store import client as object_store
 from console.sessions.models import ArchivePart, Session, Upload
-from console.sessions.runtime.leases import lease_lock
+from console.sessions.runtime.leases import upload_lock
 from console.sessions.selectors import session_get
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import ManifestFile
@@ -47,11 +47,14 @@ def archive_export(*, project: Project, session_id: str) -> EpisodeExport:
 
 
 def part_commit(*, session: Session, upload: Upload) -> None:
-    """The part that ``upload`` wrote can be read from now on; it replaces one of its number. Raises StaleLease."""
+    """The part that ``upload`` wrote can be read from now on; it replaces one of its number.
+
+    Raises StaleLease, NotFound once a newer part was committed.
+    """
     assert upload.archive is not None, "the upload of a part names the part"
     file, number = ManifestFile.model_validate(upload.files[0]), upload.archive["part"]
     with transaction.atomic():
-        lease_lock(session)
+        upload_lock(session, upload)
         previous = session.archive_parts.filter(number=number).first()
         ArchivePart.objects.update_or_create(
             session=session,

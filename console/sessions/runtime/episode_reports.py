@@ -8,7 +8,7 @@ from django.db import transaction
 from console.object_store import client as object_store
 from console.sessions.episodes.names import agent_mark, pack_key
 from console.sessions.models import EpisodePack, EpisodeRecord, Session, Upload
-from console.sessions.runtime.leases import lease_lock
+from console.sessions.runtime.leases import lease_lock, upload_lock
 from tinkerscript.wire.checkpoints import ManifestFile
 from tinkerscript.wire.reading.trajectories import EpisodeRow, EpisodeRows
 from tinkerscript.wire.runtime import PackedEpisode
@@ -31,15 +31,16 @@ def rows_save(*, session: Session, body: EpisodeRows) -> None:
 
 
 def pack_commit(*, session: Session, upload: Upload) -> None:
-    """The documents that ``upload`` wrote can be read from now on. Raises StaleLease.
+    """The documents that ``upload`` wrote can be read from now on.
 
     A pack that no row refers to any more, because its episodes were packed again after a kill, is removed.
+    Raises StaleLease, NotFound once a newer pack was committed.
     """
     assert upload.packed is not None, "the upload of a pack names its episodes"
     file = ManifestFile.model_validate(upload.files[0])
     places = {place.episode_id: place for place in map(PackedEpisode.model_validate, upload.packed)}
     with transaction.atomic():
-        lease_lock(session)
+        upload_lock(session, upload)
         pack, _ = EpisodePack.objects.get_or_create(
             session=session, sha256=file.sha256, defaults={"size_bytes": file.size_bytes}
         )

@@ -2,11 +2,11 @@
 
 from django.db import transaction
 
-from console.errors import Conflict, NotFound
+from console.errors import Conflict
 from console.object_store import client as object_store
 from console.sessions.episodes.names import journal_files
 from console.sessions.models import Session, Upload
-from console.sessions.runtime.leases import lease_lock
+from console.sessions.runtime.leases import upload_lock
 from tinkerscript.wire.runtime import JournalUpload
 
 
@@ -23,9 +23,7 @@ def copy_commit(*, session: Session, upload: Upload) -> None:
     """
     file = upload.files[0]
     with transaction.atomic():
-        row = lease_lock(session)
-        if not Upload.objects.filter(id=upload.id).exists():  # a late second execution: a newer copy was committed
-            raise NotFound("There is no such upload in this session.", hint="Open a new one.")
+        row = upload_lock(session, upload)
         kept = _kept(row, follows=file.get("follows", []), sha256=file["sha256"])
         files = [*kept, {name: file[name] for name in ("path", "size_bytes", "sha256", "key")}]
         Session.objects.filter(id=session.id).update(journal={"files": files})

@@ -17,13 +17,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from console.catalogue.base_models import base_model_resolve
-from console.errors import InvalidRequest, StaleLease
+from console.errors import InvalidRequest, NotFound, StaleLease
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
 from console.sessions.alerts.services import alerts_close, steps_watch
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_begin, span_open, span_seen
-from console.sessions.models import Checkpoint, Session
+from console.sessions.models import Checkpoint, Session, Upload
 from console.sessions.runtime.machine_samples import sample_record
 from console.sessions.runtime.stored_files import journal_of_one_file, resume_point, served_point, stored_file
 from console.sessions.states import Actor, Desired
@@ -88,6 +88,14 @@ def lease_lock(session: Session) -> Session:
     row = Session.objects.select_for_update().filter(id=session.id, lease_sha256=session.lease_sha256).first()
     if row is None or not row.lease_sha256 or SessionState(row.state).is_terminal:
         raise _stale()
+    return row
+
+
+def upload_lock(session: Session, upload: Upload) -> Session:
+    """As ``lease_lock``. Raises NotFound too, for a commit that is executed late: what came after it took its row."""
+    row = lease_lock(session)
+    if not Upload.objects.filter(id=upload.id).exists():
+        raise NotFound("There is no such upload in this session.", hint="Open a new one.")
     return row
 
 
