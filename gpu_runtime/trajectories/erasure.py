@@ -2,11 +2,13 @@
 
     nothing is on its way to the store -> tables -> the file is written anew -> its copy is stored whole
 
-The control plane erases the rest after it (``episode_erasure.py``). An attempt that was cut off is repeated whole.
+The control plane erases the rest after it (``episode_erasure.py``). An attempt that failed is repeated whole.
 """
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from gpu_runtime.archive.archive import Archive
@@ -28,29 +30,40 @@ class EpisodeErasure:
         self, episodes: Episodes, archive: Archive, reporter: EpisodeReporter, stored: StoredCalls, volume: Path
     ) -> None:
         self._episodes, self._archive, self._reporter, self._stored = episodes, archive, reporter, stored
+        self._erased: set[str] = set()  # out of the journal and of its stored copy, as far as this process knows
         self._folders = (volume / "archive", volume / "trajectories")
 
     async def erase(self, episode_id: str) -> None:
-        """Returns once no file here and no copy of the journal has it. Raises NotFound, OutputConflict, NotAdmitted."""
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await self._archive.sending.acquire()
-                try:
-                    await self._reporter.sending.acquire()
-                except BaseException:
-                    self._archive.sending.release()
-                    raise
-        except TimeoutError:
-            raise NotAdmitted("episodes are on their way to the object store, which takes a while") from None
-        try:
-            await self._episodes.erase(episode_id, committed_step=self._stored.committed_step)
-            for folder in self._folders:
-                shutil.rmtree(folder, ignore_errors=True)
-            await self._archive.replica.renew(whole=True)
-        except NotErasable as refused:
-            raise OutputConflict(str(refused)) from None
-        except (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused) as away:
-            raise NotAdmitted(f"the journal's copy was not renewed, and may still have the episode: {away}") from away
-        finally:
-            self._reporter.sending.release()
-            self._archive.sending.release()
+        """Returns once no file here and no copy of the journal has it. Raises NotFound, OutputConflict, NotAdmitted.
+
+        A caller that gave up, because a whole copy takes longer than it waits, asks again and gets the result.
+        """
+        if episode_id in self._erased:
+            return
+        async with self._nothing_on_its_way():
+            if episode_id in self._erased:  # by another caller meanwhile
+                return
+            try:
+                await self._episodes.erase(episode_id, committed_step=self._stored.committed_step)
+                for folder in self._folders:
+                    shutil.rmtree(folder, ignore_errors=True)
+                await self._archive.replica.renew(whole=True)
+            except NotErasable as refused:
+                raise OutputConflict(str(refused)) from None
+            except (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused) as away:
+                raise NotAdmitted(
+                    f"the journal's copy was not renewed, and may still have the episode: {away}"
+                ) from away
+            self._erased.add(episode_id)
+
+    @asynccontextmanager
+    async def _nothing_on_its_way(self) -> AsyncIterator[None]:
+        """No part and no document is sent within the block. Raises NotAdmitted where that takes too long."""
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    for sending in (self._archive.sending, self._reporter.sending):
+                        await held.enter_async_context(sending)
+            except TimeoutError:
+                raise NotAdmitted("episodes are on their way to the object store, which takes a while") from None
+            yield

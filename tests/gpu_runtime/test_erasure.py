@@ -1,5 +1,7 @@
 """An episode of a session that runs is erased: no file of the runtime and no copy of its journal has a byte of it."""
 
+import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,28 @@ async def test_an_erasure_whose_copy_could_not_be_stored_says_so_and_is_complete
         await eventually(lambda: places_of_mark(plane, it.volume) == [])
         await it.end("stop")
     assert places_of_mark(plane, it.volume) == []
+
+
+async def test_an_erasure_whose_caller_gave_up_is_finished_and_the_next_try_uploads_nothing(plane, runtime) -> None:
+    went_on = threading.Event()
+
+    def slowly(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        assert body["kind"] != "journal" or went_on.wait(20.0)
+        return 200, plane.upload_open(body)
+
+    def copies() -> int:
+        return len([body for body in plane.bodies("/v1/runtime/uploads") if body["kind"] == "journal"])
+
+    async with runtime(plane) as it:
+        waits = await play_marked(it, "a", 1.0)
+        plane.answers["/v1/runtime/uploads"] = slowly
+        caller = asyncio.create_task(erase(it, waits))
+        await eventually(lambda: copies() == 1)
+        caller.cancel()
+        went_on.set()
+        assert [(await erase(it, waits))[0] for _ in range(2)] == [204, 204]
+        assert places_of_mark(plane, it.volume) == [] and copies() == 1
+        await it.end("stop")
 
 
 def test_an_episode_of_the_batch_that_is_trained_has_to_wait(tmp_path: Path) -> None:
