@@ -65,16 +65,18 @@ async def _forward(
 ) -> HttpResponseBase:
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
+        fault: Exception | None = None
         session = await sync_to_async(_session_for)(request, session_id)
         if session.state == SessionState.READY and session.address:
             try:
                 request_once = _request_stream if stream else _request
                 asked = request.query_params.dict() if query is None else query
                 return await request_once(request, session, path, body, asked)
-            except CONNECTION_ERRORS as error:  # the runtime is going or gone: its row shows it soon
+            except CONNECTION_ERRORS as error:
+                fault = error  # it is going or gone, which its row shows soon, or has much to do
                 logger.warning("%s did not answer: %r", session.address, error, extra={"session_id": session_id})
         if time.monotonic() >= deadline:
-            raise await sync_to_async(_not_ready)(session)
+            raise await sync_to_async(_not_ready)(session, fault)
         await asyncio.sleep(POLL_INTERVAL_S)
 
 
@@ -172,9 +174,13 @@ def _with_headers(response: HttpResponseBase, upstream: aiohttp.ClientResponse) 
     return response
 
 
-def _not_ready(session: Session) -> SessionNotReady:
+def _not_ready(session: Session, fault: Exception | None) -> SessionNotReady:
+    """``fault`` is that of the last request to its runtime, if there was one."""
+    message = f"The session is {session.state}{': ' if session.phase else ''}{session.phase}."
+    hint = "Ask again in a moment."
+    if isinstance(fault, TimeoutError) and not isinstance(fault, aiohttp.ClientError):  # it was reached
+        message = f"The session's runtime has not answered within {ANSWER_TIMEOUT_S:.0f} s."
+        hint = "It may still do what it was asked. Ask again in a moment."
     return SessionNotReady(
-        f"The session is {session.state}{': ' if session.phase else ''}{session.phase}.",
-        hint="Ask again in a moment.",
-        details={"state": session.state, "queue_position": queue_position(session=session)},
+        message, hint=hint, details={"state": session.state, "queue_position": queue_position(session=session)}
     )

@@ -198,6 +198,8 @@ async def test_a_hanging_gateway_costs_a_bounded_wait(gateway, served, api_key, 
     gateway.answer = hang
     status, _, body = await begin(served, api_key).answer()
     assert (status, code_of(body)) == (503, "session_not_ready")
+    error = ErrorBody.model_validate_json(body).error
+    assert "not answered within 1 s" in error.message and "may still do" in error.hint
     await eventually(lambda: len(gateway.requests) > 0)
 
 

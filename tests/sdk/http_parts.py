@@ -127,7 +127,7 @@ class Handler(BaseHTTPRequestHandler):
         if announced != len(answer.body):  # a body cut short
             self.close_connection = True
 
-    do_GET = do_POST = do_PATCH = _serve
+    do_GET = do_POST = do_PATCH = do_DELETE = _serve
 
     def log_message(self, format: str, *args: Any) -> None:
         """Quiet."""

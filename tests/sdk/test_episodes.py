@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from sdk.http_parts import error, not_ready
+from sdk.http_parts import Answer, error, not_ready
 
 from tinkerscript import (
     EmptyEpisode,
@@ -277,6 +277,13 @@ def test_begin_waits_while_the_session_is_not_ready_under_one_key(server, sessio
     keys = [request.key for request in server.seen("POST .*/episodes")]
     assert len(keys) == 4
     assert len(set(keys)) == 1
+
+
+def test_an_erasure_that_takes_long_is_asked_for_again(server, session):
+    server.fail("DELETE .*/episodes/ep_1", times=2, answer=not_ready("ready"))
+    server.fail("DELETE .*/episodes/ep_1", answer=Answer(204, b""))
+    session.episode_erase("ep_1")
+    assert len(server.seen("DELETE .*/episodes/ep_1")) == 3
 
 
 def test_begin_that_waits_too_long_names_state_and_queue_position(server, connect):

@@ -148,8 +148,11 @@ class SessionApi:
         return self._transport.request("GET", path, params=params, response=EpisodeExport)
 
     def episode_erase(self, episode_id: str) -> None:
-        """Erase what the server keeps of an episode. Raises Conflict while training needs it, or no runtime answers."""
-        self._transport.request("DELETE", f"{self._path}/episodes/{episode_id}")
+        """Erase what the server keeps of an episode, which takes as long as the copy of a large journal.
+
+        Raises Conflict while training needs it, or the session neither runs nor has ended; WaitTimeout.
+        """
+        self.when_ready(lambda: self._transport.request("DELETE", f"{self._path}/episodes/{episode_id}"))
 
     def batch_stream(self, batch: int | str) -> AbstractContextManager[Iterator[bytes]]:
         """A batch as JSON lines, in pieces as they come; one try. Raises NotFound, ServerUnreachable."""
