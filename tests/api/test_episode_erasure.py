@@ -15,6 +15,7 @@ from console.asgi import application
 from console.audit.models import AuditRecord
 from console.errors import SessionNotReady, StorageUnavailable
 from console.object_store import client as object_store
+from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.episodes.documents import document_read
 from console.sessions.episodes.names import journal_key, pack_key
 from console.sessions.models import (
@@ -30,6 +31,7 @@ from console.sessions.runtime import episode_erasure
 from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.models import SessionTurn
 from console.sessions.runtime.session_turn import Turn, session_turn
+from console.sessions.services import session_delete
 from console.users.models import new_id
 from gpu_runtime.archive.table import SCHEMA, part_write
 from support import factories
@@ -259,6 +261,21 @@ def test_an_erasure_that_lost_its_turn_writes_no_row(owner, ended, monkeypatch) 
     assert ended.archive_parts.get(number=1).sha256 == "1" * 64
     assert EpisodeRecord.objects.filter(episode_id="ep_1").exists() and entries() == []
     assert SessionTurn.objects.get().holder == "another", "nor ends the turn of the one who has it now"
+
+
+def test_an_erasure_leaves_nothing_of_a_session_that_is_deleted_meanwhile(owner, ended, project, monkeypatch) -> None:
+    upload = object_store.upload
+
+    def late(path, key):
+        session_delete(project=project, session_id=ended.id)
+        removals_finish()
+        upload(path, key)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(object_store, "upload", late)
+        assert erase(owner, ended, "ep_1").status_code == 503
+    removals_finish()
+    assert not list(object_store.keys_under(f"sessions/{ended.id}/"))
 
 
 def test_an_object_that_is_away_is_not_taken_for_an_empty_one(owner, ended) -> None:

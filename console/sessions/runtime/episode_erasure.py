@@ -20,7 +20,7 @@ from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.episodes.names import journal_files, pack_key
 from console.sessions.episodes.selectors import episode_get
-from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Session, Upload
+from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Removal, Session, Upload
 from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.states import ENDED
@@ -52,8 +52,12 @@ def episode_erase(
                 hint="Erase it while the session is ready, or after it has stopped. Resume it, or stop it.",
                 details={"state": record.session.state},
             )
-        _erase(record, turn, by_runtime=by_runtime)
-        _record(record, turn, actor=actor, key_id=key_id, request_id=request_id)
+        try:
+            _erase(record, turn, by_runtime=by_runtime)
+            _record(record, turn, actor=actor, key_id=key_id, request_id=request_id)
+        finally:
+            if not Session.objects.filter(id=record.session_id).exists():  # what was written since its objects went
+                Removal.objects.get_or_create(prefix=f"sessions/{record.session_id}/")
     if connection.vendor == "sqlite" and not connection.in_atomic_block:  # zeroed in the file; out of its log too
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
