@@ -30,8 +30,9 @@ from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
 from gpu_runtime.trajectories.documents import document_pack, episode_document
-from gpu_runtime.trajectories.outbox import documents_due, documents_stored, rows_due, rows_reported
+from gpu_runtime.trajectories.outbox import documents_due, documents_stored, reporting_begin, rows_due, rows_reported
 from gpu_runtime.trajectories.reporter import EpisodeReporter
+from gpu_runtime.trajectories.rows import episode_row as reported_row
 from gpu_runtime.trajectories.stored_calls import StoredCalls, document_calls
 from gpu_runtime.trajectories.token_texts import TokenTexts
 from support.fake_control_plane import FakeControlPlane
@@ -97,6 +98,7 @@ class World:
     pruned: int = 0
     documents: dict[str, bytes] = field(default_factory=dict)
     archive: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)  # that the control plane was told
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -144,7 +146,12 @@ class World:
 
     def tell(self, draw: random.Random) -> None:
         due = rows_due(self.journal, 100)
-        rows_reported(self.journal, due[: draw.choice([len(due), len(due) // 2])])
+        told = due[: draw.choice([len(due), len(due) // 2])]
+        for name in (each.episode_id for each in told):
+            record = self.journal.episodes.get(name)
+            calls = self.journal.calls.of_episode(name) if record.ended_at is not None else []
+            self.rows[name] = reported_row(record, calls, None).model_dump_json()
+        rows_reported(self.journal, told)
 
     def store(self, draw: random.Random) -> None:
         names = documents_due(self.journal, 100)
@@ -169,17 +176,21 @@ class World:
             self.pruned += len(names)
             self.journal.database.compact(least_bytes=0)
 
-    def restart(self, _: random.Random) -> None:
+    def restart(self, draw: random.Random) -> None:
         self.journal.close()
         self.open()
+        reporting_begin(self.journal)
+        self.tell(draw)
 
-    def lose(self, _: random.Random) -> None:
+    def lose(self, draw: random.Random) -> None:
         """Another machine goes on, with the journal's last copy."""
         self.journal.close()
         for left in self.folder.glob("journal.sqlite3*"):
             left.unlink()
         shutil.copy(self.folder / "copy", self.folder / "journal.sqlite3")
         self.open()
+        reporting_begin(self.journal)
+        self.tell(draw)
 
     async def recall(self, episode_ids) -> dict[str, tuple[CallRecord, ...]]:
         """As StoredCalls."""
@@ -192,6 +203,7 @@ class World:
             batches = Batches(self.journal, config, disk, ChangeNotifier())
             batches.calls.recall = self.recall
             found: dict[str, Any] = {"accounting": self.journal.episodes.accounting(), "archive": self.archive}
+            found["rows"] = self.rows
             for record in self.journal.episodes.page(limit=1000):
                 found[record.id] = record.view(), self.journal.episodes.of_begin(f"k{record.id}")
                 calls = await batches.calls.of_episode(record.id)
