@@ -88,7 +88,7 @@ async def serve_session(
     episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)
     stored = StoredCalls(agent, store, journal)
-    stored.committed_step = assignment.resume_from.step if assignment.resume_from else 0
+    stored.states = (0, assignment.resume_from.step if assignment.resume_from else 0)
     batches.calls.recall, learner.on_committed = stored.recall, stored.prune
     version = await learner.restore()
     faults: asyncio.Queue[RuntimeFault] = asyncio.Queue()

@@ -6,20 +6,21 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
-from gpu_runtime.episodes.batch_export import KeptBatch, KeptState
-from gpu_runtime.episodes.call_reader import CallReader, Calls
+from gpu_runtime.episodes.batch_export import KeptBatch
+from gpu_runtime.episodes.call_reader import CallReader, batch_load, batch_named, group_load
 from gpu_runtime.episodes.grouping import full_groups, stale_episodes
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.progress import waiting_phase
-from gpu_runtime.journal.erasing import episode_scrub, erasable_check
+from gpu_runtime.journal.erasing import ERASED, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
-from gpu_runtime.training.batching import Batch, Group, TrainedEpisode, batch_advantages, group_has_signal
+from gpu_runtime.training.batching import Batch, Group, batch_advantages, group_has_signal
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodesRescored
 from tinkerscript.wire.training.stale_advice import stale_advice
@@ -129,22 +130,23 @@ class Batches:
         found = await self._executor.run(self._journal.batches.get, step)
         if found is None:
             return None
-        return await self._executor.run(self._load, found, await self.calls.recalled(_members(found)))
+        return await self._executor.run(batch_load, self._journal, found, await self.calls.recalled(_members(found)))
 
     async def kept(self, name: str) -> KeptBatch | None:
         """A batch by the number of its step or, if it was refused, by its name. Raises as ``CallReader`` does."""
-        found = await asyncio.to_thread(self._named, name)
+        found = await asyncio.to_thread(batch_named, self._journal, name)
         while found is not None:
             record, state, reason, metrics = found
             recalled = await self.calls.recalled(_members(record))
             with contextlib.suppress(CallsPruned):  # pruned since: recalled now
-                return KeptBatch(name, await asyncio.to_thread(self._load, record, recalled), state, reason, metrics)
+                batch = await asyncio.to_thread(batch_load, self._journal, record, recalled)
+                return KeptBatch(name, batch, state, reason, metrics)
         return None
 
     def find(self, step: int) -> Batch | None:
         """The batch of a step of which nothing is pruned. Reads the disk: call it in a thread. Raises CallsPruned."""
         record = self._journal.batches.get(step)
-        return None if record is None else self._load(record, {})
+        return None if record is None else batch_load(self._journal, record, {})
 
     @contextmanager
     def stepping(self) -> Iterator[None]:
@@ -188,12 +190,16 @@ class Batches:
         self.on_dropped([episode.record for group in groups for episode in group.episodes], LEVEL, "")
         self._changes.notify()
 
-    async def erase(self, record: EpisodeRecord, *, committed_step: int) -> None:
-        """Take what the journal has of an episode out of it; it waits for no step any more. Raises NotErasable."""
+    async def erase(self, record: EpisodeRecord, *, states: tuple[int, int]) -> None:
+        """Take what the journal has of an episode out of it; it waits for no step any more.
+
+        Raises NotErasable, and as ``CallReader`` does where its batch was pruned: nothing is erased then.
+        """
         async with self._lock:  # no batch is made of it meanwhile
-            await self._executor.run(erasable_check, self._journal.database, record, committed_step=committed_step)
+            await self._executor.run(erasable_check, self._journal.database, record, states=states)
+            beside = {} if record.reason == ERASED else await self._advantages_beside(record.id)
             self.waiting.pop(record.id, None)
-            await self._executor.run(episode_scrub, self._journal.database, record)
+            await self._executor.run(episode_scrub, self._journal.database, record, beside)
             await self._executor.run(self._journal.database.rewrite)
         self._changes.notify()
 
@@ -205,6 +211,16 @@ class Batches:
     async def groups_set_aside(self, step: int) -> int:
         """How many groups were set aside on the way to ``step``."""
         return await self._executor.run(self._journal.batches.level_groups, step)
+
+    async def _advantages_beside(self, episode_id: str) -> dict[str, dict[str, float]]:
+        """Those of the calls of each other episode of its batch; empty for one of no batch."""
+        name = await self._executor.run(self._journal.batches.name_of, episode_id)
+        kept = await self.kept(name) if name else None
+        if kept is None:
+            return {}
+        of_groups = await asyncio.to_thread(batch_advantages, kept.batch, self._config)
+        pairs = zip(kept.batch.episodes, chain.from_iterable(of_groups), strict=True)
+        return {episode.record.id: by_call for episode, by_call in pairs if by_call and episode.record.id != episode_id}
 
     def _forget(self, step: int) -> None:
         if self._under_way == step:
@@ -251,37 +267,12 @@ class Batches:
         if records[0].id in self._with_signal:
             return True
         step = self.policy_version + 1
-        group = await self._executor.run(self._load_group, tuple(record.id for record in records), {})
+        group = await self._executor.run(group_load, self._journal, [record.id for record in records], {})
         if group_has_signal(batch_advantages(Batch(step, self.policy_version, (group,)), self._config)[0]):
             self._with_signal.add(records[0].id)
             return True
         await self.set_aside(step, [group])
         return False
-
-    def _named(self, name: str) -> tuple[BatchRecord, KeptState, str, dict[str, Any] | None] | None:
-        if (refused := self._journal.batches.refused(name)) is not None:
-            return refused[0], "refused", refused[1], None
-        record = self._journal.batches.get(int(name)) if name.isdecimal() and len(name) < 10 else None
-        if record is None:
-            return None
-        metrics = self._journal.batches.step_metrics(record.step)
-        return record, "trained" if metrics else "journaled", "", metrics
-
-    def _load(self, record: BatchRecord, recalled: Mapping[str, Calls]) -> Batch:
-        groups = tuple(self._load_group(group, recalled) for group in record.groups)
-        return Batch(record.step, record.policy_version, groups)
-
-    def _load_group(self, episode_ids: tuple[str, ...], recalled: Mapping[str, Calls]) -> Group:
-        members = tuple(
-            TrainedEpisode(
-                record,
-                recalled[episode_id] if episode_id in recalled else tuple(self._journal.calls.of_episode(episode_id)),
-                self._journal.batches.gap(episode_id),
-            )
-            for episode_id in episode_ids
-            if (record := self._journal.episodes.get(episode_id))
-        )
-        return Group(members[0].record.group_key or "", members)
 
     async def _drop_stale(self) -> None:
         ids = stale_episodes(

@@ -1,11 +1,14 @@
-"""Calls of ended episodes, from the journal or, where it was pruned of them, from the object store."""
+"""Calls of ended episodes, from the journal or, where it was pruned of them, from the object store; and batches."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
+from gpu_runtime.episodes.batch_export import KeptState
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned, pruned_among
-from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.records import BatchRecord, CallRecord
+from gpu_runtime.training.batching import Batch, Group, TrainedEpisode
 
 Calls = tuple[CallRecord, ...]
 
@@ -36,3 +39,37 @@ class CallReader:
     def _pruned(self, episode_ids: Sequence[str]) -> list[str]:
         with self._journal.database.reading() as sql:
             return pruned_among(sql, episode_ids)
+
+
+def batch_named(journal: Journal, name: str) -> tuple[BatchRecord, KeptState, str, dict[str, Any] | None] | None:
+    """A batch as ``Batches.kept`` names it: its composition, what became of it, why, and the metrics of its step."""
+    if (refused := journal.batches.refused(name)) is not None:
+        return refused[0], "refused", refused[1], None
+    record = journal.batches.get(int(name)) if name.isdecimal() and len(name) < 10 else None
+    if record is None:
+        return None
+    metrics = journal.batches.step_metrics(record.step)
+    return record, "trained" if metrics else "journaled", "", metrics
+
+
+def batch_load(journal: Journal, record: BatchRecord, recalled: Mapping[str, Calls]) -> Batch:
+    """A batch with its episodes; ``recalled``: the calls of those that the journal was pruned of. Reads the disk."""
+    return Batch(
+        record.step, record.policy_version, tuple(group_load(journal, group, recalled) for group in record.groups)
+    )
+
+
+def group_load(journal: Journal, episode_ids: Sequence[str], recalled: Mapping[str, Calls]) -> Group:
+    """As ``batch_load``. Raises CallsPruned."""
+    members = tuple(
+        TrainedEpisode(
+            record,
+            recalled[episode_id] if episode_id in recalled else tuple(journal.calls.of_episode(episode_id)),
+            journal.batches.gap(episode_id),
+            journal.batches.kept_advantages(episode_id),
+        )
+        for episode_id in episode_ids
+        if (record := journal.episodes.get(episode_id))
+    )
+    keys = (member.record.group_key for member in members)  # an erased one has none
+    return Group(next((key for key in keys if key), ""), members)

@@ -135,12 +135,12 @@ class Episodes:
         warnings = {id_: episode.warning for id_, episode in still.items() if episode.warning is not None}
         return EpisodesHeartbeatResult(over=[id_ for id_ in found if id_ not in still], warnings=warnings)
 
-    async def erase(self, episode_id: str, *, committed_step: int) -> None:
+    async def erase(self, episode_id: str, *, states: tuple[int, int]) -> None:
         """Take what is kept of an episode out of memory and journal; again, it does the same. Raises as ``Batches``."""
         record = await self._executor.run(self._journal.episodes.get, episode_id)
         if record is None:
             raise NotFound(f"this session has no episode {episode_id}")
-        await self.batches.erase(record, committed_step=committed_step)
+        await self.batches.erase(record, states=states)
 
     async def view(self, episode_id: str) -> EpisodeView:
         """One episode. Raises NotFound."""

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpu_runtime.episodes.ledger import Episodes
-from gpu_runtime.errors import ControlPlaneLost, RuntimeFault, StoreUnavailable
+from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.anthropic.routes import AnthropicRoutes
 from gpu_runtime.gateway.completion_handler import CompletionHandler
 from gpu_runtime.gateway.http import anthropic_error, episode_key, openai_error, wire_error
@@ -73,7 +73,7 @@ def create_app(
 def app_of(routes: list[Route]) -> Starlette:
     """An app of these routes and ``/healthz``, whose errors have the bodies of their dialects."""
     handlers = {GatewayError: _refuse, HTTPException: _no_route, ClientDisconnect: _client_gone, Exception: _crash}
-    handlers |= dict.fromkeys((StoreUnavailable, ControlPlaneLost), _store_away)
+    handlers |= dict.fromkeys((StoreUnavailable, ControlPlaneLost, ControlPlaneRefused), _store_away)
     routes = [*routes, Route("/healthz", _health)]
     return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(Traced)])
 

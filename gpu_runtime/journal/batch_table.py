@@ -78,6 +78,20 @@ class BatchTable:
         row = self._database.row("SELECT gap FROM reference_gaps WHERE episode_id = ?", episode_id)
         return row["gap"] if row else None
 
+    def kept_advantages(self, episode_id: str) -> dict[str, float] | None:
+        """Of each call of an episode, where another of its batch was erased: see ``erasing.py``."""
+        row = self._database.row("SELECT by_call FROM kept_advantages WHERE episode_id = ?", episode_id)
+        return json.loads(row["by_call"]) if row else None
+
+    def name_of(self, episode_id: str) -> str | None:
+        """The name of the batch that has an episode: the number of its step, or that of a refused one; or None."""
+        row = self._database.row(
+            "SELECT step AS name FROM batch_episodes WHERE episode_id = ? UNION ALL SELECT name FROM refused_batches,"
+            " json_each(composition) AS of_group, json_each(of_group.value) AS member WHERE member.value = ?",
+            episode_id, episode_id,
+        )  # fmt: skip
+        return str(row["name"]) if row else None
+
     def refused(self, name: str) -> tuple[BatchRecord, str] | None:
         """A refused batch by its ``refused_name``, and why it was refused; or None."""
         row = self._database.row("SELECT * FROM refused_batches WHERE name = ?", name)

@@ -126,6 +126,11 @@ CREATE TABLE IF NOT EXISTS reference_gaps (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     gap REAL NOT NULL
 );
+-- As JSON, of each call, where a member of its batch was erased: without that one they cannot be computed again.
+CREATE TABLE IF NOT EXISTS kept_advantages (
+    episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    by_call TEXT NOT NULL
+);
 CREATE TABLE IF NOT EXISTS steps (
     step INTEGER PRIMARY KEY REFERENCES batches (step),
     metrics TEXT NOT NULL,

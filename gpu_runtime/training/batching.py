@@ -24,12 +24,14 @@ class TrainedEpisode:
     """A completed episode with its calls.
 
     ``reference_gap`` is the sum over its trained tokens of log pi_engine - log pi_reference (k1, Schulman 2020), where
-    the KL term is part of the reward; None where it is not, or was not computed yet.
+    the KL term is part of the reward; None where it is not, or was not computed yet. ``kept_advantages`` of its calls
+    replace computed ones, where another episode of its batch was erased.
     """
 
     record: EpisodeRecord
     calls: tuple[CallRecord, ...]
     reference_gap: float | None = None
+    kept_advantages: Mapping[str, float] | None = None
 
     @property
     def output(self) -> WorkflowOutput:
@@ -220,7 +222,10 @@ def _advantages(episodes: Sequence[TrainedEpisode], config: SessionConfig) -> li
         )
         for advantages, ids, by_index in zip(advantages_G, ids_G, by_index_G, strict=True):
             advantages.update(zip(ids, by_index, strict=True))
-    return advantages_G
+    return [
+        computed if episode.kept_advantages is None else dict(episode.kept_advantages)
+        for episode, computed in zip(episodes, advantages_G, strict=True)
+    ]
 
 
 def _calls_by_agent(calls: Sequence[CallRecord]) -> dict[str | None, list[str]]:

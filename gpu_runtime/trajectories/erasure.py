@@ -13,13 +13,14 @@ from pathlib import Path
 
 from gpu_runtime.archive.archive import Archive
 from gpu_runtime.episodes.ledger import Episodes
-from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, StoreUnavailable
+from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, DiskFull, StoreUnavailable
 from gpu_runtime.journal.erasing import NotErasable
-from gpu_runtime.refusals import NotAdmitted, OutputConflict
+from gpu_runtime.refusals import NotAdmitted, OutputConflict, VolumeFull
 
 from .reporter import EpisodeReporter
 from .stored_calls import StoredCalls
 
+AWAY = (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused)
 PATIENCE_S = 15.0  # of the caller, for what is on its way to the store
 
 
@@ -34,26 +35,20 @@ class EpisodeErasure:
         self._folders = (volume / "archive", volume / "trajectories")
 
     async def erase(self, episode_id: str) -> None:
-        """Returns once no file here and no copy of the journal has it. Raises NotFound, OutputConflict, NotAdmitted.
+        """Returns once no file here and no copy of the journal has it.
 
-        A caller that gave up, because a whole copy takes longer than it waits, asks again and gets the result.
+        Raises NotFound, OutputConflict, NotAdmitted, VolumeFull. A caller that gave up, because a whole copy takes longer
+        than it waits, asks again and gets the result.
         """
         if episode_id in self._erased:
             return
         async with self._nothing_on_its_way():
             if episode_id in self._erased:  # by another caller meanwhile
                 return
-            try:
-                await self._episodes.erase(episode_id, committed_step=self._stored.committed_step)
-                for folder in self._folders:
-                    shutil.rmtree(folder, ignore_errors=True)
-                await self._archive.replica.renew(whole=True)
-            except NotErasable as refused:
-                raise OutputConflict(str(refused)) from None
-            except (StoreUnavailable, ControlPlaneLost, ControlPlaneRefused) as away:
-                raise NotAdmitted(
-                    f"the journal's copy was not renewed, and may still have the episode: {away}"
-                ) from away
+            await self._journal_erase(episode_id)
+            for folder in self._folders:
+                shutil.rmtree(folder, ignore_errors=True)
+            await self._copy_renew()
             self._erased.add(episode_id)
 
     @asynccontextmanager
@@ -67,3 +62,23 @@ class EpisodeErasure:
             except TimeoutError:
                 raise NotAdmitted("episodes are on their way to the object store, which takes a while") from None
             yield
+
+    async def _journal_erase(self, episode_id: str) -> None:
+        try:
+            await self._episodes.erase(episode_id, states=self._stored.states)
+        except NotErasable as refused:
+            raise OutputConflict(str(refused)) from None
+        except AWAY as away:
+            raise NotAdmitted(
+                "nothing was erased: the advantages of the others of its batch cannot be kept, because calls that they"
+                f" are computed of could not be read from the object store: {away}"
+            ) from away
+
+    async def _copy_renew(self) -> None:
+        still = "the journal's copy was not renewed, and may still have the episode"
+        try:
+            await self._archive.replica.renew(whole=True)
+        except DiskFull as full:
+            raise VolumeFull(f"{still}: {full}") from full
+        except AWAY as away:
+            raise NotAdmitted(f"{still}: {away}") from away

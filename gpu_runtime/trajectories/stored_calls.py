@@ -35,7 +35,7 @@ class StoredCalls:
 
     def __init__(self, agent: Agent, store: ObjectStore, journal: Journal) -> None:
         self._agent, self._store, self._journal = agent, store, journal
-        self.committed_step = 0  # of the last committed state
+        self.states = (0, 0)  # the steps of the last two committed states, as far as this runtime knows; 0: none
 
     async def recall(self, episode_ids: Sequence[str]) -> Mapping[str, tuple[CallRecord, ...]]:
         """The calls of each, bit by bit as they were trained. Raises StoreUnavailable, ControlPlaneLost, LeaseLost."""
@@ -48,7 +48,7 @@ class StoredCalls:
 
     async def prune(self, committed_step: int) -> None:
         """Take out of the journal what the store has. What is away or full now is pruned after a later state."""
-        self.committed_step = committed_step
+        self.states = (self.states[1], committed_step)
         if self._journal.path.stat().st_size <= SMALL_BYTES:
             return
         database, pruned = self._journal.database, 0

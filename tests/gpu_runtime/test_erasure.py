@@ -2,18 +2,39 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from gpu_runtime.episodes.batches import Batches
+from gpu_runtime.episodes.journal_executor import JournalExecutor
+from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
+from gpu_runtime.gateway.app import app_of
+from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.erasing import NotErasable, erasable_check
 from gpu_runtime.journal.journal import Journal
+from gpu_runtime.journal.pruning import episodes_prune
+from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.notifier import ChangeNotifier
+from gpu_runtime.refusals import GatewayError
+from gpu_runtime.training.batching import batch_samples
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
+from gpu_runtime.trajectories.advantages import step_advantages
+from gpu_runtime.trajectories.erasure import EpisodeErasure
+from gpu_runtime.trajectories.outbox import documents_stored
 from support.fake_control_plane import FakeControlPlane, error_body
 from support.runtime_harness import Running, episode_complete
 from support.waiting import eventually
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.episodes import WorkflowOutput
 
 MARK = "a person's own words 7f3a"
 
@@ -58,11 +79,11 @@ async def test_an_erased_episode_leaves_no_byte_and_the_session_goes_on(plane, r
         await it.play_groups("b")
         await it.stepped(1)
         status, text = await erase(it, trained)
-        assert status == 409 and "Order a state checkpoint" in text
+        assert status == 409 and "Order 2 more" in text
         assert places_of_mark(plane, it.volume)
-        it.order("ckp_1", "state")
-        await it.committed("ckp_1")
-        await eventually(lambda: plane.bodies("/v1/runtime/documents") != [])  # the runtime has had the answer
+        for name in ("ckp_1", "ckp_2"):
+            it.order(name, "state")
+            await it.committed(name)
         assert [(await erase(it, name))[0] for name in (trained, waits, trained)] == [204, 204, 204]
         assert places_of_mark(plane, it.volume) == []
         assert [(await get(it, f"/episodes/{name}/calls")).status_code for name in (trained, waits)] == [404, 404]
@@ -116,13 +137,134 @@ async def test_an_erasure_whose_caller_gave_up_is_finished_and_the_next_try_uplo
         await it.end("stop")
 
 
-def test_an_episode_of_the_batch_that_is_trained_has_to_wait(tmp_path: Path) -> None:
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """An empty one."""
     journal = Journal(tmp_path / "journal.sqlite3", min_free_bytes=0)
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def disk() -> Iterator[JournalExecutor]:
+    """The thread that works on it."""
+    disk = JournalExecutor()
+    yield disk
+    disk.close()
+
+
+def test_an_episode_of_the_batch_that_is_trained_has_to_wait(journal: Journal) -> None:
     for name in ("a", "b"):
         episode_complete(journal, name, task="t", reward=1.0)
     journal.batches.record(1, [["a", "b"]], 0)
     with pytest.raises(NotErasable, match="in the batch of step 1"):
-        erasable_check(journal.database, journal.episodes.get("a"), committed_step=0)
+        erasable_check(journal.database, journal.episodes.get("a"), states=(0, 0))
     journal.batches.step_done(1, {})
-    erasable_check(journal.database, journal.episodes.get("a"), committed_step=1)
-    journal.close()
+    for states, missing in (((0, 0), "2 more"), ((0, 1), "1 more")):  # the last one may be taken back
+        with pytest.raises(NotErasable, match=f"of step 1 or later are committed. Order {missing}"):
+            erasable_check(journal.database, journal.episodes.get("a"), states=states)
+    erasable_check(journal.database, journal.episodes.get("a"), states=(1, 2))
+
+
+OF_AGENTS = {
+    "advantage_baseline": "batch", "kl_coef": 0.5, "kl_in": "reward", "max_tokens": 16, "overlong_buffer": 12,
+}  # fmt: skip
+
+
+def played_by_agents(journal: Journal, name: str, task: str, number: int) -> None:
+    """An episode of two agents whose rewards, answers and distance to the reference are its own."""
+    journal.episodes.begin(name, task=task, eval=False, deadline_at=2e9)
+    for agent, length in (("solver", 5 + 2 * number), ("critic", 4 + number)):
+        answer = Completion(
+            choice=0, token_ids_T=(number,) * length, logprobs_T=(-0.5,) * length, versions_T=(0,) * length, text="",
+            finish_reason="stop", message={},
+        )  # fmt: skip
+        call_id = f"call-{name}-{agent}"
+        journal.calls.record(CallRecord(call_id, name, (1, 2), (answer,), begun_at=1.0, ended_at=2.0, agent=agent))
+    rewards = {"solver": 0.3 * number, "critic": 1.0 - 0.7 * number}
+    journal.episodes.end(name, WorkflowOutput(reward=0.1 * number, rewards_by_agent=rewards), {"timelines": 2})
+    journal.batches.record_gaps({name: 0.01 * number})
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["trained", "refused"])
+async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
+    journal: Journal, disk: JournalExecutor, is_refused: bool
+) -> None:
+    for number, name in enumerate("abcd"):
+        played_by_agents(journal, name, "tu"[number // 2], number)
+    journal.batches.record(1, [["a", "b"], ["c", "d"]], 0)
+    if is_refused:
+        journal.batches.discard(1, "a loss that is not finite")
+    else:
+        journal.batches.step_done(1, {})
+    config = SessionConfig(grpo_n=2, tasks_per_batch=2, **OF_AGENTS)
+    batches = Batches(journal, config, disk, ChangeNotifier())
+    documents = {name: tuple(journal.calls.of_episode(name)) for name in "abcd"}
+    documents_stored(journal, list("abcd"))
+
+    async def recall(names: Sequence[str]) -> dict[str, tuple[CallRecord, ...]]:
+        return {name: documents[name] for name in names}
+
+    batches.calls.recall = recall
+
+    async def shown() -> tuple[dict[str, dict[str, float]], list[Sample]]:
+        kept = await batches.kept("refused-a" if is_refused else "1")
+        return step_advantages(kept.batch, config), batch_samples(kept.batch, config)
+
+    advantages, samples = await shown()
+    assert len({advantage for by_call in advantages.values() for advantage in by_call.values()}) == 8
+    for erased in ("a", "c"):
+        await batches.erase(journal.episodes.get(erased), states=(1, 1))
+        await batches.erase(journal.episodes.get(erased), states=(0, 1))  # by the next runtime, as it was cut off
+        advantages[erased] = {}
+        samples = [sample for sample in samples if not sample.call_ids[0].startswith(f"call-{erased}-")]
+        assert await shown() == (advantages, samples)
+        episodes_prune(journal.database, ["b", "c", "d"])  # their calls are in the store alone
+    assert len(samples) == 4
+
+
+@dataclass
+class Failing:
+    """The parts of a runtime that an erasure uses, of which some fail."""
+
+    of_journal: RuntimeFault | None = None
+    of_copy: RuntimeFault | None = None
+    states: tuple[int, int] = (0, 0)
+    sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def replica(self) -> "Failing":
+        return self
+
+    async def erase(self, episode_id: str, *, states: tuple[int, int]) -> None:
+        if self.of_journal:
+            raise self.of_journal
+
+    async def renew(self, *, whole: bool) -> None:
+        if self.of_copy:
+            raise self.of_copy
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "words"),
+    [
+        (Failing(of_journal=ControlPlaneRefused("no")), 503, "nothing was erased"),
+        (Failing(of_copy=ControlPlaneRefused("no")), 503, "may still have the episode"),
+        (Failing(of_copy=DiskFull("no room")), 507, "may still have the episode"),
+    ],
+)
+async def test_what_an_erasure_lacks_is_said(tmp_path: Path, parts: Failing, status: int, words: str) -> None:
+    erasure = EpisodeErasure(parts, parts, Failing(), parts, tmp_path)
+    with pytest.raises(GatewayError, match=words) as refused:
+        await erasure.erase("a")
+    assert refused.value.status == status and not parts.sending.locked()
+
+
+async def test_a_control_plane_that_refuses_to_name_a_document_is_no_fault_of_the_service() -> None:
+    async def recall(_: Request) -> Response:
+        raise ControlPlaneRefused("the lease is of another session")
+
+    app = httpx.ASGITransport(app_of([Route("/batches/1", recall)]))
+    async with httpx.AsyncClient(transport=app, base_url="http://gateway") as http:
+        answer = await http.get("/batches/1")
+    assert answer.status_code == 503 and "of another session" in answer.text
