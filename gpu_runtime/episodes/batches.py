@@ -199,6 +199,7 @@ class Batches:
             await self._executor.run(erasable_check, self._journal.database, record, states=states)
             beside = {} if record.reason == ERASED else await self._advantages_beside(record.id)
             self.waiting.pop(record.id, None)
+            self._with_signal.clear()
             await self._executor.run(episode_scrub, self._journal.database, record, beside)
             await self._executor.run(self._journal.database.rewrite)
         self._changes.notify()

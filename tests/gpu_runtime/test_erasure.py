@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gpu_runtime.episodes.batches import Batches
+from gpu_runtime.episodes.batches import LEVEL, Batches
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
 from gpu_runtime.gateway.app import app_of
@@ -21,7 +21,7 @@ from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.erasing import NotErasable, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prune
-from gpu_runtime.journal.records import CallRecord, Completion
+from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import GatewayError
 from gpu_runtime.training.batching import batch_samples
@@ -164,6 +164,27 @@ def test_an_episode_of_the_batch_that_is_trained_has_to_wait(journal: Journal) -
         with pytest.raises(NotErasable, match=f"of step 1 or later are committed. Order {missing}"):
             erasable_check(journal.database, journal.episodes.get("a"), states=states)
     erasable_check(journal.database, journal.episodes.get("a"), states=(1, 2))
+
+
+async def test_a_group_that_is_filled_again_is_looked_at_again(journal: Journal, disk: JournalExecutor) -> None:
+    def played(name: str, task: str, reward: float) -> EpisodeRecord:
+        episode_complete(journal, name, task=task, reward=reward)
+        return journal.episodes.get(name)
+
+    batches = Batches(
+        journal, SessionConfig(grpo_n=2, tasks_per_batch=2, dynamic_sampling=True), disk, ChangeNotifier()
+    )
+    await batches.add(played("a", "t", 0.0))
+    await batches.add(played("b", "t", 1.0))
+    coming = asyncio.create_task(batches.next_batch())
+    for _ in range(3):  # it begins to look at the group, which the erasure waits for
+        await asyncio.sleep(0)
+    await batches.erase(journal.episodes.get("b"), states=(0, 0))
+    for name, task, reward in (("c", "t", 0.0), ("d", "u", 0.0), ("e", "u", 1.0), ("f", "v", 0.0), ("g", "v", 1.0)):
+        await batches.add(played(name, task, reward))
+    batch = await asyncio.wait_for(coming, 25)
+    assert [group.key for group in batch.groups] == ["u", "v"]
+    assert journal.episodes.get("a").reason == LEVEL
 
 
 OF_AGENTS = {
