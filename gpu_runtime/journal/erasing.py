@@ -13,7 +13,9 @@ from tinkerscript.wire.episodes import EpisodeState, WorkflowOutput
 
 ERASED = "erased"  # the reason of an erased episode
 OF_CALLS = ("allowed_sets", "completions")
-OF_EPISODE = ("calls", "episodes_to_report", "stored_documents", "reference_gaps", "kept_advantages")
+OF_EPISODE = (
+    "calls", "episodes_to_report", "stored_documents", "reference_gaps", "reward_changes", "kept_advantages",
+)  # fmt: skip
 
 
 class NotErasable(RuntimeFault):

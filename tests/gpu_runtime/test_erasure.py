@@ -18,7 +18,7 @@ from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import ControlPlaneRefused, DiskFull, RuntimeFault
 from gpu_runtime.gateway.app import app_of
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.journal.erasing import NotErasable, erasable_check
+from gpu_runtime.journal.erasing import NotErasable, episode_scrub, erasable_check
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import episodes_prune
 from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
@@ -242,6 +242,15 @@ async def test_the_others_of_its_batch_keep_their_advantages_to_the_bit(
         assert await shown() == (advantages, samples)
         episodes_prune(journal.database, ["b", "c", "d"])  # their calls are in the store alone
     assert len(samples) == 4
+
+
+def test_earlier_rewards_and_who_gave_them_go_with_the_episode(journal: Journal) -> None:
+    episode_complete(journal, "a", task="t", reward=1.0)
+    journal.rewards.rescore({"a": 0.5}, "person@example.org")
+    episode_scrub(journal.database, journal.episodes.get("a"), {})
+    assert journal.rewards.changes_of("a") == []
+    journal.database.rewrite()
+    assert b"person@example.org" not in journal.path.read_bytes()
 
 
 @dataclass
