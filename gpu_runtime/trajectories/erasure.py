@@ -37,8 +37,8 @@ class EpisodeErasure:
     async def erase(self, episode_id: str) -> None:
         """Returns once no file here and no copy of the journal has it.
 
-        Raises NotFound, OutputConflict, NotAdmitted, VolumeFull. A caller that gave up, because a whole copy takes longer
-        than it waits, asks again and gets the result.
+        Raises NotFound, OutputConflict, NotAdmitted, VolumeFull. A caller that gave up, because a whole copy takes
+        longer than it waits, asks again and gets the result.
         """
         if episode_id in self._erased:
             return
