@@ -26,7 +26,7 @@ from console.scheduling.leader import holder_new, leader_release, leader_renew
 from console.scheduling.logs import log_keep, log_read
 from console.scheduling.session_notes import address_note, stuck_announce, suspend_request, waiting_note
 from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync
-from console.sessions.limits.queue import queue_next
+from console.sessions.limits.queue import queue_next, queue_waiting
 from console.sessions.models import Session
 from console.sessions.selectors import session_counts
 from console.sessions.states import Actor, Desired
@@ -111,9 +111,10 @@ class Reconciler:
     def _keep_warm(self, warm: WarmRuntimes) -> None:
         """As many as the sessions leave room for; what has no session yet never takes one's place."""
         counts = session_counts()
-        room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME) - counts[SessionState.QUEUED]
+        queued = queue_waiting() if counts[SessionState.QUEUED] else 0
+        room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME) - queued
         # Who waits needs the devices, and who loads the processors.
-        others = counts[SessionState.QUEUED] + counts[SessionState.PROVISIONING] + counts[SessionState.LOADING]
+        others = queued + counts[SessionState.PROVISIONING] + counts[SessionState.LOADING]
         warm.keep(room=0 if self._draining else room, may_start=others == 0, known=self._devices)
 
     def close(self) -> None:

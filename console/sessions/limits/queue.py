@@ -132,6 +132,11 @@ def queue_next(*, slots: int) -> list[str]:
     return [turn.session_id for turn in queue_order().turns[:slots] if not turn.is_held]
 
 
+def queue_waiting() -> int:
+    """How many queued sessions wait for a slot or devices: not those that their project's quota holds back."""
+    return sum(not turn.is_held for turn in shown.get().turns)
+
+
 class ShownOrder:
     """The order for those who ask where they are: many sessions ask every second, and each waits for its answer."""
 
