@@ -13,6 +13,7 @@ from typing import Any
 
 from gpu_runtime.engine.watched import WatchedEngine
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
+from tinkerscript.wire.config import SessionConfig
 
 MAX_EPISODES = 50_000  # whose engine is known; one that is forgotten costs its next call a prefix
 
@@ -62,6 +63,11 @@ class Replicas:
     def dead(self) -> bool:
         """Whether a process of one of them has ended: no engine stands in for another."""
         return any(part.dead for part in self.parts)
+
+    def configure(self, config: SessionConfig) -> None:
+        """All serve a session of ``config``."""
+        for part in self.parts:
+            part.configure(config)
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions

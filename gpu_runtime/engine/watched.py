@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
+from tinkerscript.wire.config import SessionConfig
 
 
 class WatchedEngine:
@@ -55,6 +56,10 @@ class WatchedEngine:
     def dead(self) -> bool:
         """Whether a process of the engine has ended."""
         return self._engine.dead
+
+    def configure(self, config: SessionConfig) -> None:
+        """Serve a session of ``config``."""
+        self._engine.configure(config)
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], options: SamplingOptions

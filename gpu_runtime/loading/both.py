@@ -52,7 +52,7 @@ class Loaded:
     model: str
     config: SessionConfig
     gpus: int
-    engine: VllmEngine
+    engine: Engine
     trainer: TrainerRanks
     parts: AsyncExitStack
 
@@ -87,18 +87,16 @@ def misfit(loaded: Loaded, model: str, config: SessionConfig, gpus: int) -> str:
     return f"it has another {', '.join(differ)}" if differ else ""
 
 
-async def load_before(model: str, gpus: int) -> Loaded:
+async def load_before(model: str, gpus: int, name: str) -> Loaded:
     """Engine and trainer of ``model`` with the default configuration. Raises RuntimeFault.
 
-    Its contexts are as long as the model's positions reach where that is less.
+    ``name`` is the runtime's, by which its launcher finds what it left in memory when it was killed. Contexts are as
+    long as the model's positions reach where that is less.
     """
     parts, usual = AsyncExitStack(), SessionConfig().max_context_length
     config = SessionConfig(max_context_length=min(usual, positions_count(Path(model)) or usual))
-    opened = _both_opened("warm", model, config, gpus, lambda: None)
+    opened = _both_opened(name, model, config, gpus, lambda: None)
     engine, trainer = await parts.enter_async_context(opened)
-    if not isinstance(engine, VllmEngine):  # more than one, each with GPUs of its own
-        await parts.aclose()
-        raise ModelUnsupported("a warm runtime has one engine; here the default configuration has several")
     return Loaded(model, config, gpus, engine, trainer, parts)
 
 

@@ -32,7 +32,7 @@ from .both import Loaded, load_before
 log = logging.getLogger(__name__)
 GPUS = "TINKERSCRIPT_RUNTIME_GPUS"
 LOOK_S = 1.0
-Load = Callable[[str, int], Awaitable[Loaded]]
+Load = Callable[[str, int, str], Awaitable[Loaded]]
 Serve = Callable[[RuntimeConfig, Loaded], Awaitable[bool]]
 
 
@@ -71,7 +71,8 @@ async def life(launcher: Launcher, serve: Serve, load: Load = load_before) -> bo
 
     What ends in an error before it has a session leaves that to the launcher, which reads the log and its exit code.
     """
-    loaded = await load(os.environ.pop(WARM_MODEL), int(os.environ.get(GPUS, "0")))
+    name = Path(os.environ["TINKERSCRIPT_RUNTIME_DIR"]).name
+    loaded = await load(os.environ.pop(WARM_MODEL), int(os.environ.get(GPUS, "0")), name)
     try:
         launcher.say("ready")
         session = asyncio.wrap_future(launcher.session)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime import run as run_module
 from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.interfaces import Delta, Engine, Sample, SamplingOptions, TokenSource
+from gpu_runtime.loading import both
 from gpu_runtime.placement import Placement
 from support.gateway_harness import make_assignment
 from support.tiny_model import tiny_model_make
@@ -37,21 +37,27 @@ async def follow(engine: Engine, episode: str, into: list[Delta]) -> None:
         into.append(delta)
 
 
-@pytest.mark.parametrize(("engines", "tensor_parallel"), [(2, 1), (1, 2)], ids=["two engines", "tensor parallel"])
+@pytest.mark.parametrize(
+    ("engines", "tensor_parallel", "is_warm"),
+    [(2, 1, False), (2, 1, True), (1, 2, False)],
+    ids=["two engines", "two engines of a warm runtime", "tensor parallel"],
+)
 async def test_a_hand_over_reaches_every_process_and_each_token_has_its_version(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: int, tensor_parallel: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: int, tensor_parallel: int, is_warm: bool
 ) -> None:
     plan = Placement("cpu", engine_gpus=tuple(map(str, range(engines * tensor_parallel))))
-    monkeypatch.setattr(run_module, "placement_choose", lambda *_: plan)
-    monkeypatch.setattr(run_module, "tensor_parallel_plan", lambda *_: tensor_parallel)
+    monkeypatch.setattr(both, "placement_choose", lambda *_: plan)
+    monkeypatch.setattr(both, "tensor_parallel_plan", lambda *_: tensor_parallel)
     model = tiny_model_make(tmp_path / "model")
     assignment = make_assignment(max_context_length=256, max_staleness=1, learning_rate=1e-2)
     assignment = assignment.model_copy(update={"base_model_path": str(model)})
     progress: list[int] = []
-    opened = run_module.open_engine_and_trainer(assignment, 0, lambda: progress.append(1))
+    loaded = await both.load_before(str(model), 0, "warm-1") if is_warm else None
+    opened = both.open_engine_and_trainer(assignment, 0, lambda: progress.append(1), loaded)
     async with opened as (engine, trainer):  # engine and trainer have been compared three times now, with hand-overs
         parts = engine.parts if isinstance(engine, Replicas) else (engine,)
-        assert len(parts) == len(progress) == engines
+        assert len(parts) == engines and len(progress) == (0 if is_warm else engines)
+        assert [part.context_length for part in parts] == [256] * engines
         before = [await greedy(part, "before") for part in parts]
         assert all(each == (before[0][0], pytest.approx(before[0][1], abs=1e-5), {0}) for each in before)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_runtime.engine.replicas import Replicas
 from gpu_runtime.loading import both
 from gpu_runtime.loading.both import READ_LATER, Loaded, load_before, misfit, open_engine_and_trainer
 from gpu_runtime.rehearsal import sample
@@ -89,6 +90,24 @@ async def test_a_session_that_it_fits_is_served_by_it_and_ends_it(monkeypatch) -
     assert engine.closed and trainer.closed
 
 
+async def test_several_engines_that_were_loaded_before_are_all_the_sessions(monkeypatch) -> None:
+    """With three GPUs for a session the default is two engines."""
+    engines = [Part(), Part()]
+    named: list[object] = []
+
+    @asynccontextmanager
+    async def opened(name: str, *_: object) -> AsyncIterator[tuple[Replicas, Part]]:
+        named.append(name)
+        yield Replicas(engines), Part()  # type: ignore[arg-type]
+
+    monkeypatch.setattr(both, "_both_opened", opened)
+    loaded = await load_before("m", 3, "warm-1")
+    assert named == ["warm-1"] and not loaded.dead
+    await loaded.take(SessionConfig(**LATER))
+    assert [each.configs for each in engines] == [[SessionConfig(**LATER)]] * 2
+    await loaded.close()
+
+
 async def test_what_does_not_fit_is_ended_before_the_sessions_own_is_loaded(monkeypatch) -> None:
     assignment = assignment_of(seed=1)
     loaded = loaded_make(assignment.base_model_path)
@@ -110,7 +129,7 @@ async def test_what_was_loaded_before_trains_a_session_to_the_bits_of_what_was_l
     model = tiny_model_make(tmp_path / "model")
     config = SessionConfig(**LATER)
     usual = TrainerRanks(str(model), config, "cpu")
-    loaded = await load_before(str(model), 0)
+    loaded = await load_before(str(model), 0, "warm-1")
     try:
         await loaded.take(config)
         engine = loaded.engine

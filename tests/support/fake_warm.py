@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import AsyncExitStack
 
 from gpu_runtime.config import RuntimeConfig
@@ -13,11 +14,12 @@ from support.fakes import FakeTrainer
 from tinkerscript.wire.config import SessionConfig
 
 
-async def load(model: str, gpus: int) -> Loaded:
-    """With a process of its own, as an engine has one."""
+async def load(model: str, gpus: int, name: str) -> Loaded:
+    """With a process of its own, as an engine has one. A broken model ends it in the middle of its rehearsal."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
     print(f"loaded {model} child {child.pid}", flush=True)
     if os.path.exists(f"{model}.broken"):
+        tempfile.mkdtemp(prefix=f"tinkerscript-{name}-rehearsal-", dir="/dev/shm")
         raise RuntimeError("this model is broken")
     part = FakeTrainer()
     return Loaded(model, SessionConfig(), gpus, part, part, AsyncExitStack())  # type: ignore[arg-type]
