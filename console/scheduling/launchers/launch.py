@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
+from console.live.services import event_record
 from console.scheduling.instance import instance_id
 from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.launchers.warm import WarmRuntimes
@@ -14,7 +15,8 @@ from console.sessions.limits.devices import devices_take
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.states import Actor
-from console.sessions.transitions import session_move
+from console.sessions.transitions import WITH_RUNTIME, session_move
+from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
 
@@ -60,10 +62,21 @@ def runtime_launch(
     try:
         if warm and chosen:
             handle = warm.take(fresh, environment)
+            if handle is None:
+                _not_taken_note(session)
+        elif warm:  # first, so that there are never more than MAX_RUNTIMES
+            warm.shrink(room=settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME).count())
         handle = handle or launcher.start(fresh, environment=environment)
     except OSError as error:
         raise NotStarted(f"the runtime could not be started: {error}") from error
     Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(launch_handle=handle)
+
+
+def _not_taken_note(session: Session) -> None:
+    """The reason of its move names a warm runtime, which did not become the session's after all."""
+    result = "not used: the warm runtime did not take the session, so a new one"
+    data = {"name": "warm_runtime", "engine_and_trainer": result, "model": session.base_model}
+    event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
 
 
 def _reason(session: Session, *, warm: bool, chosen: str | None) -> str:

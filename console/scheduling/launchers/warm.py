@@ -18,14 +18,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from console.catalogue.base_models import base_model_resolve
+from console.errors import DomainError
 from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail, older_log
-from console.scheduling.launchers.process import MARK, WARM_MARK, ProcessLauncher
+from console.scheduling.launchers.process import MARK, SHARED_MEMORY, WARM_MARK, ProcessLauncher
 from console.scheduling.launchers.protocol import Handle
 from console.scheduling.models import WarmRuntime
 from console.sessions.limits.devices import devices_warm
@@ -77,13 +79,31 @@ class Waiting:
         except OSError:
             return False
 
-    def kill(self) -> None:
-        """It and all that it started."""
-        self.link.close()
-        processes.wait_until(lambda: not warm_kill(self.name, self.child.pid), timeout_s=KILL_WAIT_S)
-        self.child.wait(KILL_WAIT_S)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        WarmRuntime.objects.filter(id=self.name).delete()  # and its devices are free
+    @property
+    def has_ended(self) -> bool:
+        """Looked at, not collected: until then its pid, which is also its session's, can be no other process's."""
+        return os.waitid(os.P_PID, self.child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+@dataclass
+class Ending:
+    """One that is to be gone; its devices are its own until nothing of it lives. ``child`` None: not this process's."""
+
+    name: str
+    folder: Path
+    child: subprocess.Popen[bytes] | None = None
+
+    def is_over(self) -> bool:
+        """Kill it and all that it started; whether nothing of it was left, and its devices are free now."""
+        if warm_kill(self.name, self.child.pid if self.child else None):
+            return False
+        if self.child and self.child.poll() is None:
+            return False  # its threads are still on their way out
+        # Weights of a rehearsal, which a runtime that was killed could not remove: handover_folder.py.
+        for left in (self.folder, *SHARED_MEMORY.glob(f"tinkerscript-{self.name}-*")):
+            shutil.rmtree(left, ignore_errors=True)
+        WarmRuntime.objects.filter(id=self.name).delete()
+        return True
 
 
 class WarmRuntimes:
@@ -101,13 +121,15 @@ class WarmRuntimes:
         self._launcher, self._wanted, self._folder = launcher, dict(wanted), folder
         self._command, self._clock = list(command), clock
         self._waiting: list[Waiting] = []
-        self._deaths, self._not_before = 0, 0.0
+        self._ending: list[Ending] = []
+        self._deaths: Counter[str] = Counter()  # in a row, by base model
+        self._not_before: dict[str, float] = {}
 
     def clear_predecessors(self) -> None:
         """Kill what a reconciler that was killed left: one that is stopped does not end by itself."""
-        for name in WarmRuntime.objects.values_list("id", flat=True):
-            warm_kill(name)
-        WarmRuntime.objects.all().delete()
+        own = {each.name for each in self._ending}
+        for name in WarmRuntime.objects.exclude(id__in=own).values_list("id", flat=True):
+            self._kill(Ending(name, self._folder / name))
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def keep(self, *, room: int, may_start: bool, known: Sequence[str]) -> None:
@@ -115,18 +137,24 @@ class WarmRuntimes:
 
         ``known`` are this machine's devices.
         """
+        self._ending = [each for each in self._ending if not each.is_over()]
         for each in list(self._waiting):
             self._look(each)
-        while len(self._waiting) > max(0, room):
-            self._end(self._waiting[-1])
-        if not may_start or len(self._waiting) >= room or self._clock() < self._not_before:
+        self.shrink(room=room)
+        if not may_start or len(self._waiting) + len(self._ending) >= room:
             return
         if any(not each.is_ready for each in self._waiting):
             return  # one after the other: two would load more slowly than that
         for base_model, count in self._wanted.items():
-            if sum(each.base_model == base_model for each in self._waiting) < count:
+            held_back = self._clock() < self._not_before.get(base_model, 0.0)
+            if not held_back and sum(each.base_model == base_model for each in self._waiting) < count:
                 self._start(base_model, known)
                 return
+
+    def shrink(self, *, room: int) -> None:
+        """End those for which there is no ``room``."""
+        while len(self._waiting) > max(0, room):
+            self._end(self._waiting[-1])
 
     def choose(self, session: Session) -> str | None:
         """The name of one that ``session`` can take."""
@@ -136,7 +164,10 @@ class WarmRuntimes:
         return next((each.name for each in found if len(each.devices) == (session.devices or 0)), None)
 
     def take(self, handle: Handle, environment: Mapping[str, str]) -> Handle | None:
-        """The runtime that ``handle`` names as its "warm" becomes the session's; None where it did not."""
+        """The runtime that ``handle`` names as its "warm" becomes the session's; None where it did not.
+
+        Raises OSError where it did not and has the devices still.
+        """
         chosen = next((each for each in self._waiting if each.name == handle.get("warm")), None)
         if chosen is None:
             return None
@@ -157,7 +188,9 @@ class WarmRuntimes:
             is_taken = False
         if not is_taken:
             log.error("warm runtime %s did not take its session; a new runtime is started", chosen.name)
-            chosen.kill()
+            chosen.link.close()
+            if not self._kill(Ending(chosen.name, chosen.folder, chosen.child)):
+                raise OSError(f"the warm runtime {chosen.name} did not take the session, and is not gone yet")
             return None
         chosen.link.close()
         shutil.rmtree(chosen.folder, ignore_errors=True)
@@ -169,41 +202,64 @@ class WarmRuntimes:
             self._end(each)
 
     def close(self) -> None:
-        """End all of them."""
+        """End all of them. The rows of those that are not gone yet are left to who leads next."""
         for each in list(self._waiting):
             self._end(each)
+        self._ending = [each for each in self._ending if not each.is_over()]
 
     def _start(self, base_model: str, known: Sequence[str]) -> None:
         name = f"warm-{secrets.token_hex(8)}"
-        WarmRuntime.objects.create(id=name, base_model=base_model)
-        devices = devices_warm(warm_id=name, known=known)
-        if devices is None:
-            WarmRuntime.objects.filter(id=name).delete()
-            return
         folder = self._folder / name
-        handle = {"folder": str(folder), "gpus": len(devices), "devices": devices}
-        environment = {
-            "TINKERSCRIPT_RUNTIME_DIR": str(folder),
-            "TINKERSCRIPT_WARM_MODEL": base_model_resolve(base_model).path,
-        }
         ours, theirs = socket.socketpair()
-        with theirs:
+        try:
+            model = base_model_resolve(base_model).path
+            WarmRuntime.objects.create(id=name, base_model=base_model)
+            devices = devices_warm(warm_id=name, known=known)
+            if devices is None:
+                ours.close()
+                WarmRuntime.objects.filter(id=name).delete()
+                return
+            handle = {"folder": str(folder), "gpus": len(devices), "devices": devices}
+            environment = {"TINKERSCRIPT_RUNTIME_DIR": str(folder), "TINKERSCRIPT_WARM_MODEL": model}
             child = self._launcher.spawn(
                 self._command, handle, mark=name, environment=environment, stdin=theirs.fileno()
             )
-        self._waiting.append(Waiting(name, base_model, devices, folder, child, ours, self._clock()))
+        except (DomainError, OSError) as error:  # its model is gone, its folder cannot be made, no more processes
+            ours.close()
+            self._death(base_model, str(error))
+            self._kill(Ending(name, folder))
+        else:
+            self._waiting.append(Waiting(name, base_model, devices, folder, child, ours, self._clock()))
+        finally:
+            theirs.close()
 
     def _look(self, each: Waiting) -> None:
-        if each.child.poll() is not None or (not each.is_ready and self._clock() - each.since > LOAD_S):
+        if each.has_ended or (not each.is_ready and self._clock() - each.since > LOAD_S):
             lines = "\n".join(log_tail(each.folder / LOG, lines=20))
-            log.error("a warm runtime of %s ended or was not ready in time:\n%s", each.base_model, lines)
-            self._deaths += 1
-            self._not_before = self._clock() + min(BACK_OFF_S * 2 ** (self._deaths - 1), BACK_OFF_MAX_S)
+            self._death(each.base_model, f"it ended or was not ready in time:\n{lines}")
             self._end(each)
         elif not each.is_ready and each.said(READY, timeout_s=0):
-            each.is_ready, self._deaths = True, 0
+            each.is_ready = True
+            del self._deaths[each.base_model]
             WarmRuntime.objects.filter(id=each.name).update(is_ready=True)
+
+    def _death(self, base_model: str, why: str) -> None:
+        """The next of this base model is started later; those of others are not."""
+        log.error("a warm runtime of %s: %s", base_model, why)
+        wait_s = min(BACK_OFF_S * 2 ** min(self._deaths[base_model], 10), BACK_OFF_MAX_S)
+        self._deaths[base_model] += 1
+        self._not_before[base_model] = self._clock() + wait_s
 
     def _end(self, each: Waiting) -> None:
         self._waiting.remove(each)
-        each.kill()
+        each.link.close()
+        WarmRuntime.objects.filter(id=each.name).update(is_ready=False)
+        self._kill(Ending(each.name, each.folder, each.child))
+
+    def _kill(self, each: Ending) -> bool:
+        """Whether it is gone, in some seconds; else every look tries again, and its devices are given to nobody."""
+        if processes.wait_until(each.is_over, timeout_s=KILL_WAIT_S):
+            return True
+        log.warning("what is left of the warm runtime %s is slow to end; it keeps its devices until then", each.name)
+        self._ending.append(each)
+        return False

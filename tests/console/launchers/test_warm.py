@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -18,7 +19,7 @@ from console.scheduling.launchers.choice import WarmRefused, launcher_get, warm_
 from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import MARK, ProcessLauncher
-from console.scheduling.launchers.protocol import Resources
+from console.scheduling.launchers.protocol import Handle, Resources
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.models import WarmRuntime
 from console.scheduling.processes import wait_until
@@ -26,6 +27,7 @@ from console.scheduling.reconcile import Reconciler
 from console.sessions.limits.devices import devices_sync
 from console.sessions.models import Device, Session
 from console.sessions.states import Desired
+from console.users.models import Project
 from support import factories
 from support.reconciler_world import GIB
 from tinkerscript.wire.config import SessionConfig
@@ -39,12 +41,13 @@ PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_warm.py"))
 class Server:
     """A reconciler that leads, its launcher and its warm runtimes; a clock that a test turns."""
 
-    def __init__(self, tmp_path: Path, *, devices: tuple[str, ...] = (), count: int = 1) -> None:
+    def __init__(self, tmp_path: Path, *, devices: tuple[str, ...] = (), wanted: dict[str, int] | None = None) -> None:
         self.now = 0.0
         self.launcher = ProcessLauncher([sys.executable, "-c", COLD])
         self.pool = WarmRuntimes(
-            self.launcher, {factories.BASE_MODEL: count}, tmp_path / "warm", command=PROGRAM, clock=lambda: self.now
-        )
+            self.launcher, wanted or {factories.BASE_MODEL: 1}, tmp_path / "warm", command=PROGRAM,
+            clock=lambda: self.now,
+        )  # fmt: skip
         self.reconciler = Reconciler(self.launcher, devices=devices, warm=self.pool, disk_free=lambda: 100 * GIB)
 
     def tick(self) -> None:
@@ -147,13 +150,19 @@ def test_a_session_that_is_woken_keeps_its_log_and_ends_what_an_earlier_warm_lau
 @pytest.mark.parametrize(
     "changes", [{"base_model": "other"}, {"kind": SessionKind.SERVING}, {"kind": SessionKind.TINKER}], ids=str
 )
-def test_a_session_that_it_does_not_fit_starts_a_new_one_and_says_so(server, project, changes) -> None:
+def test_a_session_that_it_does_not_fit_starts_a_new_one_and_says_so(server, project, changes, monkeypatch) -> None:
     name = server.waiting()
     session = factories.session_make(project)
     Session.objects.filter(id=session.id).update(**changes)
+    start = server.launcher.start
+
+    def start_alone(*arguments: Any, **options: Any) -> Handle:
+        assert not left_over(name), "there is no room for both"
+        return start(*arguments, **options)
+
+    monkeypatch.setattr(server.launcher, "start", start_alone)
     session, lines = server.started(session)
     assert lines == ["cold"] and "a slot is free: no warm runtime for it is ready, so a new one" in reasons(session)
-    assert not left_over(name), "there is no room for both"
 
 
 def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(server, project, monkeypatch) -> None:
@@ -161,8 +170,10 @@ def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(se
     monkeypatch.setattr(warm_module, "TAKE_S", 0.2)
     for pid in left_over(name):
         os.kill(pid, signal.SIGSTOP)
-    _, lines = server.started(factories.session_make(project))
+    session, lines = server.started(factories.session_make(project))
     assert lines[-1] == "cold" and not left_over(name)
+    said = EventRecord.objects.filter(session_id=session.id, data__name="warm_runtime").get().data
+    assert said["engine_and_trainer"] == "not used: the warm runtime did not take the session, so a new one"
 
 
 def test_it_ends_by_itself_when_its_server_is_killed_while_it_loads_and_while_it_waits(server) -> None:
@@ -189,6 +200,7 @@ def test_a_model_that_does_not_load_is_tried_again_later_and_later(server, tmp_p
         (name,) = WarmRuntime.objects.values_list("id", flat=True)
         assert wait_until(lambda: server.tick() or not WarmRuntime.objects.exists(), timeout_s=60)
         assert not left_over(name)
+        assert not list(Path("/dev/shm").glob(f"tinkerscript-{name}-*")), "weights of its rehearsal"
         server.now += wait_s - 1
         server.tick()
         assert not WarmRuntime.objects.exists()
@@ -219,6 +231,74 @@ def test_it_has_devices_of_its_own_and_gives_way_to_a_session_that_needs_them(
         assert lines[-1].startswith("serves") and one.launch_handle["devices"] == ["0"]
         assert Device.objects.get(id="0").session_id == one.id
         server.launcher.stop(one.launch_handle, grace_s=0)
+    finally:
+        server.reconciler.close()
+
+
+def test_a_session_that_its_quota_holds_back_does_not_keep_them_away(server, project) -> None:
+    factories.session_make(project)
+    Project.objects.filter(id=project.id).update(device_quota=0)
+    server.waiting()
+
+
+def test_one_that_cannot_be_started_leaves_nothing_and_holds_up_no_other_base_model(server, settings, tmp_path) -> None:
+    settings.MAX_RUNTIMES = 2
+    settings.EXTRA_MODELS = {"other": str(tmp_path / "other")}
+    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
+    devices_sync(ids=["0", "1"])
+    wanted = {factories.BASE_MODEL: 1, "other": 1}
+    (tmp_path / "models" / factories.BASE_MODEL).rename(tmp_path / "other")
+    server = Server(tmp_path, devices=("0", "1"), wanted=wanted)
+    free, kept = Device.objects.filter(warm=None), WarmRuntime.objects.values_list("base_model", flat=True)
+    try:
+        server.pool._command = ["/no/such/program"]  # noqa: SLF001
+        for _ in range(3):
+            server.tick()
+            assert not kept.exists() and free.count() == 2
+        server.pool._command = list(PROGRAM)  # noqa: SLF001
+        server.now += warm_module.BACK_OFF_S
+        server.waiting()
+        assert list(kept.all()) == ["other"] and free.count() == 1
+        server.now += warm_module.BACK_OFF_MAX_S
+        (tmp_path / "models" / factories.BASE_MODEL).mkdir()
+        server.tick()
+        assert set(kept.all()) == set(wanted) and not free.exists()
+    finally:
+        server.reconciler.close()
+
+
+@pytest.mark.parametrize("is_leader_dead", [True, False], ids=["its first process is gone", "all of it is there"])
+def test_one_that_is_slow_to_end_keeps_its_devices_until_nothing_of_it_lives(
+    server, project, settings, tmp_path, monkeypatch, is_leader_dead
+) -> None:
+    """As a process is that waits in a driver: here a signal has no effect for a while."""
+    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
+    devices_sync(ids=["0"])
+    server = Server(tmp_path, devices=("0",))
+    monkeypatch.setattr(warm_module, "KILL_WAIT_S", 0.1)
+    try:
+        name = server.waiting()
+        leader = server.pool._waiting[0].child.pid  # noqa: SLF001
+        for pid in left_over(name):
+            os.kill(pid, signal.SIGSTOP)
+        if is_leader_dead:
+            os.kill(leader, signal.SIGKILL)
+        session = factories.session_make(project, config=SessionConfig(seed=1))
+        Session.objects.filter(id=session.id).update(kind=SessionKind.SERVING)
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "signal_send", lambda *_: True)
+            for _ in range(2):
+                server.tick()
+                session.refresh_from_db()
+                assert session.state == SessionState.QUEUED and session.phase.startswith("waits for 1 devices")
+                assert left_over(name) and Device.objects.get().warm_id == name
+            server.reconciler.close()
+            WarmRuntimes(server.launcher, {}, tmp_path / "warm").clear_predecessors()
+            assert Device.objects.get().warm_id == name
+        assert wait_until(lambda: server.tick() or not WarmRuntime.objects.exists(), timeout_s=60)
+        session, lines = server.started(session)
+        assert lines == ["cold"] and session.launch_handle["devices"] == ["0"] and not left_over(name)
+        server.launcher.stop(session.launch_handle, grace_s=0)
     finally:
         server.reconciler.close()
 
