@@ -75,15 +75,11 @@ class DockerLauncher:
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         with _engine("start"):
             self._end_others(handle)
-            container = self._find(handle)
-            if container is None:
-                container = self._create(handle, environment, self._networks.make(handle["launch"]))
-            if container.status == "created":
-                try:
-                    container.start()
-                except APIError as error:
-                    container.remove(force=True, v=True)
-                    raise OSError(f"the container could not be started: {_meaning(error, handle)}") from error
+            try:
+                container = self._find_or_create(handle, environment)
+            except OSError:  # what the engine raises is one too
+                self._networks.remove(handle["launch"])
+                raise
             self._seen.forget()
             return handle | {"container": container.id}
 
@@ -113,6 +109,8 @@ class DockerLauncher:
             container = self._find(handle)
             if container is not None:
                 self._end(container, grace_s)
+            else:
+                self._networks.remove(handle["launch"])
             self._seen.forget()
 
     def logs(self, handle: Handle, *, lines: int) -> list[str]:
@@ -131,7 +129,9 @@ class DockerLauncher:
     def _list(self) -> dict[str, dict[str, Any]]:
         self._networks.keep_joined()
         listed = self._client.api.containers(all=True, filters={"label": SESSION})
-        return {seen["Labels"][LAUNCH]: seen for seen in listed}
+        seen = {each["Labels"][LAUNCH]: each for each in listed}
+        self._networks.clear(seen)
+        return seen
 
     def _end_others(self, handle: Handle) -> None:
         session = f"{SESSION}={launch_session(handle['launch'])}"
@@ -143,7 +143,8 @@ class DockerLauncher:
     def _end(self, container: Container, grace_s: float) -> None:
         try:
             if grace_s > 0:
-                container.stop(timeout=math.ceil(grace_s))
+                with contextlib.suppress(NotFound):  # somebody else removed it, but not its network
+                    container.stop(timeout=math.ceil(grace_s))
             # Before its container, by which it is found when this is broken off.
             self._networks.remove(container.labels[LAUNCH])
             container.remove(force=True, v=True)
@@ -152,6 +153,19 @@ class DockerLauncher:
         except APIError as error:
             if error.status_code != 409:  # its removal is under way
                 raise
+
+    def _find_or_create(self, handle: Handle, environment: Mapping[str, str]) -> Container:
+        """The container of the handle, started. Raises OSError."""
+        container = self._find(handle)
+        if container is None:
+            container = self._create(handle, environment, self._networks.make(handle["launch"]))
+        if container.status == "created":
+            try:
+                container.start()
+            except APIError as error:
+                container.remove(force=True, v=True)
+                raise OSError(f"the container could not be started: {_meaning(error, handle)}") from error
+        return container
 
     def _create(self, handle: Handle, environment: Mapping[str, str], network: str) -> Container:
         try:

@@ -6,6 +6,7 @@ reach everybody: each runtime then has a network of its own, which the server's 
 """
 
 import contextlib
+import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from docker.models.networks import Network
 from console.scheduling.launchers.protocol import launch_session
 
 LAUNCH, SESSION = "tinkerscript.launch", "tinkerscript.sessions.session"  # labels
+UNUSED_S = 60.0  # longer than a container is being made on its network
 ICC = "com.docker.network.bridge.enable_icc"
 
 
@@ -25,6 +27,7 @@ class RuntimeNetworks:
     def __init__(self, client: docker.DockerClient, shared: str) -> None:
         self._client, self._shared = client, shared
         self._joined: frozenset[str] = frozenset()
+        self._unused: dict[str, float] = {}  # since when, by launch
 
     def own_name(self, launch: str) -> str:
         """Behind ``shared`` in the alphabet, in which an engine chooses a container's way to the world."""
@@ -76,6 +79,19 @@ class RuntimeNetworks:
                 network.disconnect(joined, force=True)
         with _fine(404):
             network.remove()
+
+    def clear(self, launches: Collection[str]) -> None:
+        """Remove what stayed of launches that are not among ``launches``: those with a container, or just being made.
+
+        Nobody else does where a container was removed by hand and its session is not ended by its handle any more.
+        """
+        listed = self._client.networks.list(filters={"label": LAUNCH})
+        own = {network.attrs["Labels"][LAUNCH] for network in listed if str(network.name).startswith(f"{self._shared}-")}
+        now = time.monotonic()
+        self._unused = {launch: self._unused.get(launch, now) for launch in own - set(launches)}
+        for launch, since in self._unused.items():
+            if now - since >= UNUSED_S:
+                self.remove(launch)
 
     def _get(self, name: str) -> Network | None:
         try:

@@ -9,6 +9,7 @@ import docker
 import pytest
 from docker.models.containers import Container
 
+from console.scheduling.launchers import docker_networks
 from console.scheduling.launchers.docker import DockerLauncher
 from console.scheduling.launchers.docker_networks import ICC, LAUNCH
 from console.scheduling.launchers.protocol import GATEWAY_PORT, LauncherUnavailable, RuntimeStatus
@@ -119,6 +120,39 @@ def test_runtimes_beside_a_server_in_containers_do_not_reach_one_another(docker_
         assert not [network.name for network in engine.networks.list(filters={"label": LAUNCH})]
         for server in servers[-1:]:
             server.remove(force=True)
+        shared.remove()
+
+
+def test_no_network_stays_of_a_runtime_that_did_not_start_or_that_somebody_removed(
+    docker_backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engine has addresses for about 30, and no session starts after that."""
+    engine = docker_backend.client
+    shared = engine.networks.create(f"tinkerscript-tests-{secrets.token_hex(4)}", driver="bridge")
+    launcher = docker_backend.launcher(network=shared.name)
+
+    def left() -> list[str]:
+        return [network.name for network in engine.networks.list(filters={"label": LAUNCH})]
+
+    try:
+        missing = docker_backend.launcher(network=shared.name, image="tinkerscript-no-such-image:1")
+        for asked, devices in ((missing, []), (launcher, ["98", "99"])):
+            fresh = docker_backend.new_handle(asked, gpus=len(devices), devices=devices)
+            with pytest.raises(OSError):  # noqa: PT011 - an engine with GPUs says something else
+                asked.start(fresh, environment={"PROGRAM": "exit 0"})
+            assert not left()
+        _, removed = docker_backend.start(f"echo up; {WAIT}", launcher)
+        engine.containers.get(removed["launch"]).remove(force=True)
+        launcher.stop(removed, grace_s=1)
+        assert not left()
+        _, forgotten = docker_backend.start(f"echo up; {WAIT}", launcher)
+        engine.containers.get(forgotten["launch"]).remove(force=True)
+        assert launcher.inspect(forgotten) == RuntimeStatus("gone") and left(), "it may be of one that is being made"
+        monkeypatch.setattr(docker_networks, "UNUSED_S", 0.0)
+        docker_backend.launcher(network=shared.name).inspect(forgotten)
+        assert not left()
+    finally:
+        docker_backend.clear()
         shared.remove()
 
 
