@@ -10,6 +10,11 @@ from pathlib import Path
 DOCKER = Path(__file__).resolve().parent
 MADE = "{{/* Made by docker/chart.py from docker/kubernetes/%s. */}}\n"
 OWN, RUNTIMES = "{{ .Release.Namespace }}", "{{ .Values.runtimes.namespace }}"
+APART = """\
+{{- if eq .Values.runtimes.namespace .Release.Namespace }}
+{{- fail "runtimes.namespace is the namespace of the release: who makes Jobs there would reach the server's Secret" }}
+{{- else }}
+"""
 HOST = '{{ (urlParse .Values.publicUrl).host | splitList ":" | first }}'
 # The pods of a deployment start anew when the settings change.
 CHECKSUM = """\
@@ -68,12 +73,12 @@ def setting(name: str, plain: str, value: str) -> tuple[str, str]:
 
 
 def conditional(value: str) -> tuple[str, str]:
-    """The whole file is there if ``value`` is; the first rule of a file."""
+    """The whole file is there if ``value`` is; the first rule of a file. A rule without an old text opens a block."""
     return "", f"{{{{- if {value} }}}}\n"
 
 
 RULES: dict[str, Rules] = {
-    "access.yaml": [],
+    "access.yaml": [("", APART)],
     "data.yaml": [
         conditional(".Values.storage.create"),
         ("  name: tinkerscript-runtimes-data\n", f"  name: {RUNTIMES}-data\n"),

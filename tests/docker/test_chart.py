@@ -47,12 +47,17 @@ def merged(defaults: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def rendered(*given: dict[str, Any]) -> list[Objects]:
-    """The objects for each of some values; what Helm finds fault with fails. Skips without Helm."""
+def render(*given: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """What Helm makes of each of some values. Skips without Helm."""
     if not PYTHON.exists():
         pytest.skip("no Helm: requirements/install.sh helm")
     command = [PYTHON, "-c", RENDER, CHART]
-    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, timeout=60)
+
+
+def rendered(*given: dict[str, Any]) -> list[Objects]:
+    """The objects for each of some values; what Helm finds fault with fails. Skips without Helm."""
+    done = render(*given)
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["lint"] for each in said] == [[]] * len(given)
@@ -132,6 +137,12 @@ def test_values_that_cannot_be_meant_are_refused(given: dict[str, Any]) -> None:
     jsonschema.validate(merged(VALUES, GIVEN), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(merged(VALUES, {**GIVEN, **given}), schema)
+
+
+def test_runtimes_in_the_namespace_of_the_release_are_refused() -> None:
+    """Two volumes and two claims would have one name each, and whoever makes Jobs would reach the server's Secret."""
+    done = render(merged(GIVEN, {"runtimes": {"namespace": "tinkerscript"}}))
+    assert done.returncode != 0 and "runtimes.namespace is the namespace of the release" in done.stderr
 
 
 def test_every_image_has_the_version_of_the_server() -> None:
