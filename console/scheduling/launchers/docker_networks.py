@@ -86,7 +86,8 @@ class RuntimeNetworks:
         Nobody else does where a container was removed by hand and its session is not ended by its handle any more.
         """
         listed = self._client.networks.list(filters={"label": LAUNCH})
-        own = {network.attrs["Labels"][LAUNCH] for network in listed if str(network.name).startswith(f"{self._shared}-")}
+        named = {str(network.name): network.attrs["Labels"][LAUNCH] for network in listed}
+        own = {launch for name, launch in named.items() if name == self.own_name(launch)}
         now = time.monotonic()
         self._unused = {launch: self._unused.get(launch, now) for launch in own - set(launches)}
         for launch, since in self._unused.items():
