@@ -36,7 +36,7 @@ def metric_rule_create(request: ApiRequest, body: MetricRuleCreate) -> MetricRul
 
 def metric_rule_update(request: ApiRequest, rule_id: str, body: MetricRuleUpdate) -> MetricRuleView:
     """Change what is given. What the rule had found is over."""
-    fields = body.model_dump(exclude_none=True)
+    fields = body.model_dump(exclude_unset=True)
     return metric_rule_view(
         metric_rules.metric_rule_update(project=request.auth.project, rule_id=rule_id, fields=fields)
     )

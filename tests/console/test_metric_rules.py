@@ -1,7 +1,9 @@
 """The project's own rules of alerts: found in what runs measure, told as the default ones, and changed by who may."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from console.live.models import EventRecord
 from console.sessions.alerts.metric_rules import MAX_RULES
@@ -77,6 +79,39 @@ def test_two_rules_stand_beside_each_other_and_what_is_changed_or_deleted_is_ove
     assert [rule["id"] for rule in owner.get("/v1/alert-rules").json()["items"]] == [first]
 
 
+def test_a_changed_rule_is_compared_anew_with_the_next_steps(owner: Client, project: Project) -> None:
+    changed = rule_id(owner, steps=1)
+    session = factories.session_make(project)
+    measure(session, 0.1)
+    owner.patch(f"/v1/alert-rules/{changed}", {"value": 0.15}, content_type=JSON)
+    measure(session, 0.1)
+    assert standing(session) == ["Too low: reward_mean is 0.1, below 0.15."]
+    assert list(session.alerts.order_by("id").values_list("step", flat=True)) == [1, 2]
+
+
+def test_steps_without_the_measure_do_not_hide_those_that_have_it(owner: Client, project: Project) -> None:
+    rule_id(owner, steps=50)
+    session = factories.session_make(project)
+    rewards = [0.1, None, 0.1, None] * 25
+    steps = [{"step": at, "reward_mean": reward, "kl_engine": 0.0} for at, reward in enumerate(rewards, start=1)]
+    EventRecord.objects.bulk_create(
+        EventRecord(session_id=session.id, kind=EventKind.METRIC, data=step) for step in steps[:-2]
+    )
+    steps_watch(session=session, new=1)
+    assert standing(session) == []
+    measure(session, 0.1)
+    assert standing(session) == ["Too low: reward_mean is 0.1, below 0.2 for 50 steps."]
+
+
+@pytest.mark.parametrize("nothing", [{}, {"value": None}, {"name": "Lower", "steps": None}])
+def test_a_change_of_nothing_is_refused_and_ends_nothing(owner: Client, project: Project, nothing) -> None:
+    mine = rule_id(owner, steps=1)
+    session = factories.session_make(project)
+    measure(session, 0.1)
+    assert owner.patch(f"/v1/alert-rules/{mine}", nothing, content_type=JSON).status_code == 400
+    assert len(standing(session)) == 1 and MetricRule.objects.get().name == "Too low"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -104,4 +139,8 @@ def test_what_is_no_rule_is_refused_by_the_name_of_its_field(owner: Client, proj
 def test_a_project_has_so_many_rules_at_most(owner: Client, project) -> None:
     fields = LOW | {"project": project}
     MetricRule.objects.bulk_create(MetricRule(**fields) for _ in range(MAX_RULES))
-    assert owner.post("/v1/alert-rules", LOW, content_type=JSON).status_code == 409
+    with CaptureQueriesContext(connection) as asked:
+        assert owner.post("/v1/alert-rules", LOW, content_type=JSON).status_code == 409
+    tables = [query["sql"].partition("FROM ")[2].split(" ")[0].strip('"') for query in asked]
+    counted = tables.index("console_metricrule")
+    assert tables[counted - 1] == "console_project", "its row is locked: of two requests at once one counts the other"

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from console.errors import Conflict, NotFound
@@ -12,16 +14,19 @@ from console.sessions.alerts.rules import Step
 from console.sessions.models import Alert, Session
 from console.users.models import Project
 from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.reading.metric_rules import MetricRuleCreate
+from tinkerscript.wire.reading.metric_rules import MAX_STEPS, MetricRuleCreate
 
 MAX_RULES = 50  # of a project: each is compared with each step of each of its runs
+WINDOW = 4 * MAX_STEPS  # steps that are looked at: those that have a measure may be a quarter of them
 
 
 def metric_rule_create(*, project: Project, body: MetricRuleCreate) -> MetricRule:
     """A new rule; it is compared with the steps that are recorded from now on. Raises Conflict for one too many."""
-    if MetricRule.objects.filter(project=project).count() >= MAX_RULES:
-        raise Conflict(f"The project has {MAX_RULES} rules.", hint="Delete one that is no longer needed.")
-    return MetricRule.objects.create(project=project, **body.model_dump())
+    with transaction.atomic():
+        Project.objects.select_for_update().get(id=project.id)  # requests at the same time count one another
+        if MetricRule.objects.filter(project=project).count() >= MAX_RULES:
+            raise Conflict(f"The project has {MAX_RULES} rules.", hint="Delete one that is no longer needed.")
+        return MetricRule.objects.create(project=project, **body.model_dump())
 
 
 def metric_rule_list(*, project: Project) -> QuerySet[MetricRule]:
@@ -39,19 +44,21 @@ def metric_rule_get(*, project: Project, rule_id: str) -> MetricRule:
 
 def metric_rule_update(*, project: Project, rule_id: str, fields: dict[str, Any]) -> MetricRule:
     """The rule with these fields changed. What it had found is over: it was another bound's. Raises NotFound."""
-    rule = metric_rule_get(project=project, rule_id=rule_id)
-    for name, value in fields.items():
-        setattr(rule, name, value)
-    rule.save()
-    _standing(rule).update(over_at=timezone.now())
+    with transaction.atomic():
+        rule = _locked(project, rule_id)
+        for name, value in fields.items():
+            setattr(rule, name, value)
+        rule.save()
+        _alerts_part(rule)
     return rule
 
 
 def metric_rule_delete(*, project: Project, rule_id: str) -> None:
     """Remove a rule. What it had found is over, and stays in the list of alerts. Raises NotFound."""
-    rule = metric_rule_get(project=project, rule_id=rule_id)
-    _standing(rule).update(over_at=timezone.now())
-    rule.delete()
+    with transaction.atomic():
+        rule = _locked(project, rule_id)
+        _alerts_part(rule)
+        rule.delete()
 
 
 def metric_rules_of(session: Session) -> list[MetricRule]:
@@ -62,7 +69,7 @@ def metric_rules_of(session: Session) -> list[MetricRule]:
 
 def rule_text(rule: MetricRule, steps: Sequence[Step]) -> str | None:
     """What was measured where the rule holds after the last of ``steps``; a step without the measure does not count."""
-    values = [float(step[rule.metric]) for step in steps if step.get(rule.metric) is not None][-rule.steps :]
+    values = [float(step[rule.metric]) for step in steps[-WINDOW:] if step.get(rule.metric) is not None][-rule.steps :]
     if len(values) < rule.steps or not all(
         value > rule.value if rule.above else value < rule.value for value in values
     ):
@@ -72,5 +79,13 @@ def rule_text(rule: MetricRule, steps: Sequence[Step]) -> str | None:
     return f"{rule.name}: {rule.metric} is {values[-1]:.4g}, {side} {rule.value:.4g}{for_steps}."
 
 
-def _standing(rule: MetricRule) -> QuerySet[Alert]:
-    return Alert.objects.filter(rule=AlertRule.METRIC_RULE, subject=rule.id, over_at=None)
+def _locked(project: Project, rule_id: str) -> MetricRule:
+    """The rule, until the transaction ends: two changes of it come one after the other. Raises NotFound."""
+    Project.objects.select_for_update().get(id=project.id)
+    return metric_rule_get(project=project, rule_id=rule_id)
+
+
+def _alerts_part(rule: MetricRule) -> None:
+    """What the rule has found is over, and no longer keeps the rule from being raised again."""
+    found = Alert.objects.filter(session__project=rule.project_id, rule=AlertRule.METRIC_RULE, subject=rule.id)
+    found.update(over_at=Coalesce("over_at", timezone.now()), subject="")

@@ -10,6 +10,7 @@ from django.utils import timezone
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
 from console.live.services import event_record
+from console.sessions.alerts import metric_rules
 from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
 from console.sessions.alerts.models import MetricRule
 from console.sessions.alerts.rules import MAX_ENGINE_GAP, MEAN_OF, RULES, WINDOW, Step, alerts_of
@@ -43,8 +44,8 @@ def alert_raise(*, session: Session, rule: AlertRule, text: str, subject: str = 
             return
         data = {"rule": rule, "text": alert.text, "step": step}
         event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "alert", **data})
-        told = {"session_id": session.id, **data}
-        session_announce(session_id=session.id, topic=WebhookTopic.ALERT_RAISED, data=told)
+        announced = {"session_id": session.id, **data}
+        session_announce(session_id=session.id, topic=WebhookTopic.ALERT_RAISED, data=announced)
 
 
 def alerts_close(alerts: QuerySet[Alert]) -> None:
@@ -56,12 +57,13 @@ def steps_watch(*, session: Session, new: int) -> None:
     """Apply the rules after each of the last ``new`` steps of the record: three reads, or none without a step."""
     if new == 0:
         return
-    record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by("-id")
-    steps = list(record.values_list("data", flat=True)[: WINDOW + new - 1])[::-1]
     own = metric_rules_of(session)
+    window = metric_rules.WINDOW if own else WINDOW
+    record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by("-id")
+    steps = list(record.values_list("data", flat=True)[: window + new - 1])[::-1]
     standing = set(_standing(session).values_list("rule", "subject"))
     for at in range(len(steps))[-new:]:
-        found = _found(steps[max(0, at + 1 - WINDOW) : at + 1], own, standing)
+        found = _found(steps[: at + 1], own, standing)
         for rule, subject in standing - set(found):
             alerts_close(_standing(session).filter(rule=rule, subject=subject))
         standing &= set(found)

@@ -47,7 +47,7 @@ export function AlertRulesPage() {
   );
 }
 
-/** `onDelete`: null for somebody who may only look. */
+/** `onDelete`: null for a person who may only look. */
 function Row({ rule, onDelete }: { rule: MetricRule; onDelete: (() => void) | null }) {
   return (
     <tr>

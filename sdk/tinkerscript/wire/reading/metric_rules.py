@@ -1,13 +1,15 @@
 """Rules of alerts that a project makes for itself: bounds on what its runs measure."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, FiniteFloat
+from pydantic import AfterValidator, Field, FiniteFloat, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from ..base import Request, Response
 from ..events import StepMetrics
 
+MAX_STEPS = 50
 MEASURES = sorted(set(StepMetrics.model_fields) - {"step"})
 
 
@@ -29,7 +31,14 @@ RuleName = Annotated[
 Measure = Annotated[
     str, AfterValidator(_measure_check), Field(max_length=40, description="A field of a step's metrics: reward_mean.")
 ]
-Steps = Annotated[int, Field(ge=1, le=50, description="In so many steps in a row that have the measure.")]
+Steps = Annotated[
+    int,
+    Field(
+        ge=1,
+        le=MAX_STEPS,
+        description="In so many steps in a row that have the measure, of the run's last 200.",
+    ),
+]
 Runs = Annotated[
     str, Field(max_length=120, description="Only runs with this in their name or id, in any case; empty: every run.")
 ]
@@ -49,12 +58,25 @@ class MetricRuleCreate(Request):
 class MetricRuleUpdate(Request):
     """``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is over."""
 
-    name: RuleName | None = None
-    metric: Measure | None = None
-    above: bool | None = None
-    value: FiniteFloat | None = None
-    steps: Steps | None = None
-    runs: Runs | None = None
+    name: RuleName | SkipJsonSchema[None] = None
+    metric: Measure | SkipJsonSchema[None] = None
+    above: bool | SkipJsonSchema[None] = None
+    value: FiniteFloat | SkipJsonSchema[None] = None
+    steps: Steps | SkipJsonSchema[None] = None
+    runs: Runs | SkipJsonSchema[None] = None
+
+    @field_validator("*")
+    @classmethod
+    def _value_check(cls, value: Any) -> Any:
+        if value is None:  # the default is not checked: only one that is given
+            raise ValueError("must have a value; leave it out to keep what is there")
+        return value
+
+    @model_validator(mode="after")
+    def _change_check(self) -> "MetricRuleUpdate":
+        if not self.model_fields_set:
+            raise ValueError("names nothing to change")
+        return self
 
 
 class MetricRuleView(Response):
