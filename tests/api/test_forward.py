@@ -209,7 +209,9 @@ async def test_accounts_and_keys_of_a_member_work_the_same(gateway, served, proj
     assert settings.SECRET_KEY not in str(gateway.requests[0][0].headers)
 
 
-async def test_changed_rewards_are_in_the_sessions_record_once(gateway: FakeGateway, served: Session, api_key) -> None:
+async def test_changed_rewards_are_in_the_sessions_record_once(
+    gateway: FakeGateway, served: Session, api_key, project, member
+) -> None:
     change = {"seq": 7, "episode_id": "ep_1", "was": 0.0, "reward": 1.0, "at": 5.0}
     done = {"changes": [change], "unchanged": ["ep_2"], "refused": {"ep_3": "it is open: it is ended with its reward"}}
 
@@ -227,3 +229,12 @@ async def test_changed_rewards_are_in_the_sessions_record_once(gateway: FakeGate
     (entry,) = [e async for e in EventRecord.objects.filter(session_id=served.id, data__name="episodes_rescored")]
     assert entry.data["rewards"] == {"ep_1": {"was": 0.0, "reward": 1.0}}
     assert entry.data["member_id"].startswith("mem_") and entry.data["key_id"].startswith("key_")
+    # Of another who asks for the same later, the runtime returns the earlier change again, beside the new one.
+    done["changes"].append({"seq": 8, "episode_id": "ep_4", "was": 0.5, "reward": 2.0, "at": 6.0})
+    other = await sync_to_async(factories.key_make)(project, member)
+    await Call(application, "POST", f"/v1/sessions/{served.id}/rescore", key=other, body=body).answer()
+    first, second = [
+        e async for e in EventRecord.objects.filter(session_id=served.id, data__name="episodes_rescored").order_by("id")
+    ]
+    assert first.data == entry.data and second.data["rewards"] == {"ep_4": {"was": 0.5, "reward": 2.0}}
+    assert second.data["member_id"] != first.data["member_id"] and second.data["key_id"] != first.data["key_id"]
