@@ -16,6 +16,7 @@ from console.errors import InvalidRequest
 # Names in all objects of a body together. Each unknown one costs time to refuse.
 MAX_MEMBERS, MAX_MEMBERS_LARGE = 1_000, 50_000
 MAX_INTEGER = 2**53 - 1  # beyond it readers of JSON differ, and a database column may not hold it
+YEARS = range(1970, 9999)  # of a time that is asked for: a day more or less, and any zone, is still a time
 NUL = "\0"
 NUL_PROBLEM = "has a NUL character, which no database keeps"
 

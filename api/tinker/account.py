@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import Count, Sum
 
+from api.rest.parsing import YEARS
 from api.tinker.callers import TinkerCaller
 from api.tinker.relaying import Answer
 from api.tinker.requests import Body
@@ -115,6 +116,9 @@ def _day(query: dict[str, str], name: str) -> date | None:
     if name not in query:
         return None
     try:
-        return datetime.fromisoformat(query[name]).date()
+        day = datetime.fromisoformat(query[name]).date()
     except ValueError:
         raise InvalidRequest(f"{name} is {query[name]!r}; a day looks like 2026-11-22.") from None
+    if day.year not in YEARS:
+        raise InvalidRequest(f"{name} must be in a year from {YEARS.start} to {YEARS.stop - 1}.")
+    return day

@@ -1,13 +1,25 @@
 """The types of query strings."""
 
-from pydantic import AwareDatetime, Field, FiniteFloat
+from datetime import datetime
+from typing import Annotated
 
-from api.rest.parsing import MAX_INTEGER, Query
+from pydantic import AfterValidator, AwareDatetime, Field, FiniteFloat
+
+from api.rest.parsing import MAX_INTEGER, YEARS, Query
 from tinkerscript.wire.episodes import Thumb
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.metrics import MetricAxis
 from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 from tinkerscript.wire.sessions import SessionKind, SessionSort, SessionState, Tag
+
+
+def _year_check(at: datetime) -> datetime:
+    if at.year not in YEARS:
+        raise ValueError(f"must be in a year from {YEARS.start} to {YEARS.stop - 1}")
+    return at
+
+
+Time = Annotated[AwareDatetime, AfterValidator(_year_check)]
 
 
 class LimitQuery(Query):
@@ -105,8 +117,8 @@ class AuditQuery(Query):
     actor: str = Field("", max_length=320, description="Only those with this, in any case, in who did it.")
     action: str = Field("", max_length=80, description="Only those with this in their action: delete, session_.")
     target: str = Field("", max_length=200, description="Only those with this in the ids of what it was done to.")
-    since: AwareDatetime | None = Field(None, description="Only those from this time on.")
-    until: AwareDatetime | None = Field(None, description="Only those before this time.")
+    since: Time | None = Field(None, description="Only those from this time on.")
+    until: Time | None = Field(None, description="Only those before this time.")
 
 
 class SessionQuery(PageQuery):
@@ -118,8 +130,8 @@ class SessionQuery(PageQuery):
     name: str | None = Field(None, description="Only those with this in their name or id.")
     tag: list[Tag] = Field([], max_length=20, description="Only those with all of these tags.")
     pinned: bool | None = Field(None, description="Only those that are, or are not, pinned.")
-    since: AwareDatetime | None = Field(None, description="Only those created from this time on.")
-    until: AwareDatetime | None = Field(None, description="Only those created before this time.")
+    since: Time | None = Field(None, description="Only those created from this time on.")
+    until: Time | None = Field(None, description="Only those created before this time.")
     sort: SessionSort = SessionSort.NEWEST
 
 

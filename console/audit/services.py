@@ -9,6 +9,7 @@ Each entry, and the head of each log, has a code besides that only this server c
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime
 from typing import Any, TypedDict
@@ -89,8 +90,8 @@ def audit_list(
 ) -> tuple[list[AuditRecord], int | None]:
     """One page of a project's entries, newest first, and what ``before`` is for the next (None: this was the last).
 
-    Only those with these texts, in any case, in their actor, action and target, and written from ``since`` on and
-    before ``until``, to the second.
+    Only those with these texts, in any case, in their actor, their action and an id of their target, and written from
+    ``since`` on and before ``until``, to the second.
     """
     records = AuditRecord.objects.filter(project_id=project_id).order_by("-number")
     if before is not None:
@@ -117,8 +118,12 @@ def _matching(
         second=Substr("content", time_at + 8, 19),
     )
     for name, text in texts.items():
-        if text:
-            records = records.filter(**{f"in_{name}__icontains": json.dumps(text, ensure_ascii=False)[1:-1]})
+        written = json.dumps(text, ensure_ascii=False)[1:-1]
+        if text and name == "target":
+            # Within a value: `":"` is before each and, as no quote in one is without its backslash, nowhere else.
+            records = records.filter(in_target__iregex=rf'":"([^"\\]|\\.)*{re.escape(written)}')
+        elif text:
+            records = records.filter(**{f"in_{name}__icontains": written})
     if since is not None:
         records = records.filter(second__gte=_second(since))
     if until is not None:
@@ -127,7 +132,7 @@ def _matching(
 
 
 def _second(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return at.astimezone(UTC).isoformat()[:19]
 
 
 def audit_find(

@@ -134,7 +134,13 @@ async def test_checkpoints_are_searched_and_counted(alices: Client, alice: User,
     (event,) = usage["data"]
     assert event["event_info"] == {"type": "checkpoint", "count": 2} and event["session_id"] in usage["sessions"]
     assert (await alices.get("billing/usage/events?starting_on=2020-01-01&ending_before=2020-02-01"))["data"] == []
-    for wrong in ("starting_on=x", "starting_on=2020-01-01", "starting_on=2020-02-02&ending_before=2020-02-01"):
+    for wrong in (
+        "starting_on=x",
+        "starting_on=2020-01-01",
+        "starting_on=2020-02-02&ending_before=2020-02-01",
+        "ending_before=0001-01-02",
+        "ending_before=9999-12-31",
+    ):
         assert (await alices.send("GET", f"billing/usage/events?{wrong}"))[0] == 400
 
 
