@@ -32,7 +32,7 @@ class RewardTable:
                 assert record is not None and record.output is not None, "it waits"
                 if record.output.reward != reward:
                     changes.append(self._change(sql, record, record.output, reward, caller))
-                elif (last := self._last(episode_id)) is not None:
+                elif (last := self._last(episode_id, caller)) is not None:
                     changes.append(last)
                 else:
                     unchanged.append(episode_id)
@@ -72,9 +72,10 @@ class RewardTable:
         assert added.lastrowid is not None, "it was inserted"
         return RewardChange(seq=added.lastrowid, episode_id=record.id, was=output.reward, reward=reward, at=at)
 
-    def _last(self, episode_id: str) -> RewardChange | None:
+    def _last(self, episode_id: str, caller: str) -> RewardChange | None:
+        """The last change, where this caller made it: a request that is sent again returns what it did first."""
         changes = self.changes_of(episode_id)
-        return changes[-1][0] if changes else None
+        return changes[-1][0] if changes and changes[-1][1] == caller else None
 
 
 def _refusal(sql: sqlite3.Connection, record: EpisodeRecord | None) -> str | None:

@@ -20,7 +20,7 @@ def rewards_changed(
         session_id=session.id,
         entries=[
             ReportEntry(
-                # Of each by itself: a later request, of anyone, may have it again beside others.
+                # Of each by itself: a request that is sent again may have it beside others.
                 key=f"rescored {change.seq}",
                 kind=EventKind.EVENT,
                 data={

@@ -103,8 +103,8 @@ class RewardChange(Response):
 class EpisodesRescored(Response):
     """Every episode that was named is in one of the three. What is refused keeps its reward."""
 
-    changes: list[RewardChange] = Field(description="On disk. Of a request that came before: what it changed then.")
-    unchanged: list[str] = Field(description="They had this reward from the start.")
+    changes: list[RewardChange] = Field(description="On disk. Of a request that is sent again: what it changed then.")
+    unchanged: list[str] = Field(description="They had this reward already.")
     refused: dict[str, str] = Field(description="Why, by episode.")
 
 

@@ -14,8 +14,8 @@ async def play(gateway: Gateway, task: str, reward: float, **begin: Any) -> str:
     return begun["episode_id"]
 
 
-async def rescore(gateway: Gateway, rewards: dict[str, float]) -> dict[str, Any]:
-    headers = {"X-Relay-Key": RELAY_KEY, "X-Key-Id": "key_ada"}
+async def rescore(gateway: Gateway, rewards: dict[str, float], key_id: str = "key_ada") -> dict[str, Any]:
+    headers = {"X-Relay-Key": RELAY_KEY, "X-Key-Id": key_id}
     answer = await gateway.http.post("/rescore", json={"rewards": rewards}, headers=headers)
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -40,6 +40,8 @@ async def test_a_waiting_episode_is_trained_with_its_new_reward_also_after_a_res
         assert (change["episode_id"], change["was"], change["reward"]) == (first, 1.0, 0.25)
         assert told["unchanged"] == [second] and told["refused"] == {}
         assert (await rescore(gateway, {first: 0.25}))["changes"] == [change], "sent again, it changes nothing more"
+        anothers = await rescore(gateway, {first: 0.25}, "key_bob")
+        assert (anothers["changes"], anothers["unchanged"]) == ([], [first]), "the change was not theirs"
         await rescore(gateway, {first: 0.5})
         view = (await gateway.internal("GET", f"/episodes/{first}")).json()
         assert view["reward"] == 0.5 and view["metrics"] == {"turns": 3.0} and view["fate"] == "accepted"
