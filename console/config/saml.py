@@ -88,8 +88,13 @@ def identity_provider_parse(metadata: bytes) -> dict[str, Any]:
     provider: dict[str, Any] = described.get("idp", {})
     if not (provider.get("entityId") and provider.get("singleSignOnService")):
         raise ValueError("it describes no identity provider that a browser can be sent to (HTTP-Redirect binding)")
-    if not (provider.get("x509cert") or provider.get("x509certMulti")):
+    if not _is_url(provider["singleSignOnService"].get("url", "")):
+        raise ValueError("the address that a browser is sent to (SingleSignOnService) is no URL")
+    certificates = provider.get("x509certMulti", {}).get("signing") or [provider.get("x509cert")]
+    if not all(certificates):
         raise ValueError("it has no certificate for signatures")
+    if not all(map(_is_certificate, certificates)):
+        raise ValueError("what it has for a certificate (X509Certificate) is none")
     if described.get("security", {}).get("authnRequestsSigned") in (True, "true", "1"):
         raise ValueError("it asks for signed requests (WantAuthnRequestsSigned), which this server does not send")
     return provider
@@ -100,6 +105,25 @@ def _of_file(path: str) -> dict[str, Any]:
         return identity_provider_parse(Path(path).expanduser().read_bytes())
     except (OSError, ValueError) as error:
         raise ImproperlyConfigured(f"{METADATA}={path!r}: {error}.") from None
+
+
+def _is_url(text: str) -> bool:
+    """Whether python3-saml takes it for one: it asks again at each sign-in."""
+    from onelogin.saml2.settings import validate_url
+
+    return text.startswith(("http://", "https://")) and validate_url(text, allow_single_label_domain=True)
+
+
+def _is_certificate(text: str) -> bool:
+    """Whether signatures can be checked by it."""
+    import xmlsec
+    from onelogin.saml2.utils import OneLogin_Saml2_Utils
+
+    try:
+        xmlsec.Key.from_memory(OneLogin_Saml2_Utils.format_cert(text), xmlsec.constants.KeyDataFormatCertPem)
+    except (xmlsec.Error, ValueError):
+        return False
+    return True
 
 
 @lru_cache(1)

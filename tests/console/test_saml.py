@@ -137,6 +137,10 @@ CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "no XML": (lambda _: encoded("<Response"), "a SAML response was refused"),
     "no base64": (lambda _: "%%%", "a SAML response was refused"),
     "nothing": (lambda _: "", "a SAML response was refused"),
+    "an empty status": (
+        lambda response: encoded(re.sub(r'<(ns\d:StatusCode) Value="[^"]*"', r"<\1", decoded(response))),
+        "a SAML response was refused",
+    ),
 }
 
 
@@ -261,6 +265,7 @@ def test_metadata_come_from_the_provider_and_are_asked_for_once_an_hour(provider
     assert provider.metadata_asked == before + 1
     use(settings, provider, provider={}, metadata_url="http://127.0.0.1:9/metadata")
     assert Client().post(BEGIN).status_code == 503
+    assert Client().get("/sign-in/saml/metadata").status_code == 200, "ours need nothing of the provider's"
 
 
 # -- Settings ----------------------------------------------------------------------------------------------------------
@@ -282,7 +287,14 @@ def test_settings_are_read_from_a_file_of_metadata(started, tmp_path: Path, monk
     assert saml.roles == (GroupRole("cn=ml", "prj_1", Role.MEMBER),)
     wanted = file.read_text()
     unsigned = wanted.replace("IDPSSODescriptor ", 'IDPSSODescriptor WantAuthnRequestsSigned="true" ', 1)
-    for text in ("<nothing/>", "no XML", wanted.replace("X509Certificate", "X509Other"), unsigned):
+    nowhere = wanted.replace(f'Location="{started.url}/sso"', 'Location="/sso"')
+    no_certificate = re.sub("(X509Certificate>)[^<]+", r"\1bm90aGluZw==", wanted)
+    damaged = re.sub("(X509Certificate>)[^<]+", r"\1%%%", wanted)
+    assert wanted not in (nowhere, no_certificate, damaged)
+    for text in (
+        "<nothing/>", "no XML", wanted.replace("X509Certificate", "X509Other"), unsigned, nowhere, no_certificate,
+        damaged,
+    ):  # fmt: skip
         file.write_text(text)
         with pytest.raises(ImproperlyConfigured):
             read()

@@ -85,9 +85,9 @@ def sign_in_begin(request: HttpRequest, *, next_path: str) -> str:
 
 
 def sign_in_receive(request: HttpRequest) -> HttpResponse:
-    """Keep what the provider's page posted, if genuine, and send the browser to END_PATH. Nobody is signed in yet.
+    """Keep what the provider's page posted, if genuine, and send the browser to END_PATH. No one is signed in yet.
 
-    Where to go afterwards is in the session of the browser: RelayState is anybody's, and is not looked at.
+    Where to go afterwards is in the session of the browser: RelayState is not signed, and is not looked at.
     """
     from console.users.providers.saml_responses import ResponseRefused, response_read
 
@@ -139,7 +139,7 @@ def sign_in_end(request: HttpRequest) -> HttpResponse:
 
 
 def sign_in_metadata() -> bytes:
-    """What the provider is given. Raises as sign_in_begin does."""
+    """What the provider is given."""
     from console.users.providers.saml_responses import our_metadata
 
     return our_metadata(_saml())
@@ -151,5 +151,5 @@ def _provider(request: HttpRequest) -> SamlProvider:
 
 
 def _saml() -> Saml:
-    assert settings.SAML is not None, "nobody comes by a provider that there is not"
+    assert settings.SAML is not None, "only a server with a provider has these pages"
     return settings.SAML

@@ -46,7 +46,7 @@ class ResponseRefused(Exception):
 
 def request_make(saml: Saml) -> tuple[str, str]:
     """A request's id, and the provider's address with it. Raises httpx.HTTPError, ValueError."""
-    sp = _settings(saml)
+    sp = _settings(saml, _provider(saml))
     request = OneLogin_Saml2_Authn_Request(sp, set_nameid_policy=False)
     url = sp.get_idp_data()["singleSignOnService"]["url"]
     return request.get_id(), OneLogin_Saml2_Utils.redirect(url, {"SAMLRequest": request.get_request()})
@@ -54,19 +54,19 @@ def request_make(saml: Saml) -> tuple[str, str]:
 
 def response_read(saml: Saml, posted: str) -> Assertion:
     """``posted``: the form's SAMLResponse. Raises ResponseRefused, httpx.HTTPError, ValueError (of the metadata)."""
-    sp = _settings(saml)
+    sp = _settings(saml, _provider(saml))
     try:
         response = OneLogin_Saml2_Response(sp, posted)
         response.is_valid(_request_data(), raise_exceptions=True)
         return _assertion(saml, response)
-    # SyntaxError: lxml's, of what is no XML.
-    except (OneLogin_Saml2_Error, OneLogin_Saml2_ValidationError, SyntaxError, ValueError) as error:
+    # SyntaxError: lxml's, of what is no XML. LookupError: python3-saml's, of an element without its attribute.
+    except (OneLogin_Saml2_Error, OneLogin_Saml2_ValidationError, SyntaxError, ValueError, LookupError) as error:
         raise ResponseRefused(str(error)) from None
 
 
 def our_metadata(saml: Saml) -> bytes:
-    """What the provider is given."""
-    text = _settings(saml).get_sp_metadata()
+    """What the provider is given; nothing of the provider's is needed for it."""
+    text = _settings(saml, None).get_sp_metadata()
     return text.encode() if isinstance(text, str) else text
 
 
@@ -105,7 +105,7 @@ def _first(attributes: dict[str, list[str]], names: tuple[str, ...]) -> str | No
     return next((value for name in names for value in attributes.get(name, []) if value), None)
 
 
-def _settings(saml: Saml) -> Any:
+def _settings(saml: Saml, provider: dict[str, Any] | None) -> Any:
     """Of python3-saml. Our addresses are those of PUBLIC_URL, whatever the Host header says."""
     return OneLogin_Saml2_Settings(
         {
@@ -117,7 +117,7 @@ def _settings(saml: Saml) -> Any:
                     "binding": Names.BINDING_HTTP_POST,
                 },
             },
-            "idp": saml.provider or _of_url(saml.metadata_url),
+            "idp": provider or {},
             "security": {
                 "rejectDeprecatedAlgorithm": True,
                 "requestedAuthnContext": False,
@@ -125,12 +125,18 @@ def _settings(saml: Saml) -> Any:
                 "allowRepeatAttributeName": True,
                 "allowSingleLabelDomains": True,
             },
-        }
+        },
+        sp_validation_only=provider is None,
     )
 
 
+def _provider(saml: Saml) -> dict[str, Any]:
+    """As identity_provider_parse returns it. Raises httpx.HTTPError, ValueError."""
+    return saml.provider or _of_url(saml.metadata_url)
+
+
 def _of_url(url: str) -> dict[str, Any]:
-    """What the metadata say at present. A redirect is not followed: it may lead to where nobody answers for them."""
+    """What the metadata say at present. A redirect is not followed: the page behind it may be another's."""
     key = f"saml-metadata:{url}"
     known: dict[str, Any] | None = cache.get(key)
     if known is None:

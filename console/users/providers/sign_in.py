@@ -108,7 +108,7 @@ def email_is_confirmed(claim: object, email: str, provider: Oidc | Saml) -> bool
 def _settings(sociallogin: SocialLogin) -> Oidc | Saml:
     known: dict[str, Oidc | Saml | None] = {OIDC_ID: settings.OIDC, SAML_ID: settings.SAML}
     provider = known[sociallogin.account.provider]
-    assert provider is not None, "nobody comes by a provider that there is not"
+    assert provider is not None, "only a server with a provider has these pages"
     return provider
 
 
