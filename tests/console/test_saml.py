@@ -141,6 +141,10 @@ CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
         lambda response: encoded(re.sub(r'<(ns\d:StatusCode) Value="[^"]*"', r"<\1", decoded(response))),
         "a SAML response was refused",
     ),
+    "a signature of nothing": (
+        lambda response: encoded(re.sub(r'(Reference) URI="[^"]*"', r"\1", decoded(response))),
+        "a SAML response was refused",
+    ),
 }
 
 

@@ -38,6 +38,11 @@ EMAILS = (
     "mail",
 )
 CONFIRMED = ("http://schemas.auth0.com/email_verified", "email_verified")
+UNREADABLE = (
+    OneLogin_Saml2_Error, OneLogin_Saml2_ValidationError, ValueError,
+    SyntaxError,  # lxml's, of what is no XML
+    LookupError, TypeError, AttributeError,  # python3-saml's, of an element without what it reads
+)  # fmt: skip
 
 
 class ResponseRefused(Exception):
@@ -59,8 +64,7 @@ def response_read(saml: Saml, posted: str) -> Assertion:
         response = OneLogin_Saml2_Response(sp, posted)
         response.is_valid(_request_data(), raise_exceptions=True)
         return _assertion(saml, response)
-    # SyntaxError: lxml's, of what is no XML. LookupError: python3-saml's, of an element without its attribute.
-    except (OneLogin_Saml2_Error, OneLogin_Saml2_ValidationError, SyntaxError, ValueError, LookupError) as error:
+    except UNREADABLE as error:
         raise ResponseRefused(str(error)) from None
 
 
