@@ -129,6 +129,9 @@ def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:
 
     folder = made(tmp_path / "model", "smollm")
     config, tokenizer = (json.loads((folder / name).read_text()) for name in ("config.json", "tokenizer.json"))
+    far = {"<far>": config["vocab_size"]}
+    vocab = tokenizer["model"] | {"vocab": tokenizer["model"]["vocab"] | far}
+    added = [*tokenizer["added_tokens"], tokenizer["added_tokens"][0] | {"id": -1, "content": "<before>"}]
     (folder / "chat_template.jinja").write_text("{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}")
     for name, changed, said in [
         ("config.json", config | {"architectures": ["MistralForCausalLM"]}, "MistralForCausalLM is not written"),
@@ -136,13 +139,20 @@ def test_what_was_not_proven_is_refused_by_its_name(tmp_path: Path) -> None:
         ("config.json", config | {"attention_bias": True}, "attention_bias = True is not"),
         ("tokenizer.json", tokenizer | {"pre_tokenizer": {"type": "Whitespace"}}, "splits text in a way"),
         ("tokenizer.json", tokenizer | {"model": {"type": "Unigram"}}, "byte-level BPE"),
+        ("tokenizer.json", tokenizer | {"model": vocab}, f"'<far>' has the id {config['vocab_size']}"),
+        ("tokenizer.json", tokenizer | {"added_tokens": added}, "'<before>' has the id -1"),
         ("config.json", None, "config.json cannot be read"),
     ]:
         whole = (folder / name).read_text()
         (folder / name).write_text("no" if changed is None else json.dumps(changed))
         with pytest.raises(InvalidRequest, match=said):
             gguf_export(folder, "f16")
-        assert not list(folder.glob("gguf/*")), said
+        assert not (folder / "gguf").exists(), said
         (folder / name).write_text(whole)
+    (folder / "gguf/model-f16.gguf").mkdir(parents=True)
+    with pytest.raises(OSError, match="model-f16.gguf"):
+        gguf_export(folder, "f16")
+    assert [path.name for path in folder.glob("gguf/*")] == ["model-f16.gguf"], "a write that fails leaves no part"
+    (folder / "gguf/model-f16.gguf").rmdir()
     [_, modelfile] = gguf_export(folder, "f16")
     assert "TEMPLATE" not in modelfile.read_text() and "is not ChatML" in modelfile.read_text()

@@ -39,7 +39,6 @@ def gguf_export(folder: Path, kind: str) -> list[Path]:
     target = folder / "gguf" / f"model-{kind}.gguf"
     text = modelfile(folder, target.name)
     architecture_of(json_read(folder / "config.json"))
-    target.parent.mkdir(exist_ok=True)
     gguf_write(folder, target, kind)
     beside = target.with_name("Modelfile")
     beside.write_text(text, encoding="utf-8")
@@ -49,7 +48,7 @@ def gguf_export(folder: Path, kind: str) -> list[Path]:
 def gguf_write(folder: Path, target: Path, kind: str) -> None:
     """Write the model of ``folder`` to ``target`` as ``kind`` (``f16``, ``q8_0``), whole or not at all.
 
-    Raises InvalidRequest for a model that is not one of ARCHITECTURES or has what was not proven.
+    Raises InvalidRequest for a model that is not one of ARCHITECTURES or has what was not proven; OSError.
     """
     config = json_read(folder / "config.json")
     arch = architecture_of(config)
@@ -63,13 +62,16 @@ def gguf_write(folder: Path, target: Path, kind: str) -> None:
         if values.shape[-1] % gguf.GGML_QUANT_SIZES[wanted][0]:
             wanted = gguf.GGMLQuantizationType.F16  # rows that are no whole number of blocks
         writer.add_tensor(name, gguf.quants.quantize(values, wanted), raw_dtype=wanted)
+    target.parent.mkdir(exist_ok=True)
     try:
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
+        writer.close()
+        partial.replace(target)
     finally:
         writer.close()
-    partial.replace(target)
+        partial.unlink(missing_ok=True)
 
 
 def architecture_of(config: Json) -> gguf.MODEL_ARCH:

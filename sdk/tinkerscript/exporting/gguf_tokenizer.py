@@ -35,11 +35,17 @@ def tokenizer_write(writer: gguf.GGUFWriter, folder: Path, config: Json) -> None
         raise InvalidRequest("This tokenizer changes text before it splits it: that is not written as GGUF.")
     tokens = [f"[PAD{number}]" for number in range(config["vocab_size"])]
     kinds = [gguf.TokenType.UNUSED] * len(tokens)
-    for token, number in model["vocab"].items():
-        tokens[number], kinds[number] = token, gguf.TokenType.NORMAL
+    named = [(number, token, gguf.TokenType.NORMAL) for token, number in model["vocab"].items()]
     for added in tokenizer.get("added_tokens", []):
         kind = gguf.TokenType.CONTROL if added["special"] else gguf.TokenType.USER_DEFINED
-        tokens[added["id"]], kinds[added["id"]] = added["content"], kind
+        named.append((added["id"], added["content"], kind))
+    for number, token, kind in named:
+        if not 0 <= number < len(tokens):
+            raise InvalidRequest(
+                f"The token {token!r} has the id {number}, and the model has {len(tokens)} ids (vocab_size): "
+                "that is not written as GGUF."
+            )
+        tokens[number], kinds[number] = token, kind
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre(SPLITS[splits])
     writer.add_token_list(tokens)

@@ -58,7 +58,7 @@ def _chatml_system(folder: Path) -> str | None:
         return None
     try:
         template = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True).from_string(source)
-        asked, talk, told = (
+        asked, talk, with_system = (
             template.render(messages=messages, add_generation_prompt=True)
             for messages in (ASKED, TALK, [SYSTEM, *TALK])
         )
@@ -66,7 +66,9 @@ def _chatml_system(folder: Path) -> str | None:
         return None
     default = asked.removesuffix(_chatml(ASKED))
     is_chatml = (
-        told == _chatml([SYSTEM, *TALK]) and talk == default + _chatml(TALK) and asked == default + _chatml(ASKED)
+        with_system == _chatml([SYSTEM, *TALK])
+        and talk == default + _chatml(TALK)
+        and asked == default + _chatml(ASKED)
     )
     text = default.removeprefix(f"{START}system\n").removesuffix(END)
     is_one_message = default in ("", f"{START}system\n{text}{END}") and '"""' not in text and START not in text
