@@ -1,6 +1,7 @@
 """An exported run is shown on this machine alone, read-only, in the shapes of the REST API."""
 
 import json
+import math
 import re
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from typer.testing import CliRunner
 
 from support.exported_run import HOSTILE, SESSION, exported_run_write
 from tinkerscript.cli import app
-from tinkerscript.errors import InvalidRequest
+from tinkerscript.downloads.record import download
+from tinkerscript.errors import InvalidRequest, ServerUnreachable
 from tinkerscript.viewer import pages
 from tinkerscript.viewer.run_folder import RunFolder
 from tinkerscript.viewer.server import Viewer
@@ -157,11 +159,41 @@ def damage(folder: Path, name: str, text: str) -> None:
             '{"episode_id": "epi_1", "file": "../../secret", "offset_bytes": 0, "size_bytes": 9}\n',
             "it names a file outside of the folder",
         ),
+        (
+            "events.jsonl",
+            '{"cursor": 8, "kind": "metric", "at": "2030-01-01T00:00:00Z", "data": {"loss": 1}}\n',
+            "Line 1 of .*events.jsonl is damaged",
+        ),
     ],
 )
 def test_a_damaged_folder_is_refused_by_name(exported: Path, name: str, text: str, said: str) -> None:
     damage(exported, name, text)
     with pytest.raises(InvalidRequest, match=said):
+        RunFolder(exported)
+
+
+class BreaksOff:
+    """A session of a server that answers until it is asked for the run's parts."""
+
+    id = SESSION
+
+    def __init__(self, *, is_away: bool = False) -> None:
+        self._is_away = is_away
+
+    def status(self) -> None:
+        if self._is_away:
+            raise ServerUnreachable("the server is away")
+
+    def read(self, path: str, *_: Any, **query: Any) -> None:
+        raise ServerUnreachable(path)
+
+
+def test_an_export_that_breaks_off_leaves_no_run_and_one_that_never_began_the_old_one(exported: Path) -> None:
+    for session in (BreaksOff(is_away=True), BreaksOff()):
+        assert RunFolder(exported).run.session.id == SESSION
+        with pytest.raises(ServerUnreachable):
+            download(session, exported, deadline=math.inf, progress=False)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="has no run.json"):
         RunFolder(exported)
 
 

@@ -1,7 +1,5 @@
 """The documents of episodes: one out of its pack in the object store, or all of a session to take home."""
 
-import json
-import zlib
 from datetime import timedelta
 from typing import Any
 
@@ -15,9 +13,7 @@ from console.sessions.models import EpisodeRecord
 from console.sessions.selectors import session_get
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import DownloadFile
-from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocuments
-
-MAX_DOCUMENT_BYTES = 1 << 30  # unpacked: what is larger is not read into this process
+from tinkerscript.wire.reading.documents import EpisodeDocument, EpisodeDocuments, document_unpack
 
 
 def documents_export(*, project: Project, session_id: str, after: int, limit: int) -> EpisodeDocuments:
@@ -64,13 +60,9 @@ def document_read(record: EpisodeRecord) -> dict[str, Any]:
     packed = object_store.get_range(key, offset=record.pack_offset, size_bytes=record.pack_bytes)
     if packed is None:
         raise NotFound("The tokens of this episode are not in the object store any more.")
-    unpack = zlib.decompressobj(wbits=31)  # gzip
     try:
-        text = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
-        if not unpack.eof:
-            raise StorageUnavailable("The tokens of this episode are too large to be read, or cut off.")
-        return json.loads(text)
-    except (zlib.error, ValueError) as error:
+        return document_unpack(packed)
+    except ValueError as error:
         raise StorageUnavailable(
             f"What the object store has of this episode cannot be read: {error}",
             hint="Look at the store; the archive (GET .../episodes/export) has the same episode once more.",

@@ -6,7 +6,7 @@
     documents.jsonl   where the calls and tokens of each episode are, an episode a line
     documents/        the files that documents.jsonl names, each named by its SHA-256
 
-``run.json`` is written last: without it the folder is no run.
+``run.json`` is written last, and an earlier one removed first: without it the folder is no run.
 """
 
 import re
@@ -58,7 +58,9 @@ def download(session: SessionApi, path: str | PathLike[str], *, deadline: float,
     """Have the run in the folder ``path``. Raises as Session.download_record() does."""
     target = path_of("path", path).absolute()
     _refuse_other_run(target, session.id)
+    session.status()  # a server that is away leaves an earlier export as it was
     target.mkdir(parents=True, exist_ok=True)
+    (target / RUN).unlink(missing_ok=True)
     exported_at = datetime.now(UTC)
     # In this order: whatever is referred to is there, also of a run that goes on meanwhile.
     _lines_write(target / EPISODES, _episodes(session, deadline))

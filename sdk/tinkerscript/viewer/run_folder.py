@@ -1,8 +1,6 @@
 """An exported run in memory: what downloads/record.py wrote, read once. Tokens are read when they are shown."""
 
-import json
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,11 @@ from tinkerscript.downloads.record import (
 )
 from tinkerscript.errors import InvalidRequest
 from tinkerscript.wire.episodes import EpisodeView
-from tinkerscript.wire.events import Event
-from tinkerscript.wire.reading.documents import EpisodeDocument
+from tinkerscript.wire.events import Event, EventKind, StepMetrics
+from tinkerscript.wire.reading.documents import EpisodeDocument, document_unpack
 
 Json = dict[str, Any]
 SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-MAX_DOCUMENT_BYTES = 1 << 30  # unpacked: what is larger is not read into this process
 HOW_TO_EXPORT = "tinkerscript record SESSION FOLDER writes one."
 
 
@@ -54,14 +51,9 @@ class RunFolder:
             with (self._folder / DOCUMENTS / place.file).open("rb") as file:
                 file.seek(place.offset_bytes)
                 packed = file.read(place.size_bytes)
-            unpack = zlib.decompressobj(wbits=31)  # gzip
-            text = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
-            if not unpack.eof:
-                raise ValueError("it is cut off, or too large to be shown")
-            document: Json = json.loads(text)
-        except (OSError, ValueError, zlib.error) as failure:
+            return document_unpack(packed)
+        except (OSError, ValueError) as failure:
             raise InvalidRequest(f"{place.file} cannot be read: {failure}.", hint="Export the run again.") from failure
-        return document
 
 
 def _run_read(folder: Path) -> RunFile:
@@ -92,6 +84,8 @@ def _lines(path: Path, kind: type[Any]) -> Iterator[Any]:
                     item = kind.model_validate_json(line)
                     if isinstance(item, EpisodeDocument) and not DOCUMENT_NAME.fullmatch(item.file):
                         raise ValueError("it names a file outside of the folder")
+                    if isinstance(item, Event) and item.kind is EventKind.METRIC:
+                        StepMetrics.model_validate(item.data)
                     yield item
                 except ValueError as failure:
                     what = f"Line {number} of {path} is damaged: {str(failure).splitlines()[0]}."

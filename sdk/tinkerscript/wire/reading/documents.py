@@ -1,11 +1,29 @@
 """Where the document of each episode is, to take a whole run home: calls and tokens, as the console reads them."""
 
+import json
+import zlib
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
 from ..base import Response
 from ..checkpoints import DownloadFile
+
+MAX_DOCUMENT_BYTES = 1 << 30  # unpacked: what is larger is not read into a process
+
+
+def document_unpack(packed: bytes) -> dict[str, Any]:
+    """The document of one episode from its gzipped JSON. Raises ValueError with what is wrong."""
+    unpack = zlib.decompressobj(wbits=31)  # gzip
+    try:
+        text = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    if not unpack.eof:
+        raise ValueError("it is cut off, or too large")
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 class EpisodeDocument(Response):
