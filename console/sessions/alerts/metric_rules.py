@@ -14,10 +14,9 @@ from console.sessions.alerts.rules import Step
 from console.sessions.models import Alert, Session
 from console.users.models import Project
 from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.reading.metric_rules import MAX_STEPS, MetricRuleCreate
+from tinkerscript.wire.reading.metric_rules import WINDOW, MetricRuleCreate
 
 MAX_RULES = 50  # of a project: each is compared with each step of each of its runs
-WINDOW = 4 * MAX_STEPS  # steps that are looked at: those that have a measure may be a quarter of them
 
 
 def metric_rule_create(*, project: Project, body: MetricRuleCreate) -> MetricRule:

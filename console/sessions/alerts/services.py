@@ -10,7 +10,6 @@ from django.utils import timezone
 from console.errors import InvalidRequest
 from console.live.models import EventRecord
 from console.live.services import event_record
-from console.sessions.alerts import metric_rules
 from console.sessions.alerts.metric_rules import metric_rules_of, rule_text
 from console.sessions.alerts.models import MetricRule
 from console.sessions.alerts.rules import MAX_ENGINE_GAP, MEAN_OF, RULES, WINDOW, Step, alerts_of
@@ -21,6 +20,7 @@ from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
+from tinkerscript.wire.reading.metric_rules import WINDOW as OWN_WINDOW
 from tinkerscript.wire.webhooks import WebhookTopic
 
 MAX_UNREAD = 100  # more are not counted
@@ -58,7 +58,7 @@ def steps_watch(*, session: Session, new: int) -> None:
     if new == 0:
         return
     own = metric_rules_of(session)
-    window = metric_rules.WINDOW if own else WINDOW
+    window = OWN_WINDOW if own else WINDOW
     record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by("-id")
     steps = list(record.values_list("data", flat=True)[: window + new - 1])[::-1]
     standing = set(_standing(session).values_list("rule", "subject"))

@@ -2462,7 +2462,7 @@ export interface components {
         EpisodesRescored: {
             /**
              * Changes
-             * @description On disk. Of a request that came before: what it changed then.
+             * @description On disk. Of a request that is sent again: what it changed then.
              */
             changes: components["schemas"]["RewardChange"][];
             /**
@@ -2474,7 +2474,7 @@ export interface components {
             };
             /**
              * Unchanged
-             * @description They had this reward from the start.
+             * @description They had this reward already.
              */
             unchanged: string[];
         };
@@ -3040,7 +3040,7 @@ export interface components {
             runs?: string;
             /**
              * Steps
-             * @description In so many steps in a row that have the measure.
+             * @description In so many steps in a row that have the measure, of the run's last 200.
              * @default 5
              */
             steps?: number;
@@ -3061,17 +3061,29 @@ export interface components {
          */
         MetricRuleUpdate: {
             /** Above */
-            above?: boolean | null;
-            /** Metric */
-            metric?: string | null;
-            /** Name */
-            name?: string | null;
-            /** Runs */
-            runs?: string | null;
-            /** Steps */
-            steps?: number | null;
+            above?: boolean;
+            /**
+             * Metric
+             * @description A field of a step's metrics: reward_mean.
+             */
+            metric?: string;
+            /**
+             * Name
+             * @description Latin letters, digits, spaces, _ and -; it stands in mails.
+             */
+            name?: string;
+            /**
+             * Runs
+             * @description Only runs with this in their name or id, in any case; empty: every run.
+             */
+            runs?: string;
+            /**
+             * Steps
+             * @description In so many steps in a row that have the measure, of the run's last 200.
+             */
+            steps?: number;
             /** Value */
-            value?: number | null;
+            value?: number;
         };
         /**
          * MetricRuleView

@@ -1,4 +1,4 @@
-"""What the viewer answers to the requests of the console's pages: those of the REST API that read one run."""
+"""The requests of the console's pages, served from an exported run: those of the REST API that read one run."""
 
 import re
 from collections.abc import Callable

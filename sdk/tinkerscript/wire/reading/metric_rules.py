@@ -3,13 +3,14 @@
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, FiniteFloat, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from ..base import Request, Response
 from ..events import StepMetrics
 
 MAX_STEPS = 50
+WINDOW = 4 * MAX_STEPS  # steps that are looked at: a quarter of them may be those that have the measure
 MEASURES = sorted(set(StepMetrics.model_fields) - {"step"})
 
 
@@ -36,7 +37,7 @@ Steps = Annotated[
     Field(
         ge=1,
         le=MAX_STEPS,
-        description="In so many steps in a row that have the measure, of the run's last 200.",
+        description=f"In so many steps in a row that have the measure, of the run's last {WINDOW}.",
     ),
 ]
 Runs = Annotated[
@@ -57,6 +58,8 @@ class MetricRuleCreate(Request):
 
 class MetricRuleUpdate(Request):
     """``PATCH /v1/alert-rules/{rule_id}``: what is given is changed. What the rule had found is over."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     name: RuleName | SkipJsonSchema[None] = None
     metric: Measure | SkipJsonSchema[None] = None

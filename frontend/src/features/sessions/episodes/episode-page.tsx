@@ -29,27 +29,27 @@ export function EpisodePage() {
   const session = useQuery(sessionQuery(id)).data;
   const mayWrite = useMayWrite();
   const { data, error, isPending, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(timelinesQuery(id, episodeId));
-  const told = useMemo(() => (data ? joinPages(data.pages) : null), [data]);
-  useTitle(told ? visible(told.episode.task ?? episodeId) : "Episode");
+  const loaded = useMemo(() => (data ? joinPages(data.pages) : null), [data]);
+  useTitle(loaded ? visible(loaded.episode.task ?? episodeId) : "Episode");
   return (
     <>
       <SessionCrumb session={session} id={id} trail={[episodeId]} list={listPart(address)} />
       <Neighbours id={id} episodeId={episodeId} isLive={session !== undefined && !hasEnded(session)} />
       {isPending && <Loading />}
       {error && <Unreadable error={error} id={id} list={listPart(address)} />}
-      {told && (
+      {loaded && (
         <>
-          <EpisodeHeader id={id} episode={told.episode} />
-          {told.episode.warning && (
+          <EpisodeHeader id={id} episode={loaded.episode} />
+          {loaded.episode.warning && (
             <div className="mt-4">
               <Notice tone="warn" title="Something looks wrong with how its calls are made">
-                {visible(told.episode.warning)}
+                {visible(loaded.episode.warning)}
               </Notice>
             </div>
           )}
           <div className="mt-4 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
             <div className="min-w-0">
-              <Conversation key={episodeId} timelines={told.timelines} calls={told.calls} />
+              <Conversation key={episodeId} timelines={loaded.timelines} calls={loaded.calls} />
               {hasNextPage && (
                 <div className="mt-3 text-center">
                   <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
@@ -58,7 +58,7 @@ export function EpisodePage() {
                 </div>
               )}
             </div>
-            <EpisodeSide id={id} told={told} mayErase={mayWrite && session !== undefined && (session.state === "ready" || hasEnded(session))} />
+            <EpisodeSide id={id} loaded={loaded} mayErase={mayWrite && session !== undefined && (session.state === "ready" || hasEnded(session))} />
           </div>
         </>
       )}

@@ -7,8 +7,8 @@ import { AnnotationsPanel } from "./annotations-panel";
 import { EraseEpisode } from "./erase-episode";
 import { CutText } from "./token-line";
 
-export function EpisodeSide({ id, told, mayErase }: { id: string; told: EpisodeTimelines; mayErase: boolean }) {
-  const { episode, report, calls } = told;
+export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: EpisodeTimelines; mayErase: boolean }) {
+  const { episode, report, calls } = loaded;
   return (
     <div className="space-y-4">
       <AnnotationsPanel id={id} episodeId={episode.episode_id} annotations={episode.annotations} />
