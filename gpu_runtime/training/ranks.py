@@ -39,6 +39,7 @@ from .states.resharded_folder import room_to_reshard
 # watchdog, which dumps stacks, has shorter deadlines (health/deadlines.py).
 START_S, STEP_S, WEIGHTS_S = 900.0, 3600.0, 1800.0
 JOIN_S = 10.0
+NOTICE_S = 1.0  # the end of a killed rank shows a little after its connections are gone
 
 
 class RankProcesses:
@@ -143,8 +144,14 @@ class RankProcesses:
         if kind == "invalid":
             raise InvalidTrainingInput(value)
         if kind == "failed":
-            raise TrainerFailed(value)
+            raise self._ended_beside(rank, command) or TrainerFailed(value)
         return kind, value
+
+    def _ended_beside(self, rank: int, command: str) -> TrainerFailed | None:
+        """Another rank that has ended: ``rank`` may say first that it lost the connection to that one."""
+        others = {process.sentinel: other for other, process in enumerate(self.processes) if other != rank}
+        ended = wait(list(others), timeout=NOTICE_S) if others else []
+        return self._lost(others[ended[0]], command) if ended else None
 
     def _lost(self, rank: int, command: str) -> TrainerFailed:
         process = self.processes[rank]

@@ -123,7 +123,8 @@ def ask(episode, prompt: str, *, temperature: float) -> str:
 
 def kill_runtime(data: Path, session_id: str) -> None:
     """SIGKILL the runtime itself, not its children: they must go by themselves or be cleaned up."""
-    (pid,) = [pid for pid, command in processes_naming(str(data / "runtimes" / session_id)) if "gpu_runtime" in command]
+    named = processes_naming(str(data / "runtimes" / session_id))
+    (pid,) = [pid for pid, command in named if "-m gpu_runtime" in command]
     os.kill(pid, signal.SIGKILL)
 
 
