@@ -163,5 +163,5 @@ def _group(folder: RunFolder, key: str, step: int, episodes: Sequence[Json]) -> 
         "reward_mean": fmean(rewards) if rewards else None,
         "reward_std": pstdev(rewards) if rewards else None,
         "has_signal": len(set(rewards)) > 1 or any(one and one.advantages for one in by_call),
-        "episodes": list(episodes),
+        "episodes": [episode | {"annotations": []} for episode in episodes],  # as a server tells
     }
