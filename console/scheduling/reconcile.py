@@ -29,6 +29,7 @@ from console.sessions.limits.devices import DevicesShort, devices_decide, device
 from console.sessions.limits.queue import queue_next, queue_waiting
 from console.sessions.models import Session
 from console.sessions.selectors import session_counts
+from console.sessions.services import end_without_runtime
 from console.sessions.states import Actor, Desired
 from console.sessions.transitions import WITH_RUNTIME, session_move
 from tinkerscript.wire.runtime import PHASE_PREEMPTED
@@ -242,7 +243,7 @@ class Reconciler:
     def _start(self, session_id: str) -> None:
         session = Session.objects.get(id=session_id)
         if session.desired == Desired.STOP:
-            self._move(session, SessionState.CANCELLED, reason="stop requested")
+            self._move(session, end_without_runtime(session.id, SessionState.QUEUED), reason="stop requested")
             return
         devices_decide(session)
         if timezone.now() < liveness.restart_not_before(session):

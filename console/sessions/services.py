@@ -12,7 +12,7 @@ from console.live.services import event_record, events_delete
 from console.sessions.dry_run import dry_run
 from console.sessions.limits.devices import devices_kept
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
-from console.sessions.models import Checkpoint, Removal, Session
+from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from console.sessions.selectors import serving_check, session_get, tags_text
 from console.sessions.states import ENDED, Actor, Desired
 from console.sessions.transitions import session_move
@@ -97,18 +97,18 @@ def evaluation_record(*, project: Project, session_id: str, body: Evaluation) ->
 def session_stop(*, project: Project, session_id: str) -> Session:
     """Ask for the end of a session; asking again changes nothing. Raises NotFound.
 
-    Without a runtime it ends now. A running one is asked to finish, and ends when its process has.
+    Without a runtime it ends now, ``cancelled`` where it never had one. A running one is asked to finish, and ends when
+    its process has.
     """
-    at_once = {SessionState.QUEUED: SessionState.CANCELLED, SessionState.SUSPENDED: SessionState.STOPPED}
     session = session_get(project=project, session_id=session_id)
     state = SessionState(session.state)
     while not state.is_terminal and state != SessionState.STOPPING:
         try:
-            if state in at_once:
+            if state in (SessionState.QUEUED, SessionState.SUSPENDED):
                 session_move(
                     session_id=session_id,
                     source=state,
-                    target=at_once[state],
+                    target=end_without_runtime(session_id, state),
                     actor=Actor.USER,
                     reason="stopped by the user",
                     desired=Desired.STOP,
@@ -122,6 +122,12 @@ def session_stop(*, project: Project, session_id: str) -> Session:
         state = SessionState(session.state)
     session.refresh_from_db()
     return session
+
+
+def end_without_runtime(session_id: str, state: SessionState) -> SessionState:
+    """How a queued or suspended session ends: stopped where it had a runtime before, and waits for another one."""
+    had_one = state == SessionState.SUSPENDED or RuntimeSpan.objects.filter(session_id=session_id).exists()
+    return SessionState.STOPPED if had_one else SessionState.CANCELLED
 
 
 def session_suspend(*, project: Project, session_id: str) -> Session:

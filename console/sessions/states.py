@@ -1,6 +1,6 @@
 """The states of a session and the one table of allowed moves.
 
-    queued        -> provisioning, cancelled, failed
+    queued        -> provisioning, stopped, cancelled, failed
     provisioning  -> loading, queued, stopping, failed
     loading       -> ready, queued, stopping, failed
     ready         -> suspended, queued, stopping, failed
@@ -49,6 +49,7 @@ MOVES: dict[tuple[S, S], set[Actor]] = {
     (S.STOPPING, S.STOPPED): {Actor.RECONCILER},
     (S.SUSPENDED, S.STOPPED): {Actor.USER, Actor.RECONCILER},
     (S.QUEUED, S.CANCELLED): {Actor.USER, Actor.RECONCILER},
+    (S.QUEUED, S.STOPPED): {Actor.USER, Actor.RECONCILER},  # it had a runtime before
     # The end that was not.
     (S.QUEUED, S.FAILED): {Actor.RECONCILER},
     (S.PROVISIONING, S.FAILED): {Actor.RECONCILER, Actor.RUNTIME},

@@ -171,6 +171,13 @@ def test_stopping_ends_at_once_what_has_no_runtime_and_asks_what_has_one(project
         assert (stopped.state, stopped.desired) == (ends_as, desired)
 
 
+def test_a_session_that_lost_its_runtime_and_waits_for_another_is_stopped(project):
+    """As a killed one does between two runtimes: "cancelled" would say that nothing ran."""
+    session, _ = factories.runtime_make(project)
+    Session.objects.filter(id=session.id).update(state=SessionState.QUEUED)
+    assert services.session_stop(project=project, session_id=session.id).state == SessionState.STOPPED
+
+
 def test_a_request_wakes_a_suspended_session_and_no_other(project):
     for state in SessionState:
         session = factories.session_make(project, state=state)

@@ -140,7 +140,7 @@ async def running_gateway(
     clock = {"now": now} if now else {}
     journal = Journal(folder / "journal.sqlite3", **clock)
     episodes = Episodes(journal, assignment, **clock)
-    episodes.eraser = partial(episodes.erase, committed_step=0)
+    episodes.eraser = partial(episodes.erase, states=(0, 0))
     faults: list[RuntimeFault] = []
     app = create_app(episodes, engine, renderer, assignment, on_fault=faults.append)
     await episodes.start()
