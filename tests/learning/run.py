@@ -22,6 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
+from learning.page import CURVES, page_write  # noqa: E402
 from learning.plot import curve_plot  # noqa: E402
 from learning.tasks import TASKS, Question, Task, questions_of_steps  # noqa: E402
 
@@ -32,7 +33,6 @@ from support.engine_loop import Loop, loop_open  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
-CURVES = Path(__file__).with_name("curves")
 PLOTS = ROOT / "docs" / "learning"
 PEER, PEER_S = ROOT / ".venv-trl" / "bin" / "python", 7200.0
 SEEDS = (0, 1, 2)
@@ -59,16 +59,25 @@ def main() -> int:
     for name, seed in runs:
         curve = {"task": name, "seed": seed}
         curve |= asyncio.run(learn(TASKS[name](), chosen.model, seed=seed, steps=chosen.steps, every=chosen.every))
+        write(curve)
         if chosen.trl and not TASKS[name]().tools:
             curve["trl"] = beside(name, chosen.model, seed, chosen.steps, chosen.every, curve["config"])
-        path = CURVES / f"{name}-seed{seed}.json"
-        for file, text in ((path, json.dumps(curve, indent=1) + "\n"), (PLOTS / f"{path.stem}.svg", curve_plot(curve))):
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text)
+            write(curve)
         first, last = curve["scores"][0]["score"], curve["scores"][-1]["score"]
-        print(f"{path.name}: {first:.2f} -> {last:.2f}", flush=True)
+        print(f"{name}, seed {seed}: {first:.2f} -> {last:.2f}", flush=True)
         rose = rose and last > first
     return 0 if rose else 1
+
+
+def write(curve: dict) -> None:
+    """The curve as JSON, and as a plot and a row of the manual."""
+    name = f"{curve['task']}-seed{curve['seed']}"
+    for file, text in (
+        (CURVES / f"{name}.json", json.dumps(curve, indent=1) + "\n"), (PLOTS / f"{name}.svg", curve_plot(curve)),
+    ):  # fmt: skip
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+    page_write()
 
 
 async def learn(task: Task, model: str, *, seed: int, steps: int, every: int) -> dict:

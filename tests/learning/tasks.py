@@ -82,11 +82,13 @@ def arithmetic() -> Task:
     return Task(questions[:57], questions[57:], reward, lambda answer, right: float(number(answer) == int(right)), 6)
 
 
+NAMES = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jane", "Kai", "Lea", "Max", "Nora"]
+
+
 def extraction() -> Task:
     """Name and age out of a sentence as a JSON object; each right field is half of the reward."""
-    names = ["Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo", "Jane", "Kai", "Lea", "Max", "Nora"]
     rng, questions = random.Random(8), []
-    for name in names * 4:
+    for name in NAMES * 4:
         age = rng.randint(18, 80)
         told = rng.choice(["{} is {} years old.", "Meet {}, aged {}.", "{} turned {} last week."]).format(name, age)
         text = f'{told} Answer with a JSON object with the keys "name" and "age" alone.'
@@ -118,15 +120,16 @@ GUESS = {
 
 
 def guessing() -> Task:
-    """A number of two digits in three calls of a tool; a last guess that is near earns up to a half.
+    """A number from 1 to 7 in three calls of a tool; a last guess that is near earns up to a half.
 
-    The call's form is given up to its number, as a forced call's is: the 135M model has never learned it.
+    The call's form is given up to its number, as a forced call's is: the 135M model has never learned it. Held-out
+    questions have each secret twice, and names that no question of the training has. With numbers of two digits, where
+    halving needs sums, 12 steps taught nothing: after eight of them most groups gave one answer.
     """
-    rng, questions = random.Random(9), []
-    for first in rng.sample(range(10, 100 - RANGE), 60):
-        secret = first + rng.randrange(RANGE)
-        text = f"I think of a number from {first} to {first + RANGE - 1}. Find it with three guesses."
-        questions.append(Question(text, str(secret)))
+    ask = f"{{}} thinks of a number from 1 to {RANGE}. Find it with three guesses."
+    secrets = range(1, RANGE + 1)
+    train = [Question(ask.format(name), str(secret)) for name in NAMES[:12] for secret in secrets]
+    held_out = [Question(ask.format(name), str(secret)) for name in NAMES[12:] for secret in secrets]
 
     def numbers(answers: str) -> list[int | None]:
         return [int(line) if line.strip().isdecimal() else None for line in answers.split("\n")]
@@ -150,7 +153,7 @@ def guessing() -> Task:
         return float(numbers(answers)[-1] == int(right))
 
     opening = '<tool_call>[{"name": "guess", "arguments": {"number": '
-    return Task(questions[:40], questions[40:], reward, score, 2, [GUESS], opening, reply)
+    return Task(train, held_out, reward, score, 1, [GUESS], opening, reply)
 
 
 TASKS: dict[str, Callable[[], Task]] = {
