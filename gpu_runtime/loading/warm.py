@@ -7,7 +7,7 @@ launcher that started it. Over it go lines of JSON, and no secret goes any other
     to this process    {"folder": ..., "environment": {...}}      it is a session's from now on
     to the launcher    {"state": "taken"}
 
-It serves one session and ends with it, like any other runtime. Before that it belongs to nobody: it ends, with every
+It serves one session and ends with it, like any other runtime. Before that it has no session: it ends, with every
 process that it started, as soon as the launcher's side of the socket is closed, be the launcher ended or killed.
 """
 
@@ -54,7 +54,7 @@ class Launcher:
         if line.endswith(b"\n"):
             self.session.set_result(json.loads(line))
         else:
-            os.killpg(0, signal.SIGKILL)  # nothing here is anybody's
+            os.killpg(0, signal.SIGKILL)  # nothing here belongs to a session
 
 
 def launcher_link() -> socket.socket:

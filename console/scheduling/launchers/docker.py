@@ -143,7 +143,7 @@ class DockerLauncher:
     def _end(self, container: Container, grace_s: float) -> None:
         try:
             if grace_s > 0:
-                with contextlib.suppress(NotFound):  # somebody else removed it, but not its network
+                with contextlib.suppress(NotFound):  # it was removed by hand, but not its network
                     container.stop(timeout=math.ceil(grace_s))
             # Before its container, by which it is found when this is broken off.
             self._networks.remove(container.labels[LAUNCH])

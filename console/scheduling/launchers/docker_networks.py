@@ -1,8 +1,8 @@
 """Networks of runtimes in a Docker Engine, on which the server reaches them and they do not reach one another.
 
 One that this module made keeps its containers apart by itself, and the server is on the engine's host. Where the server
-is in containers, as with Compose, they share a network that somebody else made, and whoever reached them on it would
-reach everybody: each runtime then has a network of its own, which the server's containers join under their names.
+is in containers, as with Compose, they share a network that the launcher did not make, and what reached one on it would
+reach all: each runtime then has a network of its own, which the server's containers join under their names.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ class RuntimeNetworks:
     def clear(self, launches: Collection[str]) -> None:
         """Remove what stayed of launches that are not among ``launches``: those with a container, or just being made.
 
-        Nobody else does where a container was removed by hand and its session is not ended by its handle any more.
+        Nothing else does where a container was removed by hand and its session is not ended by its handle any more.
         """
         listed = self._client.networks.list(filters={"label": LAUNCH})
         named = {str(network.name): network.attrs["Labels"][LAUNCH] for network in listed}

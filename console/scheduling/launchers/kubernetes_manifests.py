@@ -129,7 +129,7 @@ def network_policy_make(wanted: Wanted, owner: Manifest) -> Manifest:
 
 
 def _server_pods(wanted: Wanted) -> Manifest:
-    """Who is admitted. The label with a namespace's name is Kubernetes's own: nobody can give it to another."""
+    """Who is admitted. The label with a namespace's name is Kubernetes's own: it cannot be given to another."""
     peer: Manifest = {"podSelector": {"matchLabels": SERVER}}
     if wanted.server_namespace not in ("", wanted.namespace):
         peer["namespaceSelector"] = {"matchLabels": {"kubernetes.io/metadata.name": wanted.server_namespace}}

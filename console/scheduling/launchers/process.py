@@ -3,7 +3,7 @@
 A handle is {"launch", "folder", "gpus", "devices"} before the start; after it "pid" and "start_time" are there too.
 Every process of a runtime carries the launch in its environment, which finds those that left the runtime's process
 group too. One that was started before it had a session (warm.py) carries another mark: the handle's "warm", and it is
-kept in the session's folder for launches whose handles nobody has any more.
+kept in the session's folder for launches whose handles are gone.
 """
 
 import contextlib

@@ -257,7 +257,7 @@ class WarmRuntimes:
         self._kill(Ending(each.name, each.folder, each.child))
 
     def _kill(self, each: Ending) -> bool:
-        """Whether it is gone, in some seconds; else every look tries again, and its devices are given to nobody."""
+        """Whether it is gone, in some seconds; else every look tries again, and its devices are not given out."""
         if processes.wait_until(each.is_over, timeout_s=KILL_WAIT_S):
             return True
         log.warning("what is left of the warm runtime %s is slow to end; it keeps its devices until then", each.name)
