@@ -251,7 +251,7 @@ async def test_a_client_that_finishes_or_vanishes_frees_its_runtimes_and_its_che
             await sync_to_async(tinker_sessions_vanished_finish)()
         row = await TinkerSession.objects.aget(id=session_id)
         assert row.finished["type"] == {"finish": "success", "vanish": "vanished"}[how], "the first reason stands"
-        assert (await Session.objects.aget(id=made["request_id"].partition("|")[0])).state == "cancelled"
+        assert (await Session.objects.aget(id=made["request_id"].partition("|")[0])).state == "stopped"
         assert (await alices.send("POST", "session_heartbeat", {"session_id": session_id}))[0] == 410
         status, answer = await alices.send(
             "POST", "create_model", {"session_id": session_id, "model_seq_id": 1, "base_model": BASE_MODEL}
