@@ -6,25 +6,24 @@ new weights, and its next token is recorded as theirs. So a long answer holds up
 """
 
 import asyncio
-import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
+from gpu_runtime.engine.vllm_output import call_spans, delta_of
 from gpu_runtime.engine.vllm_process import child_variables, dtype_name, placed, started_with, vllm_import
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.interfaces import Delta, SamplingOptions
+from tinkerscript.processes.tracing import is_traced
 from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
-    from vllm.logprobs import PromptLogprobs
     from vllm.lora.request import LoRARequest
-    from vllm.outputs import CompletionOutput
     from vllm.sampling_params import SamplingParams
     from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -94,7 +93,7 @@ class VllmEngine:
             logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
             max_logprobs=20,
             structured_outputs_config={"backend": BACKEND},
-            disable_log_stats=True,
+            disable_log_stats=not is_traced(),  # a call's times in the core: see call_spans
             **placed(device, tensor_parallel=tensor_parallel, shares_device=shares_device),
         )
         try:
@@ -138,12 +137,12 @@ class VllmEngine:
         stream = self.llm.generate(prompt, parameters, request_id, lora_request=lora)
         try:
             async for output in stream:
-                delta = _delta(output.outputs[0], version, options.top_logprobs)
+                delta = delta_of(output, version, options)
                 starts = self._versions.starts(self.llm, request_id, output.outputs[0]) if self._keeps_calls else ()
-                if options.prompt_logprobs is not None and output.prompt_logprobs:
-                    delta = replace(delta, prompt_logprobs_P=_of_prompt(output.prompt_logprobs))
                 if recorder is not None:
                     delta = replace(delta, allowed_T=await asyncio.to_thread(recorder.next, delta.token_ids_T))
+                if output.finished and output.metrics is not None:
+                    call_spans(output.metrics)
                 for piece in delta_split(delta, starts, sampled):
                     yield piece
                 sampled += len(delta.token_ids_T)
@@ -273,26 +272,3 @@ def _parameters(options: SamplingOptions) -> "SamplingParams":
         output_kind=RequestOutputKind.DELTA,
         skip_special_tokens=True,
     )
-
-
-def _delta(completion: "CompletionOutput", version: int, top: int) -> Delta:
-    ids = tuple(completion.token_ids)
-    by_token = [{token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []]
-    return Delta(
-        text=completion.text,
-        token_ids_T=ids,
-        logprobs_T=tuple(entry[token] for token, entry in zip(ids, by_token, strict=True)),
-        version=version,
-        finish_reason=completion.finish_reason,
-        top_logprobs_T=tuple(map(_possible, by_token)) if top else (),
-        stop_reason=completion.stop_reason if isinstance(completion.stop_reason, str) else None,
-    )
-
-
-def _of_prompt(given: "PromptLogprobs") -> tuple[dict[int, float], ...]:
-    return tuple(_possible({token: of.logprob for token, of in (entry or {}).items()}) for entry in given)
-
-
-def _possible(logprobs: Mapping[int, float]) -> dict[int, float]:
-    """Without the alternatives that top_p or a grammar ruled out: minus infinity is no number in JSON."""
-    return {token: logprob for token, logprob in logprobs.items() if logprob > -math.inf}

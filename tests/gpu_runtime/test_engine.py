@@ -4,7 +4,8 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from gpu_runtime.errors import EngineDead, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_collect
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from support.tiny_model import tiny_model_make
+from support.trace_collector import Collector, traced
 from support.waiting import eventually
+from tinkerscript.processes.tracing import span, tracing_end
 from tinkerscript.wire.config import SessionConfig
 
 # What vLLM imports warns of its own future.
@@ -31,7 +34,16 @@ def max_staleness() -> int:
 
 
 @pytest.fixture
-async def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_staleness: int) -> AsyncIterator[VllmEngine]:
+def collector() -> Iterator[Collector]:
+    """What this process traces goes to it."""
+    with traced("runtime") as collector:
+        yield collector
+
+
+@pytest.fixture
+async def engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, max_staleness: int, collector: Collector
+) -> AsyncIterator[VllmEngine]:
     monkeypatch.setenv("TINKERSCRIPT_RUNTIME_DIR", str(tmp_path))
     model = tiny_model_make(tmp_path / "model")
     config = SessionConfig(max_context_length=256 + 256 * max_staleness, seed=41, max_staleness=max_staleness)
@@ -57,6 +69,19 @@ async def seeded(engine: VllmEngine, name: str, row: int) -> list[int]:
     prompt = [4 + (row * 31 + place * 7) % 90 for place in range(200)]
     asked = engine.generate(name, prompt, SamplingOptions(max_tokens=4, temperature=1.0, seed=row))
     return [token async for delta in asked for token in delta.token_ids_T]
+
+
+async def test_a_call_has_the_parts_that_the_core_knows_as_spans(engine: VllmEngine, collector: Collector) -> None:
+    began = time.time()
+    with span("sample"):
+        await sample(engine, "call", tokens=5)
+    ended = time.time()
+    await asyncio.to_thread(tracing_end)
+    call, parts = collector.named("sample"), [collector.named(f"engine {it}") for it in ("queue", "prefill", "decode")]
+    assert {(part.trace_id, part.parent_id) for part in parts} == {(call.trace_id, call.span_id)}
+    assert parts[2].attributes == {"sampled_tokens": 5}
+    edges = [began, *(edge for part in parts for edge in (part.began_at, part.ended_at)), ended]
+    assert edges == sorted(edges), "of one clock, one after the other"
 
 
 async def test_a_seed_gives_the_same_tokens_though_its_prompt_was_computed_in_pieces(engine: VllmEngine) -> None:

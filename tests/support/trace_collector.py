@@ -22,6 +22,8 @@ class Kept:
     parent_id: str
     attributes: dict[str, str | int]
     texts: tuple[str, ...]  # of its status and its events, such as exceptions
+    began_at: float  # seconds, as time.time returns them
+    ended_at: float
 
 
 class Collector:
@@ -37,7 +39,8 @@ class Collector:
                 ids = (it.hex() for it in (span.trace_id, span.span_id, span.parent_span_id))
                 values = {it.key: it.value.string_value or it.value.int_value for it in span.attributes}
                 texts = (span.status.message, *(event.name for event in span.events))
-                self.spans.append(Kept(service, span.name, *ids, values, tuple(filter(None, texts))))
+                times = (span.start_time_unix_nano / 1e9, span.end_time_unix_nano / 1e9)
+                self.spans.append(Kept(service, span.name, *ids, values, tuple(filter(None, texts)), *times))
 
     def named(self, name: str) -> Kept:
         """The one span of this name."""

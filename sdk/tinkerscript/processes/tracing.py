@@ -70,6 +70,21 @@ def span(
         yield started
 
 
+def is_traced() -> bool:
+    """Whether this process traces."""
+    return _provider is not None
+
+
+def span_past(name: str, began_at: float, ended_at: float, **attributes: str | int | float) -> None:
+    """What another process did, as a span inside the one around this call; times as ``time.time`` returns them."""
+    if _provider is None:
+        return
+    started = _provider.get_tracer("tinkerscript").start_span(
+        name, start_time=round(began_at * 1e9), attributes=attributes
+    )
+    started.end(round(ended_at * 1e9))
+
+
 def trace_headers() -> dict[str, str]:
     """What a request to another process of ours carries, so that its spans belong to the span around this call."""
     carrier: dict[str, str] = {}

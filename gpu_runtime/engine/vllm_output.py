@@ -1,0 +1,55 @@
+"""What vLLM returns of a call, as the rest of the runtime takes it: its tokens, and when the core worked on it."""
+
+import math
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gpu_runtime.interfaces import Delta, SamplingOptions
+from tinkerscript.processes.tracing import span_past
+
+if TYPE_CHECKING:
+    from vllm.outputs import RequestOutput
+    from vllm.v1.metrics.stats import RequestStateStats
+
+
+def delta_of(output: "RequestOutput", version: int, options: SamplingOptions) -> Delta:
+    """The tokens since the last output of a call, and what ``options`` asked for about each and about the prompt."""
+    (completion,), of_prompt = output.outputs, output.prompt_logprobs
+    ids = tuple(completion.token_ids)
+    by_token = [{token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []]
+    rows_P = of_prompt if options.prompt_logprobs is not None and of_prompt else ()
+    return Delta(
+        text=completion.text,
+        token_ids_T=ids,
+        logprobs_T=tuple(entry[token] for token, entry in zip(ids, by_token, strict=True)),
+        version=version,
+        finish_reason=completion.finish_reason,
+        top_logprobs_T=tuple(map(_possible, by_token)) if options.top_logprobs else (),
+        stop_reason=completion.stop_reason if isinstance(completion.stop_reason, str) else None,
+        prompt_logprobs_P=tuple(
+            _possible({token: of.logprob for token, of in (entry or {}).items()}) for entry in rows_P
+        ),
+    )
+
+
+def _possible(logprobs: Mapping[int, float]) -> dict[int, float]:
+    """Without the alternatives that top_p or a grammar ruled out: minus infinity is no number in JSON."""
+    return {token: logprob for token, logprob in logprobs.items() if logprob > -math.inf}
+
+
+def call_spans(times: "RequestStateStats") -> None:
+    """The parts of a finished call in the engine's core, inside the span around this; nothing where nothing is traced.
+
+    The core's times are seconds of the machine's monotonic clock, which all its processes share, and 0 for what never
+    came: a call that ends early has no first token. vLLM exports such spans itself, with a provider that waits at the
+    end of the process for a collector that is away; so only its times are used.
+    """
+    wall = time.time() - time.monotonic()
+    queued, scheduled, first, last = times.queued_ts, times.scheduled_ts, times.first_token_ts, times.last_token_ts
+    if scheduled >= queued > 0:
+        span_past("engine queue", wall + queued, wall + scheduled, preemptions=times.num_preemptions)
+    if first >= scheduled > 0:
+        span_past("engine prefill", wall + scheduled, wall + first)
+    if last >= first > 0:
+        span_past("engine decode", wall + first, wall + last, sampled_tokens=times.num_generation_tokens)
