@@ -7,6 +7,7 @@ import hashlib
 import json
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -68,6 +69,7 @@ class LlmJudge:
         self._options = {"temperature": 0, **(options or {})}
         self._answers = dict(answers or {})
         self._http = http_client_for(base_url, HttpOptions())
+        weakref.finalize(self, self._http.close)
         self._headers = {"Authorization": f"Bearer {api_key}"}
         self._lock = threading.Lock()
         self.requests = 0

@@ -188,6 +188,19 @@ def test_close_wakes_a_retry_that_waits(server, transport, tries):
         create(transport)
 
 
+def test_a_connection_that_is_made_while_the_client_closes_is_closed_too(server):
+    sent, closed, replies = threading.Event(), threading.Event(), []
+    hooks = {"request": [lambda request: (sent.set(), closed.wait(25))], "response": [replies.append]}
+    transport = Transport(server.url, API_KEY, http=httpx.Client(event_hooks=hooks))
+    with ThreadPoolExecutor(1) as pool:
+        under_way = pool.submit(transport.request, "GET", "/v1/sessions")
+        sent.wait(25)
+        transport.close()
+        closed.set()
+        under_way.result(25)
+    assert replies[0].extensions["network_stream"].get_extra_info("socket").fileno() == -1
+
+
 @pytest.mark.parametrize(
     "body", [b"<html>no json</html>", b"", b"[1]", b'{"error": "text"}', b"\xff\xfe", b'{"error": {}}']
 )

@@ -16,6 +16,8 @@ def judge_endpoint(answers: Answers) -> Iterator[tuple[str, list[dict[str, Any]]
     seen: list[dict[str, Any]] = []
 
     class Endpoint(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             seen.append({**body, "authorization": self.headers["authorization"], "path": self.path})

@@ -167,6 +167,7 @@ class Transport:
                 yield reply.iter_bytes()
             finally:
                 reply.close()
+                self._drop_if_closed(reply)
         except httpx.TransportError as failure:
             raise self._unreachable(failure) from failure
 
@@ -217,9 +218,16 @@ class Transport:
             if not self.closed:
                 raise
             raise ClientClosed(f"{what} was under way when the client was closed.") from failure
+        self._drop_if_closed(reply)
         if reply.is_success:
             return reply
         return self._refused(reply, what=what)
+
+    def _drop_if_closed(self, reply: httpx.Response) -> None:
+        """Close the connection of a request that close() overtook: one that was made meanwhile is in no pool."""
+        stream = reply.extensions.get("network_stream")
+        if self.closed and stream is not None:
+            stream.close()
 
     def _refused(self, reply: httpx.Response, *, what: str) -> TinkerScriptError:
         return error_from_response(reply.status_code, reply.content, reply.headers, what=what, url=self.base_url)
