@@ -74,3 +74,20 @@ def export(
 
     for path in gguf_export(folder, gguf.value):
         print(path)
+
+
+def push(
+    folder: Annotated[Path, typer.Argument(help="A model or an adapter that was downloaded.")],
+    name: Annotated[str, typer.Argument(help="Of the repository: OWNER/NAME. It is made if there is none.")],
+    endpoint: Annotated[str | None, typer.Option(help="A server that speaks the Hub's API; else HF_ENDPOINT.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="Everybody may read a repository that is made.")] = False,
+) -> None:
+    """Push a downloaded model to the Hugging Face Hub, or to another server with its API; prints the commit's address.
+
+    The token is HF_TOKEN, or that of `hf auth login`.
+    """
+    if find_spec("huggingface_hub") is None:
+        raise InvalidRequest("It needs a package that is not installed.", hint="pip install 'tinkerscript[hub]'")
+    from tinkerscript.exporting.hub import folder_push
+
+    print(folder_push(folder, name, endpoint=endpoint, is_public=public))

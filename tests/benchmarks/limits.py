@@ -1,0 +1,138 @@
+"""How close a decoding step and a training step are to the machine's limit.
+
+    .venv/bin/python tests/benchmarks/limits.py [--sequences 16 --tokens 128 --length 256 --rounds 5]
+
+Both limits are measured in the same run: the bytes that two or more cores read from memory in a second, and the
+products (multiply and add: two operations) of single-precision matrices. A decoding step reads every weight once,
+however many sequences it has; forward and backward do 6 operations for each token and weight (2 forward, 4 backward:
+Kaplan et al. 2020, section 2.1), attention not counted. Engine and trainer are those of a session, on a CPU; the
+sequences share no prefix, so tree packing saves nothing. Best of ``--rounds``: what else runs only slows.
+"""
+
+import argparse
+import asyncio
+import math
+import os
+import random
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
+
+from gpu_runtime.interfaces import Sample, SamplingOptions  # noqa: E402
+from support.engine_loop import Loop, loop_open  # noqa: E402
+from tinkerscript.wire.config import SessionConfig  # noqa: E402
+
+MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
+PROMPT = 32
+GIB = 2**30
+
+
+def main() -> None:
+    """Measure the machine, then the engine and the trainer, and print the table."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--model", default=str(MODEL))
+    options.add_argument("--sequences", type=int, default=16)
+    options.add_argument("--tokens", type=int, default=128, help="sampled by each sequence")
+    options.add_argument("--length", type=int, default=256, help="of each of 8 sequences of a training step")
+    options.add_argument("--rounds", type=int, default=5)
+    chosen = options.parse_args()
+    load = os.getloadavg()[0]
+    read, products = read_bytes_per_s(chosen.rounds), products_per_s(chosen.rounds)
+    weights, step_s, trained = asyncio.run(measured(chosen))
+    fastest_s, most = 4 * weights / read, products / (6 * weights)
+    print(
+        f"{os.cpu_count()} cores, load {load:.1f} before it; {read / 1e9:.1f} GB/s read, {products / 1e9:.0f} GFLOP/s"
+    )
+    print(f"{Path(chosen.model).name}: {weights / 1e6:.1f} million weights of 4 bytes\n")
+    print("| what | measured | limit | share of the limit |\n| --- | --- | --- | --- |")
+    print(
+        f"| a decoding step of {chosen.sequences} sequences | {step_s * 1e3:.1f} ms | {fastest_s * 1e3:.1f} ms |"
+        f" {fastest_s / step_s:.0%} |"
+    )
+    print(
+        f"| forward and backward, 8 sequences of {chosen.length} | {trained:.0f} tokens/s | {most:.0f} tokens/s |"
+        f" {trained / most:.0%} |"
+    )
+
+
+def read_bytes_per_s(rounds: int) -> float:
+    """What all cores read of a buffer that no cache holds."""
+    import torch
+
+    buffer = torch.ones(GIB // 4)
+    return max(GIB / seconds(buffer.sum) for _ in range(rounds + 1))
+
+
+def products_per_s(rounds: int, size: int = 2048) -> float:
+    """Floating-point operations of a product of two matrices, [size, size] each."""
+    import torch
+
+    left, right = torch.rand(size, size), torch.rand(size, size)
+    return max(2 * size**3 / seconds(lambda: left @ right) for _ in range(rounds + 1))
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long ``work`` takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+async def measured(chosen: argparse.Namespace) -> tuple[int, float, float]:
+    """The model's weights, seconds of a decoding step, and trained tokens in a second."""
+    config = SessionConfig(max_context_length=max(PROMPT + chosen.tokens, chosen.length), grpo_n=2, tasks_per_batch=4)
+    async with loop_open(chosen.model, config, "cpu") as loop:
+        weights = weight_count(chosen.model)
+        steps = [await decoding_step_s(loop, chosen.sequences, chosen.tokens, n) for n in range(chosen.rounds)]
+        speeds = [await trained_tokens_per_s(loop, chosen.length, n) for n in range(chosen.rounds)]
+    return weights, min(steps), max(speeds)
+
+
+def weight_count(model: str) -> int:
+    """Numbers in the model's safetensors: an output layer that shares the embedding's is read and multiplied once."""
+    from safetensors import safe_open
+
+    total = 0
+    for path in Path(model).glob("*.safetensors"):
+        with safe_open(path, "pt") as file:
+            for name in file.keys():  # noqa: SIM118
+                total += math.prod(file.get_slice(name).get_shape())
+    return total
+
+
+async def decoding_step_s(loop: Loop, sequences: int, tokens: int, seed: int) -> float:
+    """Seconds between two tokens while ``sequences`` are sampled together, from when the last of them has begun."""
+    source = random.Random(seed)
+    options = SamplingOptions(max_tokens=tokens, temperature=1.0, ignore_eos=True)
+    arrived: list[list[float]] = [[] for _ in range(sequences)]
+
+    async def one(number: int) -> None:
+        prompt = [source.randrange(100, 40_000) for _ in range(PROMPT)]
+        async for delta in loop.engine.generate(f"{seed}-{number}", prompt, options):
+            arrived[number] += [time.perf_counter()] * len(delta.token_ids_T)
+
+    await asyncio.gather(*(one(number) for number in range(sequences)))
+    begin, end = max(times[0] for times in arrived), min(times[-1] for times in arrived)
+    steps = sum(begin < at <= end for at in arrived[0])
+    return (end - begin) / steps
+
+
+async def trained_tokens_per_s(loop: Loop, length: int, seed: int) -> float:
+    """Tokens of eight sequences through forward and backward in a second; the weights stay."""
+    source = random.Random(seed)
+    mask, old = (0,) + (1,) * (length - 1), (0.0,) + (-1.0,) * (length - 1)
+    samples = [
+        Sample(tuple(source.randrange(100, 40_000) for _ in range(length)), mask, old, (-1.0) ** row, group=row // 2)
+        for row in range(8)
+    ]
+    began = time.perf_counter()
+    await loop.trainer.forward_backward(samples)
+    return 8 * length / (time.perf_counter() - began)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""A server that speaks as much of the Hugging Face Hub's API as a push of a folder needs, on a free port."""
+
+import base64
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+TOKEN = "hf_of_the_test"
+
+
+class Hub:
+    """``repositories``: each with its files; ``put`` are the hashes of large files in the order of coming.
+
+    ``cut`` lets the next large files fail in the middle.
+    """
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.repositories: dict[str, dict[str, bytes]] = {}
+        self.private: dict[str, bool] = {}
+        self.large: dict[str, bytes] = {}
+        self.put: list[str] = []
+        self.cut = False
+
+    def post(self, path: str, body: bytes) -> tuple[int, Any]:
+        if path == "/api/repos/create":
+            wanted = json.loads(body)
+            name = "/".join(filter(None, (wanted["organization"], wanted["name"])))
+            if name in self.repositories:
+                return 409, {"error": "You already created this model repo"}
+            self.repositories[name], self.private[name] = {}, wanted["visibility"] == "private"
+            return 200, {"url": f"{self.address}/{name}"}
+        if path == "/api/validate-yaml":
+            return 200, {"errors": [], "warnings": []}
+        if found := re.fullmatch(r"/api/models/(.+)/preupload/main", path):
+            files = json.loads(body)["files"]
+            modes = {it["path"]: "lfs" if it["path"].endswith(".safetensors") else "regular" for it in files}
+            return 200, {"files": [{"path": p, "uploadMode": mode, "shouldIgnore": False} for p, mode in modes.items()]}
+        if re.fullmatch(r"/(.+)[.]git/info/lfs/objects/batch", path):
+            return 200, {"transfer": "basic", "objects": [self._action(it) for it in json.loads(body)["objects"]]}
+        if found := re.fullmatch(r"/api/models/(.+)/commit/main", path):
+            return 200, self._commit(found[1], [json.loads(line) for line in body.splitlines()])
+        return 404, {"error": f"no {path}"}
+
+    def _action(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        upload = {"upload": {"href": f"{self.address}/large/{wanted['oid']}"}}
+        return wanted | ({} if wanted["oid"] in self.large else {"actions": upload})
+
+    def _commit(self, name: str, lines: list[dict[str, Any]]) -> dict[str, str]:
+        files = self.repositories[name]
+        for line in lines:
+            value = line["value"]
+            if line["key"] == "file":
+                files[value["path"]] = base64.b64decode(value["content"])
+            elif line["key"] == "lfsFile":
+                files[value["path"]] = self.large[value["oid"]]
+        oid = hashlib.sha1(repr(sorted(files)).encode()).hexdigest()
+        return {"commitUrl": f"{self.address}/{name}/commit/{oid}", "commitOid": oid}
+
+
+@contextmanager
+def running_hub() -> Iterator[Hub]:
+    """Listens until the block ends; every request without TOKEN is refused."""
+    hub = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self._body()
+            if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                return self._send(401, {"error": "Invalid credentials in Authorization header"})
+            return self._send(*hub.post(self.path.partition("?")[0], body))
+
+        def do_PUT(self) -> None:
+            body, oid = self._body(), self.path.rpartition("/")[2]
+            if hub.cut:
+                return self._send(400, {"error": "cut off"})
+            assert hashlib.sha256(body).hexdigest() == oid
+            hub.large[oid] = body
+            hub.put.append(oid)
+            return self._send(200, {})
+
+        def _body(self) -> bytes:
+            if self.headers.get("Transfer-Encoding") != "chunked":
+                return self.rfile.read(int(self.headers["Content-Length"]))
+            body = b""
+            while size := int(self.rfile.readline(), 16):
+                body += self.rfile.read(size)
+                self.rfile.readline()
+            self.rfile.readline()
+            return body
+
+        def _send(self, status: int, answer: Any) -> None:
+            body = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    hub.address = f"http://127.0.0.1:{server.server_address[1]}"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
