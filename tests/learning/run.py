@@ -10,6 +10,7 @@ is one step of two groups on each task, and leaves no curve: status 0 where all 
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import time
@@ -36,6 +37,7 @@ MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 PLOTS = ROOT / "docs" / "learning"
 PEER, PEER_S = ROOT / ".venv-trl" / "bin" / "python", 7200.0
 SEEDS = (0, 1, 2)
+STARTED_WITH = dict(os.environ)  # without what the engine sets for its own threads
 
 
 def main() -> int:
@@ -104,7 +106,7 @@ def beside(name: str, model: str, seed: int, steps: int, every: int, config: dic
     command = [PEER, Path(__file__).with_name("peer.py"), name]
     for option, value in given.items():
         command += [f"--{option}", str(value)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=PEER_S, check=True)
+    done = subprocess.run(command, env=STARTED_WITH, stdout=subprocess.PIPE, text=True, timeout=PEER_S, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_files_of_the_model_are_in_a_private_repository_and_sent_once(hub: Hub, folder: Path) -> None:
     done = CliRunner().invoke(app, ["push", str(folder), NAME, "--endpoint", hub.address])
     assert done.exit_code == 0, done.output
-    assert done.stdout.strip().startswith(f"{hub.address}/{NAME}/commit/")
+    assert done.stdout.startswith(f"{hub.address}/{NAME}/commit/")
     assert (hub.repositories, hub.private) == ({NAME: FILES}, {NAME: True})
     (folder / "config.json").write_bytes(b'{"a": 1}')
     folder_push(folder, NAME, endpoint=hub.address)

@@ -32,7 +32,7 @@ class Hub:
             wanted = json.loads(body)
             name = "/".join(filter(None, (wanted["organization"], wanted["name"])))
             if name in self.repositories:
-                return 409, {"error": "You already created this model repo"}
+                return 409, {"error": "You already created this model repo", "url": f"{self.address}/{name}"}
             self.repositories[name], self.private[name] = {}, wanted["visibility"] == "private"
             return 200, {"url": f"{self.address}/{name}"}
         if path == "/api/validate-yaml":
