@@ -16,7 +16,10 @@ import psutil
 
 @dataclass(frozen=True)
 class ProcessStat:
-    """What /proc says: ``state`` is a letter (Z: ended, not collected by its parent), ``sid`` its session."""
+    """What /proc says: ``state`` is a letter (Z: ended, not collected by its parent), ``sid`` its session.
+
+    A process whose first thread alone has ended is not Z but D: the others hold its memory and its devices.
+    """
 
     pid: int
     state: str
@@ -32,7 +35,10 @@ def stat_read(pid: int) -> ProcessStat | None:
         return None
     # The name in parentheses may hold spaces and parentheses itself.
     fields = text.rpartition(")")[2].split()
-    return ProcessStat(pid=pid, state=fields[0], sid=int(fields[3]), start_time=int(fields[19]))
+    threads_live = fields[0] == "Z" and int(fields[17]) > 1
+    return ProcessStat(
+        pid=pid, state="D" if threads_live else fields[0], sid=int(fields[3]), start_time=int(fields[19])
+    )
 
 
 def stat_get(pid: int) -> ProcessStat:

@@ -201,9 +201,9 @@ class Reconciler:
         """Kill what is left and launch again, or give up when it keeps dying without a completed step."""
         session.refresh_from_db(fields=["phase"])  # its last heartbeat may have come after this tick read it
         preempted = session.phase.startswith(PHASE_PREEMPTED)
+        lines = self._end(session, grace_s=0)  # before it is counted: what is slow to end comes here again
         failures.restart_count(cause="preempted" if preempted else kind)
         log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
-        lines = self._end(session, grace_s=0)
         if preempted:  # however often machines are taken away, the session itself did not fail
             self._requeue(session, f"its machine was taken away: {cause}", session.restarts)
             return
@@ -222,8 +222,8 @@ class Reconciler:
         since = self._suspending_since.setdefault(session.id, now)
         if alive and not liveness.is_overdue(session, since=since, now=now):
             return
-        self._suspending_since.pop(session.id, None)
         self._end(session, grace_s=KILL_GRACE_S)
+        self._suspending_since.pop(session.id, None)
         self._move_suspended(session)
 
     def _move_suspended(self, session: Session) -> None:

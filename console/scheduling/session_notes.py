@@ -46,10 +46,12 @@ def suspend_request(session: Session, reason: str) -> None:
 
 
 def stuck_announce(session: Session, cause: str) -> None:
-    """Tell the project that the session made no progress and its runtime is replaced."""
+    """Tell the project that the session made no progress and its runtime is replaced, once for each runtime."""
+    subject = f"restart {session.restarts}"
+    if session.alerts.filter(rule=AlertRule.STUCK, subject=subject, over_at=None).exists():
+        return  # it is slow to end: the reconciler comes by again
     data = {"session_id": session.id, "state": session.state, "cause": cause}
     session_announce(session_id=session.id, topic=WebhookTopic.SESSION_STUCK, data=data)
-    subject = f"restart {session.restarts}"
     with transaction.atomic():
         alert_raise(session=session, rule=AlertRule.STUCK, subject=subject, text=cause)
         alerts_close(session.alerts.filter(rule=AlertRule.STUCK).exclude(subject=subject))  # it takes their place

@@ -11,9 +11,12 @@ from django.db import connection, connections
 from console.catalogue.memory_estimate import ModelShape
 from console.errors import InvalidRequest, QuotaExceeded
 from console.live.models import EventRecord
+from console.scheduling import processes
+from console.scheduling.launchers import process as process_module
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
-from console.scheduling.launchers.protocol import Resources
+from console.scheduling.launchers.protocol import Resources, RuntimeStatus
+from console.scheduling.models import RestartCount
 from console.scheduling.processes import wait_until
 from console.scheduling.reconcile import Reconciler
 from console.sessions import dry_run
@@ -107,6 +110,31 @@ def test_a_runtime_that_died_keeps_its_devices_until_it_is_known_to_be_gone(worl
     world.tick(3)
     assert sorted(id for ids in held().values() for id in ids) == EIGHT
     assert {len(ids) for ids in held().values()} == {1} and len(held()) == len(sessions)
+
+
+def test_a_runtime_that_is_slow_to_die_keeps_its_devices_and_is_counted_once(
+    project, machine, tmp_path, transactional_db, monkeypatch
+) -> None:
+    devices_sync(ids=["0"])
+    launcher = ProcessLauncher([sys.executable, "-c", SAY_DEVICES])
+    reconciler = Reconciler(launcher, devices=["0"], disk_free=lambda: 100 * GIB)
+    monkeypatch.setattr(process_module, "KILL_WAIT_S", 0.1)
+    session = factories.session_make(project, config=SessionConfig(devices=1))
+    machine.DATA = tmp_path
+    try:
+        assert reconciler.reconcile_once()
+        # Its leader is gone, and what it started lives on: a signal has no effect for a while.
+        monkeypatch.setattr(launcher, "inspect", lambda _: RuntimeStatus("exited", -9))
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "signal_send", lambda *_: True)
+            for _ in range(3):
+                assert reconciler.reconcile_once()
+                assert held() == {session.id: {"0"}} and not RestartCount.objects.exists()
+        assert wait_until(lambda: reconciler.reconcile_once() and RestartCount.objects.exists(), timeout_s=60)
+        assert RestartCount.objects.get().total == 1
+    finally:
+        reconciler.release_all(grace_s=0)
+        reconciler.close()
 
 
 def test_a_successor_of_a_killed_reconciler_knows_who_has_what(world, project) -> None:

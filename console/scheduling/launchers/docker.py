@@ -30,11 +30,13 @@ from console.scheduling.launchers.protocol import (
     new_handle,
 )
 from console.scheduling.launchers.snapshot import Snapshot
+from console.scheduling.processes import wait_until
 
 USER = 10_001  # whom containers run as where the server is root; as the server's own user elsewhere
 PIDS = 4096
 TMP_BYTES = 4 << 30
 TIMEOUT_S = 10
+REMOVE_WAIT_S = 5.0
 
 
 def engine_connect() -> docker.DockerClient:
@@ -151,8 +153,21 @@ class DockerLauncher:
         except NotFound:
             return
         except APIError as error:
-            if error.status_code != 409:  # its removal is under way
+            if error.status_code != 409:
                 raise
+            # Its removal is under way, and what runs in it may have its devices until that is done.
+            if not wait_until(lambda: self._is_removed(container), timeout_s=REMOVE_WAIT_S, poll_s=0.2):
+                launch = container.labels[LAUNCH]
+                raise LauncherUnavailable(
+                    f"the container {launch} is slow to end; it keeps its devices until then"
+                ) from None
+
+    def _is_removed(self, container: Container) -> bool:
+        try:
+            self._client.containers.get(container.id)
+        except NotFound:
+            return True
+        return False
 
     def _find_or_create(self, handle: Handle, environment: Mapping[str, str]) -> Container:
         """The container of the handle, started. Raises OSError."""

@@ -20,7 +20,14 @@ from django.conf import settings
 
 from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail
-from console.scheduling.launchers.protocol import Handle, RuntimeStatus, cpus_environment, launch_owner, new_handle
+from console.scheduling.launchers.protocol import (
+    Handle,
+    LauncherUnavailable,
+    RuntimeStatus,
+    cpus_environment,
+    launch_owner,
+    new_handle,
+)
 from console.scheduling.processes import ProcessStat
 
 MARK = "TINKERSCRIPT_LAUNCH"
@@ -55,6 +62,7 @@ class ProcessLauncher:
         self._command = list(command)
         self._memory_bytes, self._cpus = memory_bytes, cpus
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # by launch: ours to collect
+        self._slow: set[str] = set()  # launches that were killed and are not gone yet
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         self.others_end(handle)
@@ -123,16 +131,20 @@ class ProcessLauncher:
         return f"127.0.0.1:{port}" if holds_it else ""
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
-        if grace_s > 0 and self.inspect(handle).state == "running":
+        launch = handle["launch"]
+        if grace_s > 0 and launch not in self._slow and self.inspect(handle).state == "running":
             # The leader alone: it ends its engine and ranks in the right order, if it can.
             leaders = [m for m in self._members(handle) if "pid" not in handle or m.pid == handle["pid"]]
             for leader in leaders:
                 processes.signal_send(leader.pid, leader.start_time, signal.SIGTERM)
             processes.wait_until(lambda: self.inspect(handle).state != "running", timeout_s=grace_s)
-        processes.wait_until(lambda: not self._kill_members(handle), timeout_s=KILL_WAIT_S)
-        if child := self._children.get(handle["launch"]):
-            child.wait(timeout=KILL_WAIT_S)
-            del self._children[handle["launch"]]
+        # One that was slow before is only looked at: a tick of the reconciler must not wait for it every time.
+        if not processes.wait_until(
+            lambda: self._is_over(handle), timeout_s=0 if launch in self._slow else KILL_WAIT_S
+        ):
+            self._slow.add(launch)
+            raise LauncherUnavailable(f"what is left of {launch} is slow to end; it keeps its devices until then")
+        self._slow.discard(launch)
         # Weights on their way to the engine, which a runtime that was killed could not remove: handover_folder.py.
         for left in SHARED_MEMORY.glob(f"tinkerscript-{Path(handle['folder']).name}-*"):
             shutil.rmtree(left, ignore_errors=True)
@@ -151,16 +163,23 @@ class ProcessLauncher:
             if process.state not in "ZX" and (process.sid == session or processes.has_environment(process.pid, *marks))
         ]
 
-    def _kill_members(self, handle: Handle) -> bool:
+    def _is_over(self, handle: Handle) -> bool:
+        """Kill it and all that it started; whether nothing of it was left."""
         members = self._members(handle)
         for process in members:
             processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
-        return bool(members)
+        if members:
+            return False
+        if child := self._children.get(handle["launch"]):
+            if child.poll() is None:
+                return False
+            del self._children[handle["launch"]]
+        return True
 
     def others_end(self, handle: Handle) -> None:
         """Kill what other launches of this session left, and wait until it is gone: it holds devices and memory.
 
-        A reconciler that lost the lease may have started one.
+        A reconciler that lost the lease may have started one. Raises OSError while it is not gone.
         """
         others = f"{MARK}={launch_owner(handle['launch'])}-"
         mine = [f"{MARK}={handle[name]}" for name in ("launch", "warm") if handle.get(name)]
@@ -173,10 +192,11 @@ class ProcessLauncher:
         ]
         for process in left:
             processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
-        processes.wait_until(
+        if not processes.wait_until(
             lambda: not any(processes.is_running(process.pid, process.start_time) for process in left),
             timeout_s=KILL_WAIT_S,
-        )
+        ):
+            raise OSError("what is left of an earlier runtime of this session is slow to end")
 
     def _limit(self, pid: int) -> None:
         """No core dumps (they would hold weights and a lease), and bounds; what it starts inherits them.

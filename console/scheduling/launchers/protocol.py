@@ -84,7 +84,11 @@ class Launcher(Protocol):
         ...
 
     def stop(self, handle: Handle, *, grace_s: float) -> None:
-        """Ask it to end, end it after ``grace_s``, and everything it started with it. Safe on one that is gone."""
+        """Ask it to end, end it after ``grace_s``, and everything it started with it. Safe on one that is gone.
+
+        Where ``names_devices``: raises LauncherUnavailable while something of it lives, for it has its devices then.
+        Elsewhere the cluster knows whose they are.
+        """
         ...
 
     def logs(self, handle: Handle, *, lines: int) -> list[str]:

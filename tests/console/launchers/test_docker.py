@@ -7,8 +7,10 @@ from typing import Any
 
 import docker
 import pytest
+from docker.errors import APIError
 from docker.models.containers import Container
 
+from console.scheduling.launchers import docker as docker_launcher
 from console.scheduling.launchers import docker_networks
 from console.scheduling.launchers.docker import DockerLauncher
 from console.scheduling.launchers.docker_networks import ICC, LAUNCH
@@ -250,3 +252,19 @@ def test_many_looks_cost_one_question(docker_backend: Backend, monkeypatch: pyte
     unknown = [{"launch": f"ses_{secrets.token_hex(8)}-1"} for _ in range(50)]
     assert [launcher.inspect(each).state for each in [handle, *unknown]] == ["running"] + ["gone"] * 50
     assert len(asked) <= 2
+
+
+def test_a_container_whose_removal_takes_long_is_not_taken_for_gone(docker_backend: Backend, monkeypatch) -> None:
+    """The engine responds 409 to whoever asks for it meanwhile, and the container has its devices still."""
+    launcher, handle = docker_backend.start(f"echo up; {WAIT}")
+
+    def under_way(*_: object, **__: object) -> None:
+        raise APIError("removal is already in progress", response=SimpleNamespace(status_code=409))
+
+    monkeypatch.setattr(docker_launcher, "REMOVE_WAIT_S", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Container, "remove", under_way)
+        with pytest.raises(LauncherUnavailable, match="slow to end"):
+            launcher.stop(handle, grace_s=0)
+    launcher.stop(handle, grace_s=0)
+    assert launcher.inspect(handle) == RuntimeStatus("gone")

@@ -15,7 +15,7 @@ import pytest
 from console.scheduling import processes
 from console.scheduling.launchers import process
 from console.scheduling.launchers.process import ProcessLauncher
-from console.scheduling.launchers.protocol import RuntimeStatus
+from console.scheduling.launchers.protocol import LauncherUnavailable, RuntimeStatus
 from console.scheduling.processes import wait_until
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
@@ -135,6 +135,46 @@ def test_a_runtime_dies_with_everything_it_started(launch, then, by_another):
         assert wait_until(lambda: launcher.inspect(handle).state == "exited", timeout_s=25)
     (ProcessLauncher() if by_another else launcher).stop(handle, grace_s=0)
     assert not any(is_alive(pid) for pid in [handle["pid"], *children])
+
+
+THREAD_LEFT = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(60,)).start()
+print("up", flush=True)
+ctypes.CDLL(None).syscall(60, 0)  # exit of this thread alone
+"""
+
+
+@pytest.mark.parametrize("program", [SLEEP, THREAD_LEFT], ids=["all of it is there", "its first thread is gone"])
+@pytest.mark.parametrize("by_another", [False, True])
+def test_a_runtime_that_is_slow_to_end_is_not_taken_for_gone(launch, monkeypatch, program, by_another):
+    """As a process is that waits in a driver: here a signal has no effect for a while."""
+    launcher, handle = launch(program)
+    if program == THREAD_LEFT:
+        assert wait_until(lambda: Path(f"/proc/{handle['pid']}/stat").read_text().split()[2] == "Z", timeout_s=60)
+    launcher = ProcessLauncher() if by_another else launcher
+    monkeypatch.setattr(process, "KILL_WAIT_S", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "signal_send", lambda *_: True)
+        for _ in range(2):
+            with pytest.raises(LauncherUnavailable, match="slow to end"):
+                launcher.stop(handle, grace_s=0)
+            assert launcher.inspect(handle).state == "running"
+        if program == SLEEP:  # the kernel shows no environment of the other
+            session_id, instance_id, _ = handle["launch"].split("-")
+            folder = Path(handle["folder"])
+            other = launcher.new_handle(session_id=session_id, instance_id=instance_id, folder=folder)
+            with pytest.raises(OSError, match="slow to end"):
+                launcher.start(other, environment={})
+
+    def is_over() -> bool:
+        try:
+            launcher.stop(handle, grace_s=0)
+        except LauncherUnavailable:
+            return False
+        return True
+
+    assert wait_until(is_over, timeout_s=60) and launcher.inspect(handle).state == "gone"
 
 
 def test_a_pid_that_was_given_to_someone_else_is_never_signalled(launch, tmp_path):
