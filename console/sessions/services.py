@@ -22,6 +22,8 @@ from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.events import Evaluation, EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionState, SessionUpdate
 
+STOP_TRIES = 20  # a session's state may change between the look and the move; so often it does not
+
 
 def session_create(
     *,
@@ -98,11 +100,18 @@ def session_stop(*, project: Project, session_id: str) -> Session:
     """Ask for the end of a session; asking again changes nothing. Raises NotFound.
 
     Without a runtime it ends now, ``cancelled`` where it never had one. A running one is asked to finish, and ends when
-    its process has.
+    its process has. Raises Conflict where its state changes as often as it is asked.
     """
     session = session_get(project=project, session_id=session_id)
     state = SessionState(session.state)
+    tries, refused = 0, None
     while not state.is_terminal and state != SessionState.STOPPING:
+        if (tries := tries + 1) > STOP_TRIES:
+            raise Conflict(
+                f"The session could not be stopped: {STOP_TRIES} times its state was another one, or would not change.",
+                hint="Ask again in a moment. If it stays so, its project's owner or the operator should see this.",
+                details={"state": state},
+            ) from refused
         try:
             if state in (SessionState.QUEUED, SessionState.SUSPENDED):
                 session_move(
@@ -115,9 +124,8 @@ def session_stop(*, project: Project, session_id: str) -> Session:
                 )
             elif _desire(session, Desired.STOP):
                 break
-        except Conflict:
-            # its state changed after it was read: read it again
-            pass
+        except Conflict as conflict:
+            refused = conflict  # its state changed after it was read: read it again
         session.refresh_from_db()
         state = SessionState(session.state)
     session.refresh_from_db()

@@ -171,6 +171,18 @@ def test_stopping_ends_at_once_what_has_no_runtime_and_asks_what_has_one(project
         assert (stopped.state, stopped.desired) == (ends_as, desired)
 
 
+def test_a_session_whose_state_never_lets_it_stop_is_an_error_and_no_endless_wait(project, monkeypatch):
+    def refused(**_: object) -> None:
+        raise Conflict("this move is never allowed")
+
+    session = factories.session_make(project)
+    monkeypatch.setattr(services, "session_move", refused)
+    with pytest.raises(Conflict, match="could not be stopped"):
+        services.session_stop(project=project, session_id=session.id)
+    session.refresh_from_db()
+    assert session.state == SessionState.QUEUED
+
+
 def test_a_session_that_lost_its_runtime_and_waits_for_another_is_stopped(project):
     """As a killed one does between two runtimes: "cancelled" would say that nothing ran."""
     session, _ = factories.runtime_make(project)
