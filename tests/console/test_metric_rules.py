@@ -89,18 +89,26 @@ def test_a_changed_rule_is_compared_anew_with_the_next_steps(owner: Client, proj
     assert list(session.alerts.order_by("id").values_list("step", flat=True)) == [1, 2]
 
 
-def test_steps_without_the_measure_do_not_hide_those_that_have_it(owner: Client, project: Project) -> None:
+@pytest.mark.parametrize("between", [1, 9])
+def test_steps_without_the_measure_do_not_hide_those_that_have_it(owner: Client, project: Project, between) -> None:
+    """However rare it is: the last fifty steps that have it are compared, and nothing is read at the others."""
     rule_id(owner, steps=50)
     session = factories.session_make(project)
-    rewards = [0.1, None, 0.1, None] * 25
+    rewards = [0.1, *[None] * between] * 49
     steps = [{"step": at, "reward_mean": reward, "kl_engine": 0.0} for at, reward in enumerate(rewards, start=1)]
+    del steps[1]["reward_mean"]  # as an older runtime reports it
     EventRecord.objects.bulk_create(
-        EventRecord(session_id=session.id, kind=EventKind.METRIC, data=step) for step in steps[:-2]
+        EventRecord(session_id=session.id, kind=EventKind.METRIC, data=step) for step in steps
     )
-    steps_watch(session=session, new=1)
-    assert standing(session) == []
+    with CaptureQueriesContext(connection) as asked:
+        measure(session, None)
+    assert standing(session) == [] and sum("console_eventrecord" in query["sql"] for query in asked) == 3
     measure(session, 0.1)
     assert standing(session) == ["Too low: reward_mean is 0.1, below 0.2 for 50 steps."]
+    measure(session, None)
+    assert len(standing(session)) == 1
+    measure(session, 0.3)
+    assert standing(session) == []
 
 
 @pytest.mark.parametrize("nothing", [{}, {"value": None}, {"name": "Lower", "steps": None}])

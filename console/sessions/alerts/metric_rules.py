@@ -1,6 +1,6 @@
 """Rules of alerts that people make: a measure that is above or below a bound for so many steps in a row."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -14,7 +14,7 @@ from console.sessions.alerts.rules import Step
 from console.sessions.models import Alert, Session
 from console.users.models import Project
 from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.reading.metric_rules import WINDOW, MetricRuleCreate
+from tinkerscript.wire.reading.metric_rules import MetricRuleCreate
 
 MAX_RULES = 50  # of a project: each is compared with each step of each of its runs
 
@@ -66,16 +66,25 @@ def metric_rules_of(session: Session) -> list[MetricRule]:
     return [rule for rule in MetricRule.objects.filter(project=session.project_id) if rule.runs.lower() in said]
 
 
-def rule_text(rule: MetricRule, steps: Sequence[Step]) -> str | None:
-    """What was measured where the rule holds after the last of ``steps``; a step without the measure does not count."""
-    values = [float(step[rule.metric]) for step in steps[-WINDOW:] if step.get(rule.metric) is not None][-rule.steps :]
-    if len(values) < rule.steps or not all(
-        value > rule.value if rule.above else value < rule.value for value in values
-    ):
+def rule_text(rule: MetricRule, steps: Sequence[Step], earlier: Callable[[str, int], list[float]]) -> str | None:
+    """What was measured where the rule holds after the last of ``steps``; a step without the measure does not count.
+
+    ``earlier`` returns so many values of a measure from before ``steps``, or all where there are fewer.
+    """
+    values = [float(step[rule.metric]) for step in steps if step.get(rule.metric) is not None][-rule.steps :]
+    if not all(_is_beyond(rule, value) for value in values):
         return None
+    if missing := rule.steps - len(values):
+        before = earlier(rule.metric, missing)
+        if len(before) < missing or not all(_is_beyond(rule, value) for value in before):
+            return None
     side = "above" if rule.above else "below"
     for_steps = "" if rule.steps == 1 else f" for {rule.steps} steps"
     return f"{rule.name}: {rule.metric} is {values[-1]:.4g}, {side} {rule.value:.4g}{for_steps}."
+
+
+def _is_beyond(rule: MetricRule, value: float) -> bool:
+    return value > rule.value if rule.above else value < rule.value
 
 
 def _locked(project: Project, rule_id: str) -> MetricRule:

@@ -1,6 +1,6 @@
 """Raising alerts, once each until they are over, and who has read them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from statistics import fmean
 
 from django.db import transaction
@@ -20,7 +20,6 @@ from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
-from tinkerscript.wire.reading.metric_rules import WINDOW as OWN_WINDOW
 from tinkerscript.wire.webhooks import WebhookTopic
 
 MAX_UNREAD = 100  # more are not counted
@@ -54,16 +53,26 @@ def alerts_close(alerts: QuerySet[Alert]) -> None:
 
 
 def steps_watch(*, session: Session, new: int) -> None:
-    """Apply the rules after each of the last ``new`` steps of the record: three reads, or none without a step."""
+    """Apply the rules after each of the last ``new`` steps of the record: three reads, or none without a step.
+
+    One more for each rule of the project whose measure is in few of the last steps, at a step that has it.
+    """
     if new == 0:
         return
     own = metric_rules_of(session)
-    window = OWN_WINDOW if own else WINDOW
     record = EventRecord.objects.filter(session_id=session.id, kind=EventKind.METRIC).order_by("-id")
-    steps = list(record.values_list("data", flat=True)[: window + new - 1])[::-1]
+    rows = list(record.values_list("id", "data")[: WINDOW + new - 1])[::-1]
+    steps = [data for _, data in rows]
+
+    def earlier(metric: str, count: int) -> list[float]:
+        # Read only at a step that has the measure, so that however rare it is about ``count`` steps are read for each.
+        name = f"data__{metric}"
+        values = record.filter(id__lt=rows[0][0], **{f"{name}__isnull": False}).exclude(**{name: None})
+        return [float(value) for value in values.values_list(name, flat=True)[:count]]
+
     standing = set(_standing(session).values_list("rule", "subject"))
     for at in range(len(steps))[-new:]:
-        found = _found(steps[: at + 1], own, standing)
+        found = _found(steps[: at + 1], own, standing, earlier)
         for rule, subject in standing - set(found):
             alerts_close(_standing(session).filter(rule=rule, subject=subject))
         standing &= set(found)
@@ -76,13 +85,23 @@ def steps_watch(*, session: Session, new: int) -> None:
 
 
 def _found(
-    steps: Sequence[Step], own: Sequence[MetricRule], standing: Collection[tuple[str, str]]
+    steps: Sequence[Step],
+    own: Sequence[MetricRule],
+    standing: Collection[tuple[str, str]],
+    earlier: Callable[[str, int], list[float]],
 ) -> dict[tuple[AlertRule, str], str]:
     """What holds after the last of ``steps``, by rule and subject: of the default rules, and the project's own."""
     default = alerts_of(steps, {rule for rule, _ in standing})
     found = {(rule, ""): text for rule, text in default.items()}
-    texts = {rule.id: rule_text(rule, steps) for rule in own}
-    return found | {(AlertRule.METRIC_RULE, rule_id): text for rule_id, text in texts.items() if text is not None}
+    for rule in own:
+        name = (AlertRule.METRIC_RULE, rule.id)
+        if steps[-1].get(rule.metric) is None:
+            text = "" if name in standing else None  # what stood before this step stands
+        else:
+            text = rule_text(rule, steps, earlier)
+        if text is not None:
+            found[name] = text
+    return found
 
 
 def alert_list(

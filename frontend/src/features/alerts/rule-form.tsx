@@ -78,7 +78,7 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
         max={50}
         value={steps}
         onChange={(event) => { setSteps(event.target.value); }}
-        description="Of the last 200; those without the measure do not count."
+        description="Those without the measure do not count."
         error={fields.steps}
       />
       <TextField label="Runs" maxLength={120} value={runs} onChange={(event) => { setRuns(event.target.value); }} description="Part of their name or id; empty: every run." error={fields.runs} />

@@ -10,7 +10,6 @@ from ..base import Request, Response
 from ..events import StepMetrics
 
 MAX_STEPS = 50
-WINDOW = 4 * MAX_STEPS  # steps that are looked at: a quarter of them may be those that have the measure
 MEASURES = sorted(set(StepMetrics.model_fields) - {"step"})
 
 
@@ -37,7 +36,7 @@ Steps = Annotated[
     Field(
         ge=1,
         le=MAX_STEPS,
-        description=f"In so many steps in a row that have the measure, of the run's last {WINDOW}.",
+        description="In the run's last so many steps that have the measure.",
     ),
 ]
 Runs = Annotated[
