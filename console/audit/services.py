@@ -23,6 +23,7 @@ from console.audit.mac import entry_mac, head_mac
 from console.audit.models import AuditHead, AuditQuerySet, AuditRecord
 
 MAX_DETAILS_BYTES = 4000
+SEARCHED = 10_000  # entries that one page of a search reads at most: texts of entries have no index
 
 
 class Place(TypedDict):
@@ -91,15 +92,22 @@ def audit_list(
     """One page of a project's entries, newest first, and what ``before`` is for the next (None: this was the last).
 
     Only those with these texts, in any case, in their actor, their action and an id of their target, and written from
-    ``since`` on and before ``until``, to the second.
+    ``since`` on and before ``until``, to the second. Of these a page is looked for in the next ``SEARCHED`` entries: it
+    may be short, or empty, and still be followed by another.
     """
     records = AuditRecord.objects.filter(project_id=project_id).order_by("-number")
     if before is not None:
         records = records.filter(number__lt=before)
+    first = 1
     if actor or action or target or since or until:
+        newest = records.values_list("number", flat=True).first() or 0
+        first = max(1, newest - SEARCHED + 1)
+        records = records.filter(number__gte=first)
         records = _matching(records, {"actor": actor, "action": action, "target": target}, since, until)
     page = list(records[: limit + 1])
-    return page[:limit], page[limit - 1].number if len(page) > limit else None
+    if len(page) > limit:
+        return page[:limit], page[limit - 1].number
+    return page, first if first > 1 else None
 
 
 def _matching(

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import Error, connection, transaction
 from django.test import Client
 
+from console.audit import services as audit_services
 from console.audit.models import AuditHead, AuditRecord
 from console.audit.services import audit_record
 from console.errors import Conflict
@@ -109,6 +110,24 @@ def test_entries_are_found_by_who_what_whereon_and_when(project, alice) -> None:
     assert person(alice).get("/v1/audit", {"actor": "x" * 321}).status_code == 400
     audit_record(project_id=project.id, actor="al", action="other", target={"email": 'a\\"[b', "id": "é"})
     assert found(target='\\"[B') == found(target="é") == [5] and found(target=".") == found(target='"id') == []
+
+
+def test_a_search_reads_so_many_entries_for_a_page_and_goes_on_with_the_next(project, alice, monkeypatch) -> None:
+    monkeypatch.setattr(audit_services, "SEARCHED", 4)
+    for number in range(9):
+        actor = "Zoë" if number in (0, 1, 8) else "Bob"
+        audit_record(project_id=project.id, actor=actor, action="key_create")
+
+    def page(**query: str | int) -> tuple[list[int], int | None]:
+        said = person(alice).get("/v1/audit", query).json()
+        return [entry["number"] for entry in said["items"]], said["next_cursor"]
+
+    assert page(actor="zoë") == ([10], 7)
+    assert page(actor="zoë", before=7) == ([3], 3), "found as far as it has read"
+    assert page(actor="zoë", before=3) == ([2], None)
+    assert page(actor="nobody") == ([], 7) and page(actor="nobody", before=3) == ([], None)
+    assert page(actor="bob", limit=2) == ([9, 8], 8) and page(actor="bob", limit=2, before=8) == ([7, 6], 6)
+    assert page(limit=200)[1] is None, "what is not searched is read as before"
 
 
 def test_reading_and_being_refused_leave_no_entry_and_a_repetition_no_second(project, alice) -> None:

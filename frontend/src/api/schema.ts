@@ -1604,7 +1604,9 @@ export interface components {
         };
         /**
          * AuditPage
-         * @description Newest first; ``next_cursor`` is what to pass as ``before`` next time.
+         * @description Newest first; ``next_cursor`` is what to pass as ``before`` next time, null at the end of the log.
+         *
+         *     A search reads 10,000 entries for a page at most: a page that is short or empty may be followed by another.
          */
         AuditPage: {
             /** Items */
@@ -3040,7 +3042,7 @@ export interface components {
             runs?: string;
             /**
              * Steps
-             * @description In so many steps in a row that have the measure, of the run's last 200.
+             * @description In the run's last so many steps that have the measure.
              * @default 5
              */
             steps?: number;
@@ -3079,7 +3081,7 @@ export interface components {
             runs?: string;
             /**
              * Steps
-             * @description In so many steps in a row that have the measure, of the run's last 200.
+             * @description In the run's last so many steps that have the measure.
              */
             steps?: number;
             /** Value */

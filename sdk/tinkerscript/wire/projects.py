@@ -186,7 +186,10 @@ class AuditEntry(Response):
 
 
 class AuditPage(Response):
-    """Newest first; ``next_cursor`` is what to pass as ``before`` next time."""
+    """Newest first; ``next_cursor`` is what to pass as ``before`` next time, null at the end of the log.
+
+    A search reads 10,000 entries for a page at most: a page that is short or empty may be followed by another.
+    """
 
     items: list[AuditEntry]
     next_cursor: int | None = None

@@ -37,7 +37,11 @@ export function AuditPage() {
       </search>
       <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
         {isPending && <p className="p-4 text-muted">Loading…</p>}
-        {entries?.length === 0 && isFiltered(filter) && <Empty title="No entry matches">Names, actions and ids are searched for what is typed, in any case.</Empty>}
+        {entries?.length === 0 && isFiltered(filter) && (
+          <Empty title={query.hasNextPage ? "No entry matches so far" : "No entry matches"}>
+            Names, actions and ids are searched for what is typed, in any case, 10,000 entries at a time.
+          </Empty>
+        )}
         {entries && entries.length > 0 && (
           <Table label="Entries of the audit log" head={HEAD}>
             {entries.map((entry) => (
