@@ -156,18 +156,10 @@ class DockerLauncher:
             if error.status_code != 409:
                 raise
             # Its removal is under way, and what runs in it may have its devices until that is done.
-            if not wait_until(lambda: self._is_removed(container), timeout_s=REMOVE_WAIT_S, poll_s=0.2):
-                launch = container.labels[LAUNCH]
-                raise LauncherUnavailable(
-                    f"the container {launch} is slow to end; it keeps its devices until then"
-                ) from None
-
-    def _is_removed(self, container: Container) -> bool:
-        try:
-            self._client.containers.get(container.id)
-        except NotFound:
-            return True
-        return False
+            launch = container.labels[LAUNCH]
+            if not wait_until(lambda: self._find({"launch": launch}) is None, timeout_s=REMOVE_WAIT_S, poll_s=0.2):
+                slow = f"the container {launch} is slow to end; it keeps its devices until then"
+                raise LauncherUnavailable(slow) from None
 
     def _find_or_create(self, handle: Handle, environment: Mapping[str, str]) -> Container:
         """The container of the handle, started. Raises OSError."""
