@@ -6,8 +6,10 @@ base model's own names.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tinkerscript.wire.config import SessionConfig
@@ -27,10 +29,21 @@ def adapters_add(model: nn.Module, config: SessionConfig) -> None:
     targets = _targets(model, config.lora_targets)
     if not targets:
         raise ValueError(f"this model has no linear layers that lora_targets={config.lora_targets} would adapt")
-    from peft import LoraConfig, inject_adapter_in_model  # takes seconds, which a session without adapters saves
+    from peft import inject_adapter_in_model  # takes seconds, which a session without adapters saves
 
-    lora = LoraConfig(r=config.lora_rank, lora_alpha=config.lora_alpha, target_modules=targets, lora_dropout=0.0)
-    inject_adapter_in_model(lora, model, adapter_name=ADAPTER)
+    inject_adapter_in_model(_peft_config(config, targets), model, adapter_name=ADAPTER)
+
+
+def _peft_config(config: SessionConfig, targets: list[str]) -> Any:
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=config.lora_rank,
+        lora_alpha=config.lora_alpha,
+        target_modules=targets,
+        lora_dropout=0.0,
+        task_type="CAUSAL_LM",
+    )
 
 
 def _targets(model: Any, part: str) -> list[str]:
@@ -66,6 +79,33 @@ def plain_weights(model: nn.Module) -> Iterator[PlainWeight]:
             yield name.replace(".base_layer.", "."), [parameter, a, b], merge
         elif ".lora_" not in name:
             yield name.replace(".base_layer.", "."), [parameter], _itself(parameter)
+
+
+def adapter_weights(model: nn.Module) -> Iterator[PlainWeight]:
+    """A and B of each adapted layer, by the layer's name in the base: ``model.layers.0.mlp.up_proj.lora_A.weight``."""
+    for name, layer in _adapted(model).items():
+        for letter in "AB":
+            parameter = getattr(layer, f"lora_{letter}")[ADAPTER].weight
+            yield f"{name}.lora_{letter}.weight", [parameter], _itself(parameter)
+
+
+def adapter_export(weights: dict[str, Tensor], config: SessionConfig, base: str, folder: Path) -> None:
+    """Write the adapter whose A and B ``weights`` has, as a folder of peft's."""
+    layers = sorted({name.rsplit(".", 2)[0] for name in weights})
+    adapter_folder_write(weights, _peft_config(config, layers), base, folder)
+
+
+def adapter_folder_write(weights: dict[str, Tensor], config: Any, base: str, folder: Path) -> None:
+    """Write a folder that ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes adapters in.
+
+    ``base`` is the base model's folder, of which a reader is told the name alone.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config.base_model_name_or_path = Path(base).name
+    config.inference_mode = True
+    config.save_pretrained(str(folder))
+    named = {f"base_model.model.{name}": tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})
 
 
 def _adapted(model: nn.Module) -> dict[str, Any]:

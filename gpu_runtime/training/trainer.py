@@ -7,7 +7,7 @@ the processes that ``ranks.py`` starts; the rest of the runtime uses the ``Train
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import deepspeed
@@ -26,7 +26,7 @@ from tinkerscript.wire.training.defaults import config_resolve
 
 from .cpu.onednn_linear import linear_layers_use_onednn
 from .deepspeed_config import deepspeed_config
-from .lora import PlainWeight, adapters_add, adapters_off, plain_weights
+from .lora import PlainWeight, adapter_export, adapter_weights, adapters_add, adapters_off, plain_weights
 from .losses import token_scales
 from .model_check import policy_verify
 from .models.export import hugging_face_export
@@ -257,10 +257,16 @@ class RankTrainer:
         self._barrier()
 
     def export_model(self, folder: Path) -> None:
-        """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it is."""
-        weights = self._full_weights()
+        """Rank 0 writes a folder that ``AutoModelForCausalLM.from_pretrained`` and vLLM load as it is.
+
+        Adapters are merged in it, and beside it stand by themselves: ``adapter``, as peft loads them.
+        """
+        model, base = self.engine.module.model, self.spec.base_model_path
+        weights, adapter = self._gathered(plain_weights(model)), self._gathered(adapter_weights(model))
         if self.spec.rank == 0:
-            hugging_face_export(self.engine.module.model, weights, self.spec.base_model_path, folder)
+            hugging_face_export(model, weights, base, folder)
+            if adapter:
+                adapter_export(adapter, self.config, base, folder / "adapter")
         self._barrier()
 
     def save_state(self, folder: Path) -> None:
@@ -278,10 +284,10 @@ class RankTrainer:
         self.engine.load_checkpoint(str(shards), tag=FOLDER, load_module_strict=not self.config.lora_rank)
         self.references.load(folder)
 
-    def _full_weights(self) -> dict[str, Tensor]:
-        """All weights on rank 0 (empty elsewhere), adapters merged; gathered one by one where ZeRO 3 scatters them."""
+    def _gathered(self, wanted: Iterable[PlainWeight]) -> dict[str, Tensor]:
+        """What is wanted, on rank 0 (empty elsewhere), one by one where ZeRO 3 scatters it."""
         weights: dict[str, Tensor] = {}
-        for name, parameters, weight in plain_weights(self.engine.module.model):
+        for name, parameters, weight in wanted:
             with deepspeed.zero.GatheredParameters(parameters, enabled=self.config.zero_stage == 3):
                 if self.spec.rank == 0:
                     weights[name] = weight().detach().to("cpu", self.dtype).clone().contiguous()

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import InvalidTrainingInput, LoraConfig
-from gpu_runtime.training.lora import PARTS
+from gpu_runtime.training.lora import PARTS, adapter_folder_write
 
 # Whatever the rank: Schulman et al. 2025, "LoRA Without Regret"; also the alpha of the hosted service's adapters.
 ALPHA = 32.0
@@ -82,15 +81,9 @@ def adapter_remove(model: Any, name: str) -> None:
 
 
 def adapter_export(weights: dict[str, Tensor], lora: LoraConfig, base: str, folder: Path) -> None:
-    """Write a folder that ``peft.PeftModel.from_pretrained`` loads, in the form that vLLM takes adapters in."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the adapter as a folder of peft's."""
     layers = sorted({name.rsplit(".", 2)[0] for name in weights})
-    config = _peft_config(lora, layers)
-    config.base_model_name_or_path = base
-    config.inference_mode = True
-    config.save_pretrained(str(folder))
-    named = {f"base_model.model.{name}": tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    save_file(named, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    adapter_folder_write(weights, _peft_config(lora, layers), base, folder)
 
 
 def merged_weight(weight: Tensor, a_RI: Tensor, b_OR: Tensor, rank: int) -> Tensor:

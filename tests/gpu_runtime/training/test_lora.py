@@ -1,9 +1,11 @@
 """LoRA on the real trainer: only adapters learn, merged weights leave, a resumed run ends with the same bits."""
 
+import json
 import random
 
 import pytest
 import torch
+from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -56,9 +58,11 @@ async def weights(trainer: TrainerRanks, folder):
     return published_weights(folder)
 
 
-def logprobs(folder, samples: list[Sample]) -> torch.Tensor:
-    """Of the trained tokens, by plain transformers."""
+def logprobs(folder, samples: list[Sample], adapter=None) -> torch.Tensor:
+    """Of the trained tokens, by plain transformers, and by peft where an adapter is given."""
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    if adapter is not None:
+        model = PeftModel.from_pretrained(model, adapter)
     found = []
     with torch.no_grad():
         for sample in samples:
@@ -88,7 +92,7 @@ async def test_targets_change_by_a_matrix_of_the_rank_and_nothing_else_changes(m
             assert not change.any(), name
 
 
-async def test_the_merged_folder_is_the_policy_that_was_trained_and_the_reference_is_the_base(model, tmp_path):
+async def test_both_folders_are_the_policy_that_was_trained_and_the_reference_is_the_base(model, tmp_path):
     trainer = TrainerRanks(str(model), config(kl_coef=0.5, loss="cross_entropy"), "cpu")
     try:
         await steps(trainer, 1, 2)
@@ -98,6 +102,9 @@ async def test_the_merged_folder_is_the_policy_that_was_trained_and_the_referenc
     finally:
         await trainer.close()
     now, base = logprobs(tmp_path / "model", samples), logprobs(model, samples)
+    torch.testing.assert_close(logprobs(model, samples, tmp_path / "model" / "adapter"), now, rtol=0, atol=1e-5)
+    told = json.loads((tmp_path / "model" / "adapter" / "adapter_config.json").read_text())
+    assert told["base_model_name_or_path"] == model.name, "not where it lies here"
     assert metrics["entropy"] == pytest.approx(-now.mean().item(), rel=1e-5)
     kl = (torch.exp(base - now) - 1 - (base - now)).mean().item()
     assert kl > 1e-4, "the policy has moved"
