@@ -5,7 +5,6 @@
 
 import os
 import signal
-import socket
 import sys
 import traceback
 import warnings
@@ -19,7 +18,7 @@ from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 
 from .cpu.malloc import heap_keep
-from .rank_spec import LOOPBACK, RankSpec
+from .rank_spec import RankSpec
 
 if TYPE_CHECKING:
     from .trainer import RankTrainer
@@ -78,8 +77,6 @@ def is_out_of_memory(error: Exception) -> bool:
 def rank_environment(spec: RankSpec) -> None:
     """Set what torch and DeepSpeed read when they are imported and when the process group is made."""
     os.environ.update(
-        MASTER_ADDR=LOOPBACK,
-        MASTER_PORT=str(spec.master_port),
         RANK=str(spec.rank),
         LOCAL_RANK=str(spec.rank),
         WORLD_SIZE=str(spec.world_size),
@@ -113,16 +110,15 @@ def rank_load(spec: RankSpec) -> "RankTrainer":
 def _process_group_make(spec: RankSpec, backend: str) -> None:
     """Make the process group on the loopback interface; DeepSpeed uses the one that exists.
 
-    By default torch lets rank 0 listen on every interface of the machine, without authentication.
+    Ranks find each other in a file that this user alone can read. By default rank 0 listens for them, without
+    authentication on every interface of the machine; and a port that is chosen beforehand may be taken by then.
     """
     import torch
-    from torch.distributed import TCPStore, init_process_group, is_initialized
+    from torch.distributed import FileStore, init_process_group, is_initialized
 
     if is_initialized():
         return
-    leads = spec.rank == 0
-    listener = socket.create_server((LOOPBACK, spec.master_port)).detach() if leads else None  # the store closes it
-    store = TCPStore(LOOPBACK, spec.master_port, spec.world_size, is_master=leads, master_listen_fd=listener)
+    store = FileStore(spec.meeting, spec.world_size)
     # As DeepSpeed would: ranks of NCCL name their device.
     device = torch.device("cuda", spec.rank) if backend == "nccl" and spec.world_size > 1 else None
     init_process_group(

@@ -4,18 +4,20 @@ from dataclasses import dataclass
 
 from tinkerscript.wire.config import SessionConfig
 
-LOOPBACK = "127.0.0.1"
-
 
 @dataclass(frozen=True)
 class RankSpec:
-    """What a rank is given at start. ``device`` is "cpu" or "cuda"; ``threads`` is its share of the cores."""
+    """What a rank is given at start.
+
+    ``meeting`` is the file in which ranks find each other, empty where there is no process group. ``device`` is "cpu"
+    or "cuda"; ``threads`` is its share of the cores.
+    """
 
     base_model_path: str
     config: SessionConfig
     rank: int
     world_size: int
-    master_port: int
+    meeting: str
     device: str
     threads: int
     gpus: tuple[str, ...] = ()  # the devices it may see; empty: those of its parent

@@ -7,13 +7,13 @@ reported, and never the gateway that holds acknowledged episodes.
 import asyncio
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpu_runtime.errors import (
@@ -32,7 +32,7 @@ from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
 from .rank_process import rank_main
-from .rank_spec import LOOPBACK, RankSpec, dtype_name
+from .rank_spec import RankSpec, dtype_name
 from .states.resharded_folder import room_to_reshard
 
 # Seconds within which a rank must return a result or, in a long command, report progress. The last resort: the
@@ -52,13 +52,14 @@ class RankProcesses:
         self._connections: list[Connection] = []
         self.processes: list[Any] = []
         self._is_closed = False
+        self._meeting: TemporaryDirectory[str] | None = None
 
     def _start(self) -> None:
         context = process_context(self._spec.device)
-        port = _free_port()
+        self._meeting = TemporaryDirectory(prefix="tinkerscript-ranks-")
         self._connections, self.processes = [], []
         for rank in range(self._world):
-            spec = replace(self._spec, rank=rank, master_port=port)
+            spec = replace(self._spec, rank=rank, meeting=str(Path(self._meeting.name, "ranks")))
             ours, theirs = context.Pipe()
             arguments = (self._main, dict(os.environ), theirs, spec)
             process = context.Process(target=_run_rank, args=arguments, name=f"trainer-rank-{rank}", daemon=True)
@@ -95,6 +96,8 @@ class RankProcesses:
         self._kill()
         for process in self.processes:
             await asyncio.to_thread(process.join, JOIN_S)
+        if self._meeting is not None:
+            self._meeting.cleanup()
 
     async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
         async with self._lock:
@@ -174,7 +177,7 @@ class TrainerRanks(RankProcesses):
         self.dtype = dtype_name(config.dtype, device)
         world = config.trainer_ranks
         threads = max(1, machine_share.cpus() // world)
-        spec = RankSpec(base_model_path, config, 0, world, 0, device, threads, tuple(gpus), shares_device)
+        spec = RankSpec(base_model_path, config, 0, world, "", device, threads, tuple(gpus), shares_device)
         super().__init__(spec, rank_main)
 
     async def configure(self, config: SessionConfig) -> None:
@@ -224,9 +227,3 @@ def _run_rank(
     """A process that is forked has the environment of the fork server: this gives it its runtime's."""
     os.environ.update(environment)
     main(connection, spec)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return probe.getsockname()[1]

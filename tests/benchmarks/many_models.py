@@ -79,7 +79,7 @@ def row_print(name: str, tokens: int, times: list[tuple[float, float]]) -> None:
 
 def shapes_measure(base: Path, rounds: int, rank: int) -> None:
     config = SessionConfig(max_context_length=1024)
-    spec = RankSpec(str(base), config, 0, 1, 0, "cpu", machine_share.cpus())
+    spec = RankSpec(str(base), config, 0, 1, "", "cpu", machine_share.cpus())
     adapters, whole = BaseWithModels(spec), BaseWithModels(spec)
     adapters.create_model("m", LoraConfig(rank, seed=0))
     whole.create_model("m", None)
@@ -102,7 +102,7 @@ def shapes_measure(base: Path, rounds: int, rank: int) -> None:
 
 
 def rest_measure(base: Path, rounds: int, rank: int, folder: Path) -> None:
-    trainer = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, 0, "cpu", machine_share.cpus()))
+    trainer = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, "", "cpu", machine_share.cpus()))
     data = data_make(8, 128, 2048)
     steps, saves = [], []
     for number in range(8):

@@ -18,7 +18,7 @@ ADAM = AdamParams(learning_rate=1e-2)
 
 
 def trainer_of(folder, device, **options) -> BaseWithModels:
-    return BaseWithModels(RankSpec(str(folder), SessionConfig(**options), 0, 1, 0, device, 2))
+    return BaseWithModels(RankSpec(str(folder), SessionConfig(**options), 0, 1, "", device, 2))
 
 
 def steps(trainer: BaseWithModels, first: int, last: int) -> list[np.ndarray]:

@@ -64,7 +64,7 @@ def test_processes_on_a_cpu_are_forked_from_one_that_has_imported_and_those_of_a
 
 
 async def test_ranks_that_are_closed_while_they_start_are_ended() -> None:
-    ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, 0, "cpu", 1), idle_rank)
+    ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, "", "cpu", 1), idle_rank)
     starting = asyncio.create_task(ranks.ready())
     await asyncio.sleep(0)  # now a thread starts them
     await ranks.close()

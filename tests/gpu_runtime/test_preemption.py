@@ -215,7 +215,7 @@ async def test_a_sigterm_with_notice_lets_the_runtime_end_and_any_other_is_the_e
 @pytest.mark.parametrize("notice_s", ["50", "0"])
 async def test_the_notice_ends_no_rank_where_every_process_is_given_it(monkeypatch, notice_s: str) -> None:
     monkeypatch.setenv(VARIABLE, notice_s)
-    ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, 0, "cpu", 1), idle_rank)
+    ranks = RankProcesses(RankSpec("", SessionConfig(), 0, 1, "", "cpu", 1), idle_rank)
     try:
         await ranks.ready()
         os.kill(ranks.processes[0].pid, signal.SIGTERM)

@@ -12,7 +12,6 @@ from typing import Any
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.rank_process import rank_environment, rank_load
 from gpu_runtime.training.rank_spec import RankSpec
-from support.ports import free_port
 from tinkerscript.wire.config import SessionConfig
 
 DEADLINE_S = 240.0
@@ -39,9 +38,7 @@ def _answered(task: Callable[..., Any], arguments: Sequence[object]) -> bytes:
 
 def trainer_make(model: str, config: SessionConfig, device: str = "cpu"):
     """A RankTrainer in this process, the only rank. Takes options that TrainerRanks refuses on a CPU."""
-    if "MASTER_PORT" not in os.environ:
-        os.environ["MASTER_PORT"] = str(free_port())
-    spec = RankSpec(model, config, 0, 1, int(os.environ["MASTER_PORT"]), device, 1)
+    spec = RankSpec(model, config, 0, 1, f"{model}-ranks-{os.getpid()}", device, 1)
     rank_environment(spec)
     return rank_load(spec)
 

@@ -21,7 +21,7 @@ class ModelTrainerProcess(RankProcesses):
 
     def __init__(self, base_model_path: str, config: SessionConfig, device: str, *, gpus: Sequence[str] = ()) -> None:
         self.dtype = dtype_name(config.dtype, device)
-        spec = RankSpec(base_model_path, config, 0, 1, 0, device, machine_share.cpus(), tuple(gpus))
+        spec = RankSpec(base_model_path, config, 0, 1, "", device, machine_share.cpus(), tuple(gpus))
         super().__init__(spec, partial(rank_main, load=models_load))
 
     async def create_model(self, model_id: str, lora: LoraConfig | None) -> None:

@@ -221,10 +221,10 @@ def test_sub_groups_are_those_that_the_other_ranks_form(tmp_path, monkeypatch, b
         assert repr(one) == repr(other), path.name
 
 
-async def test_ranks_wait_in_a_collective_for_as_long_as_any_command_may_last(monkeypatch) -> None:
+async def test_ranks_wait_in_a_collective_for_as_long_as_any_command_may_last(monkeypatch, tmp_path) -> None:
     made: dict[str, object] = {}
     monkeypatch.setattr(torch.distributed, "init_process_group", lambda *_, **options: made.update(options))
-    spec = RankSpec("", SessionConfig(), 0, 1, ranks_module._free_port(), "cpu", 1)  # noqa: SLF001
+    spec = RankSpec("", SessionConfig(), 0, 1, str(tmp_path / "store"), "cpu", 1)
     rank_process._process_group_make(spec, "gloo")  # noqa: SLF001
     assert made["timeout"] == timedelta(seconds=rank_process.COLLECTIVE_S)
     assert max(ranks_module.STEP_S, ranks_module.WEIGHTS_S) <= rank_process.COLLECTIVE_S

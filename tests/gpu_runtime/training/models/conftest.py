@@ -21,7 +21,7 @@ def trainer_of(base):
     """A trainer in this process, without the process of its own that a session gives it."""
 
     def make(**options) -> BaseWithModels:
-        return BaseWithModels(RankSpec(str(base), SessionConfig(**options), 0, 1, 0, "cpu", 2))
+        return BaseWithModels(RankSpec(str(base), SessionConfig(**options), 0, 1, "", "cpu", 2))
 
     return make
 

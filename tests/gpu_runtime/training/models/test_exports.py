@@ -37,7 +37,7 @@ def base(tmp_path, request):
 
 
 def trained(base, lora: LoraConfig | None) -> BaseWithModels:
-    trainer = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, 0, "cpu", 2))
+    trainer = BaseWithModels(RankSpec(str(base), SessionConfig(), 0, 1, "", "cpu", 2))
     trainer.create_model("m", lora)
     for _ in range(3):
         trainer.forward_backward("m", DATA, "cross_entropy", {})
