@@ -26,6 +26,13 @@ const lowerLayers = {
   },
 };
 
+// Names and texts of people and models have symbols for what would act: the part that shows them so is the only way.
+const userTexts = {
+  files: ["src/**/*.tsx"],
+  ignores: ["src/ui/user-text.tsx"],
+  rules: { "no-restricted-syntax": ["error", { selector: "JSXOpeningElement[name.name='bdi']", message: "Use UserText." }] },
+};
+
 export default tseslint.config(
   { ignores: ["dist", "src/api/schema.ts"] },
   js.configs.recommended,
@@ -36,5 +43,6 @@ export default tseslint.config(
     rules: { "max-lines": ["error", 200] },
   },
   lowerLayers,
+  userTexts,
   ...featureRules,
 );

@@ -1,9 +1,9 @@
 // The routes, and the one cache of what the API returned.
-import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { lazy, Suspense, type ComponentType } from "react";
 import { BrowserRouter, matchPath, Navigate, Route, Routes } from "react-router";
 import { accountQuery } from "./api/account";
-import { ApiError } from "./api/client";
+import { ApiError } from "./api/errors";
 import { NewPasswordPage } from "./features/account/new-password-page";
 import { ProviderReturnPage } from "./features/account/provider-return-page";
 import { ResetPasswordPage } from "./features/account/reset-password-page";
@@ -13,6 +13,13 @@ import { VerifyEmailPage } from "./features/account/verify-email-page";
 import { loadShell, loadSharedPage, PAGES } from "./pages";
 import { RouteErrorBoundary } from "./route-error";
 import { Loading } from "./ui/loading";
+
+declare module "@tanstack/react-query" {
+  interface Register {
+    /** `done`: what is said once it has worked, where the page itself does not show it. */
+    mutationMeta: { done?: string };
+  }
+}
 
 const client = new QueryClient({
   defaultOptions: {
@@ -24,6 +31,14 @@ const client = new QueryClient({
       retry: (failures, error) => failures < 2 && (!(error instanceof ApiError) || error.status === 0 || error.status >= 500),
     },
   },
+  mutationCache: new MutationCache({
+    onSuccess: (_, __, ___, { meta }) => {
+      const done = meta?.done;
+      if (!done) return;
+      // Loaded when it is first used: who signs in needs none of it. What was done is done, whether it can be told or not.
+      void import("./ui/toasts").then(({ tell }) => { tell(done); }, () => undefined);
+    },
+  }),
   // Signed out elsewhere: asking who we are again leads to the sign-in page.
   queryCache: new QueryCache({
     onError: (error, query) => {

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Suspense } from "react";
 import { Link, Navigate, NavLink, Outlet, useLocation } from "react-router";
 import { accountQuery } from "./api/account";
-import { ApiError } from "./api/client";
+import { ApiError } from "./api/errors";
 import { currentProject } from "./api/project";
 import { AccountMenu } from "./features/account/account-menu";
 import { AlertCenter } from "./features/alerts/alert-center";
@@ -12,6 +12,7 @@ import { PaletteOpener } from "./palette-opener";
 import { Loading } from "./ui/loading";
 import { ErrorNotice } from "./ui/notice";
 import { OfflineBar } from "./ui/offline-bar";
+import { Toaster } from "./ui/toasts";
 import { Wordmark } from "./ui/wordmark";
 
 const NAV_ITEMS = [
@@ -65,6 +66,7 @@ export function Shell() {
         </div>
       </header>
       <OfflineBar />
+      <Toaster />
       <main id="content" className="mx-auto max-w-7xl px-6 py-6 print:p-0">
         <Suspense fallback={<Loading />}>
           <Outlet />

@@ -71,8 +71,10 @@ def test_the_page_goes_on_from_where_it_was_when_the_web_server_is_killed(page: 
     expect(charted_steps(page)).to_have_attribute("data-steps", "1")
     reconnects: list[str] = []
     page.on("websocket", lambda socket: reconnects.append(socket.url))
+    place = page.get_by_role("heading", level=1).bounding_box()
     os.kill(json.loads((server.data / "run/web.json").read_text())["pid"], signal.SIGKILL)
-    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    expect(page.get_by_text("Reconnecting…, stale since")).to_be_visible()
+    assert page.get_by_role("heading", level=1).bounding_box() == place  # what is said of it moves nothing
     (runtime / "step-2").touch()
     expect(charted_steps(page)).to_have_attribute("data-steps", "2", timeout=60_000)
     expect(page.get_by_text("Live", exact=True)).to_be_visible()

@@ -184,13 +184,16 @@ def test_two_runs_are_compared_from_the_list_and_the_address_says_it_all(run: Ru
     final = page.get_by_role("region", name="Final measures of the runs").get_by_role("row")
     expect(final).to_have_count(3)
     expect(final.nth(1)).to_contain_text("step 1")
+    page.get_by_role("button", name="Steps", exact=True).click()
+    expect(final.nth(2)).to_contain_text("step 1")  # the run with more of them comes last
+    expect(page.get_by_role("columnheader", name="Steps")).to_have_attribute("aria-sort", "ascending")
     answers = page.get_by_role("region", name=re.compile("^Answer of"))
     expect(answers.first.get_by_role("link", name="reward")).to_be_visible()
     expect(answers.nth(1)).to_contain_text("It did not play this task for evaluation")
     expect(answers.nth(1)).to_contain_text("<script>document.title='owned'</script>⟨U+202E⟩evil")
     photograph(page, "compare")
     shared = page.url
-    assert "options=all&x=tokens&smooth=0.5" in shared
+    assert "options=all&x=tokens&smooth=0.5&by=Steps" in shared
     page.reload()
     expect(options.nth(20)).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("^Reward by tokens"))).to_be_visible()

@@ -82,6 +82,17 @@ def drag(page: Page, chart: Locator, start: float, end: float) -> None:
     page.mouse.up()
 
 
+# From here on, how many lines are drawn on any canvas.
+COUNT_LINES = """() => {
+    window.linesDrawn = 0;
+    const { stroke } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.stroke = function (...given) {
+        window.linesDrawn += 1;
+        return stroke.apply(this, given);
+    };
+}"""
+
+
 def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_ends_it(page: Page) -> None:
     sign_up(page, "zoe@example.org")
     session_id = make_session(page, "zoom")
@@ -97,8 +108,10 @@ def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_
     drag(page, reward, 0.5, 0.8)
     zoomed = shown(reward)
     assert 4 < zoomed[0] < 7 < zoomed[1] < 9.5
+    page.evaluate(COUNT_LINES)
     page.mouse.move(10, 10)
     page.mouse.move(400, 400, steps=10)
+    assert page.evaluate("window.linesDrawn") == 0  # a movement of the mouse draws no chart anew
     played.send(metric(11))
     expect(charted_steps(page)).to_have_attribute("data-steps", "11")
     assert shown(reward) == zoomed
@@ -182,15 +195,28 @@ def test_every_page_has_a_title_of_its_own(page: Page) -> None:
     page.goto("/signin")
     expect(page).to_have_title("Sign in · TinkerScript")
     sign_up(page, "tess@example.org")
-    session_id = make_session(page, "titled")
+    session_id = make_session(page, "titled \u202elive")
     titles = {
-        "/sessions": "Sessions", "/sessions/new": "New session", f"/sessions/{session_id}": "titled",
+        "/sessions": "Sessions", "/sessions/new": "New session", f"/sessions/{session_id}": "titled ⟨U+202E⟩live",
         "/keys": "API keys", "/members": "Members", "/usage": "Usage", "/webhooks": "Webhooks",
         "/audit": "Audit log", "/compare": "Compare runs", "/account": "Account", "/nowhere": "There is no such page",
     }  # fmt: skip
     for path, title in titles.items():
         page.goto(path)
         expect(page).to_have_title(f"{title} · TinkerScript")
+    page.goto("/sessions")
+    expect(page.get_by_role("rowheader")).to_contain_text("titled ⟨U+202E⟩live")  # nothing that turns the text round
+
+
+def test_a_run_is_started_again_with_its_options(page: Page) -> None:
+    sign_up(page, "rea@example.org")
+    page.goto(f"/sessions/{make_session(page, 'again')}")
+    page.get_by_role("link", name="Run again").click()
+    expect(page.get_by_label("Name")).to_have_value("again")
+    expect(page.get_by_label("Priority")).to_have_value("-100")
+    page.get_by_role("button", name="Start session").click()
+    page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("again")
 
 
 def test_escape_does_not_lose_a_key_that_is_shown_once(page: Page) -> None:

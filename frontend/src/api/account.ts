@@ -1,29 +1,29 @@
 // Who is signed in, in which projects, and where they are invited to.
 import { queryOptions } from "@tanstack/react-query";
-import { get, post, remove } from "./client";
+import { answer, api } from "./client";
 import { keepChoice } from "./project";
-import type { Account, Items, Project, SignIn } from "./types";
+import type { Project } from "./types";
 
 export const accountQuery = queryOptions({
   queryKey: ["account"],
-  queryFn: async () => keepChoice(await get<Account>("/v1/account")),
+  queryFn: async () => keepChoice(await answer(api.GET("/v1/account"))),
   staleTime: 60_000,
 });
 
 export function createProject(name: string): Promise<Project> {
-  return post("/v1/projects", { name });
+  return answer(api.POST("/v1/projects", { body: { name } }));
 }
 
 export function acceptInvitation(id: string): Promise<Project> {
-  return post(`/v1/invitations/${id}/accept`);
+  return answer(api.POST("/v1/invitations/{member_id}/accept", { params: { path: { member_id: id } } }));
 }
 
 export function declineInvitation(id: string): Promise<void> {
-  return remove(`/v1/invitations/${id}`);
+  return answer(api.DELETE("/v1/invitations/{member_id}", { params: { path: { member_id: id } } }));
 }
 
 /** What the audit log has of the person's own sign-ins, newest first. */
 export const signInsQuery = queryOptions({
   queryKey: ["sign-ins"],
-  queryFn: () => get<Items<SignIn>>("/v1/account/sign-ins?limit=20"),
+  queryFn: () => answer(api.GET("/v1/account/sign-ins", { params: { query: { limit: 20 } } })),
 });

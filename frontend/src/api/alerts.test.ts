@@ -1,6 +1,9 @@
+import { QueryClient } from "@tanstack/react-query";
 import { expect, test } from "vitest";
-import { sessionAlertsPath } from "./alerts";
+import { asked } from "../../scripts/asked";
+import { sessionAlertsQuery } from "./alerts";
 
-test("a run's page asks for every alert that is not over, however many newer ones are", () => {
-  expect(sessionAlertsPath("ses_1")).toBe("/v1/sessions/ses_1/alerts?standing=true&limit=100");
+test("a run's page asks for every alert that is not over, however many newer ones are", async () => {
+  const urls = await asked(() => new QueryClient().fetchQuery(sessionAlertsQuery("ses_1")));
+  expect(urls).toEqual(["/v1/sessions/ses_1/alerts?standing=true&limit=100"]);
 });

@@ -1,7 +1,6 @@
 // The project's audit log.
 import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
-import { get } from "./client";
-import type { AuditPage } from "./types";
+import { answer, api } from "./client";
 
 /** What entries have in them; empty: any. `since` and `until` are times. */
 export interface AuditFilter {
@@ -12,17 +11,15 @@ export interface AuditFilter {
   until: string;
 }
 
-export function auditPath(filter: AuditFilter, before: number | null): string {
-  const asked = new URLSearchParams({ limit: "50" });
-  for (const [name, value] of Object.entries(filter) as [string, string][]) if (value) asked.set(name, value);
-  if (before !== null) asked.set("before", String(before));
-  return `/v1/audit?${asked.toString()}`;
+export function auditPage({ actor, action, target, since, until }: AuditFilter, before: number | null) {
+  const query = { limit: 50, before, actor: actor || undefined, action: action || undefined, target: target || undefined, since: since || null, until: until || null };
+  return answer(api.GET("/v1/audit", { params: { query } }));
 }
 
 export function auditQuery(filter: AuditFilter) {
   return infiniteQueryOptions({
     queryKey: ["audit", filter],
-    queryFn: ({ pageParam }) => get<AuditPage>(auditPath(filter, pageParam)),
+    queryFn: ({ pageParam }) => auditPage(filter, pageParam),
     initialPageParam: null as number | null,
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,

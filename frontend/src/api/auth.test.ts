@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { authError } from "./auth";
-import { apiError } from "./client";
+import { apiError } from "./errors";
 
 test("a refused field is named", () => {
   const error = authError(400, { errors: [{ param: "password", message: "This password is too short." }] });

@@ -1,5 +1,6 @@
 // Sign-up, sign-in and sign-out: the browser client of django-allauth's headless API, whose error body is its own.
-import { ApiError, apiError, request } from "./client";
+import { request } from "./client";
+import { ApiError, apiError } from "./errors";
 
 const BASE = "/_allauth/browser/v1";
 

@@ -1,10 +1,9 @@
 // The catalogue of models that a session can start from.
 import { queryOptions } from "@tanstack/react-query";
-import { get } from "./client";
-import type { BaseModel, Items } from "./types";
+import { answer, api } from "./client";
 
 export const baseModelsQuery = queryOptions({
   queryKey: ["base-models"],
-  queryFn: () => get<Items<BaseModel>>("/v1/base-models"),
+  queryFn: () => answer(api.GET("/v1/base-models")),
   staleTime: 300_000,
 });

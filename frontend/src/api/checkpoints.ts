@@ -1,7 +1,10 @@
 // Checkpoints of a session and the presigned URLs of their files.
 import { queryOptions } from "@tanstack/react-query";
-import { get, patch, post, remove } from "./client";
-import type { Checkpoint, CheckpointDownload, CheckpointKind, CheckpointProvenance, Items } from "./types";
+import { answer, api } from "./client";
+import type { Checkpoint, CheckpointDownload, CheckpointKind } from "./types";
+
+const ONE = "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}";
+const at = (session_id: string, checkpoint_id: string) => ({ params: { path: { session_id, checkpoint_id } } });
 
 export function isPending(checkpoint: Checkpoint): boolean {
   return checkpoint.state === "requested" || checkpoint.state === "uploading";
@@ -10,14 +13,14 @@ export function isPending(checkpoint: Checkpoint): boolean {
 export function checkpointsQuery(sessionId: string) {
   return queryOptions({
     queryKey: ["session", sessionId, "checkpoints"],
-    queryFn: () => get<Items<Checkpoint>>(`/v1/sessions/${sessionId}/checkpoints`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } } })),
     refetchInterval: (query) => (query.state.data?.items.some(isPending) ? 2_000 : 15_000),
   });
 }
 
 /** Each file with an address that is good for some minutes. */
 export function readDownload(sessionId: string, checkpointId: string): Promise<CheckpointDownload> {
-  return get(`/v1/sessions/${sessionId}/checkpoints/${checkpointId}/download`);
+  return answer(api.GET(`${ONE}/download`, at(sessionId, checkpointId)));
 }
 
 /** URLs expire: they are asked for when shown and not kept. */
@@ -37,20 +40,20 @@ export function downloadQuery(sessionId: string, checkpointId: string) {
 export function provenanceQuery(sessionId: string, checkpointId: string) {
   return queryOptions({
     queryKey: ["provenance", sessionId, checkpointId],
-    queryFn: () => get<CheckpointProvenance>(`/v1/sessions/${sessionId}/checkpoints/${checkpointId}/provenance`),
+    queryFn: () => answer(api.GET(`${ONE}/provenance`, at(sessionId, checkpointId))),
     staleTime: 60_000,
   });
 }
 
 export function createCheckpoint(sessionId: string, kind: CheckpointKind): Promise<Checkpoint> {
-  return post(`/v1/sessions/${sessionId}/checkpoints`, { kind });
+  return answer(api.POST("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } }, body: { kind } }));
 }
 
 /** A pinned checkpoint is kept until it is deleted, whatever its age. */
 export function pinCheckpoint(checkpoint: Checkpoint, pinned: boolean): Promise<Checkpoint> {
-  return patch(`/v1/sessions/${checkpoint.session_id}/checkpoints/${checkpoint.id}`, { pinned });
+  return answer(api.PATCH(ONE, { ...at(checkpoint.session_id, checkpoint.id), body: { pinned } }));
 }
 
 export function deleteCheckpoint(checkpoint: Checkpoint): Promise<void> {
-  return remove(`/v1/sessions/${checkpoint.session_id}/checkpoints/${checkpoint.id}`);
+  return answer(api.DELETE(ONE, at(checkpoint.session_id, checkpoint.id)));
 }

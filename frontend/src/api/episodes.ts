@@ -1,8 +1,9 @@
 // Episodes for reading: lists, tokens, steps. They answer in every state of the session.
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from "@tanstack/react-query";
-import { get, patch, remove } from "./client";
+import { answer, api, patiently } from "./client";
 import { isFinal } from "./sessions";
-import type { Episode, EpisodeAnnotation, EpisodeTimelines, Items, Page, Step, Thumb } from "./types";
+import type { operations } from "./schema";
+import type { EpisodeAnnotation, EpisodeTimelines, Items, Thumb } from "./types";
 
 const PAGE = 100;
 const TOKENS = 5_000; // of one page: more spans at once would make a slow tab
@@ -11,18 +12,26 @@ const REFRESH_MS = 5_000;
 /** What is asked of the list, as it stands in the address: `fate` may stand more than once. */
 export type EpisodeFilter = [string, string][];
 
-export function episodesPath(id: string, filter: EpisodeFilter, cursor: string): string {
-  const asked = new URLSearchParams([["limit", String(PAGE)], ...filter]);
+type Asked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
+
+export function episodesPage(id: string, filter: EpisodeFilter, cursor: string) {
+  const fate = filter.filter(([name]) => name === "fate").map(([, value]) => value as NonNullable<Asked["fate"]>[number]);
+  const others = Object.fromEntries(filter.filter(([name]) => name !== "fate")) as Asked; // a number in a text is the same in an address
   // With a sort the list is the reported one, which has excerpts; without, a running session's own.
-  if (!asked.has("sort")) asked.set("sort", "newest");
-  if (cursor) asked.set("cursor", cursor);
-  return `/v1/sessions/${id}/episodes?${asked.toString()}`;
+  const query: Asked = { limit: PAGE, sort: "newest", ...others, fate, cursor: cursor || null };
+  return answer(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
+}
+
+/** The tokens of an episode, `limit` of them from the cursor on. */
+export function timelinesPage(id: string, episodeId: string, limit: number, cursor = "0"): Promise<EpisodeTimelines> {
+  const params = { path: { session_id: id, episode_id: episodeId }, query: { limit, cursor: Number(cursor) } };
+  return answer(api.GET("/v1/sessions/{session_id}/episodes/{episode_id}/timelines", { params }));
 }
 
 export function episodesQuery(id: string, filter: EpisodeFilter, isLive: boolean) {
   return infiniteQueryOptions({
     queryKey: ["session", id, "episodes", filter],
-    queryFn: ({ pageParam }) => get<Page<Episode>>(episodesPath(id, filter, pageParam)),
+    queryFn: ({ pageParam }) => episodesPage(id, filter, pageParam),
     initialPageParam: "",
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
@@ -34,7 +43,7 @@ export function episodesQuery(id: string, filter: EpisodeFilter, isLive: boolean
 export function timelinesQuery(id: string, episodeId: string) {
   return infiniteQueryOptions({
     queryKey: ["session", id, "timelines", episodeId],
-    queryFn: ({ pageParam }) => get<EpisodeTimelines>(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}/timelines?limit=${String(TOKENS)}&cursor=${pageParam}`),
+    queryFn: ({ pageParam }) => timelinesPage(id, episodeId, TOKENS, pageParam),
     initialPageParam: "0",
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     staleTime: 30_000,
@@ -44,19 +53,21 @@ export function timelinesQuery(id: string, episodeId: string) {
 export function stepQuery(id: string, step: number) {
   return queryOptions({
     queryKey: ["session", id, "steps", step],
-    queryFn: () => get<Step>(`/v1/sessions/${id}/steps/${String(step)}`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/steps/{step}", { params: { path: { session_id: id, step: String(step) } } })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
   });
 }
 
 /** One's own words on an episode, in the place of earlier ones. The response has everybody's. */
 export function annotateEpisode(id: string, episodeId: string, said: { thumb: Thumb | null; comment: string }): Promise<Items<EpisodeAnnotation>> {
-  return patch(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}/annotation`, said);
+  const path = { session_id: id, episode_id: episodeId };
+  return answer(api.PATCH("/v1/sessions/{session_id}/episodes/{episode_id}/annotation", { params: { path }, body: said }));
 }
 
 /** Everything that is kept of an episode of a session that has ended. The server rewrites its parts of the archive meanwhile. */
 export function eraseEpisode(id: string, episodeId: string): Promise<void> {
-  return remove(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}`, { isLong: true });
+  const path = { session_id: id, episode_id: episodeId };
+  return answer(api.DELETE("/v1/sessions/{session_id}/episodes/{episode_id}", { params: { path }, fetch: patiently }));
 }
 
 /** The pages of an episode's tokens with these annotations: what was loaded stays, and is not asked for again. */

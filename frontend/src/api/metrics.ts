@@ -1,18 +1,26 @@
 // The measures of a run's steps as columns: for charts over another axis than the step, and of several runs.
 import { queryOptions } from "@tanstack/react-query";
 import type { Axis } from "../ui/chart-axis";
-import { get } from "./client";
+import { answer, api } from "./client";
 import { isFinal } from "./sessions";
-import type { EventPage, Evaluation, MetricColumns, StepMetrics } from "./types";
+import { eventsPage } from "./events";
+import type { operations } from "./schema";
+import type { Evaluation, MetricColumns, StepMetrics } from "./types";
 
 const POINTS = 1000;
+const REWARD = { names: "reward_mean" };
 const REFRESH_MS = 5_000;
 const EVALUATIONS = 200;
+
+/** The columns of a run's steps: all of its measures where `names` has none. */
+export function metricsRead(id: string, query: NonNullable<operations["metric_columns"]["parameters"]["query"]>): Promise<MetricColumns> {
+  return answer(api.GET("/v1/sessions/{session_id}/metrics", { params: { path: { session_id: id }, query } }));
+}
 
 export function metricsQuery(id: string, axis: Axis, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "metrics", axis],
-    queryFn: () => get<MetricColumns>(`/v1/sessions/${id}/metrics?x=${axis}&points=${String(POINTS)}`),
+    queryFn: () => metricsRead(id, { x: axis, points: POINTS }),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });
@@ -30,9 +38,8 @@ export function totalsQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "totals"],
     queryFn: async (): Promise<Totals> => {
-      const path = `/v1/sessions/${id}/metrics?names=reward_mean`;
-      const rewards = await get<MetricColumns>(`${path}&x=tokens&points=${String(POINTS)}`);
-      const time = await get<MetricColumns>(`${path}&x=time&points=1`);
+      const rewards = await metricsRead(id, { ...REWARD, x: "tokens", points: POINTS });
+      const time = await metricsRead(id, { ...REWARD, x: "time", points: 1 });
       return { rewards, tokens: rewards.x[rewards.x.length - 1] ?? 0, tookS: time.x[0] ?? null };
     },
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
@@ -44,7 +51,7 @@ export function totalsQuery(id: string, isLive: boolean) {
 export function rewardsQuery(id: string, points: number, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "rewards", points],
-    queryFn: () => get<MetricColumns>(`/v1/sessions/${id}/metrics?names=reward_mean&points=${String(points)}`),
+    queryFn: () => metricsRead(id, { ...REWARD, points }),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });
@@ -63,9 +70,8 @@ export function lastMeasuresQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "last measures"],
     queryFn: async (): Promise<LastMeasures> => {
-      const path = `/v1/sessions/${id}/events?newest=true`;
-      const steps = await get<EventPage>(`${path}&kind=metric&limit=1`);
-      const page = await get<EventPage>(`${path}&kind=evaluation&limit=${String(EVALUATIONS)}`);
+      const steps = await eventsPage(id, { newest: true, kind: ["metric"], limit: 1 });
+      const page = await eventsPage(id, { newest: true, kind: ["evaluation"], limit: EVALUATIONS });
       const played = page.items.map((item) => item.data as unknown as Evaluation);
       const newest = new Map(played.map((one) => [one.name, one]));
       return { step: (steps.items[0]?.data as unknown as StepMetrics | undefined) ?? null, evaluations: [...newest.values()], played };

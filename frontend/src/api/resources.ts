@@ -1,8 +1,8 @@
 // What a run's runtimes used of their machines, and the entries of its record that tell how it fared.
 import { queryOptions } from "@tanstack/react-query";
-import { get } from "./client";
+import { answer, api } from "./client";
+import { eventsPage } from "./events";
 import { isFinal } from "./sessions";
-import type { EventPage, ResourceColumns } from "./types";
 
 const POINTS = 1000;
 const REFRESH_MS = 10_000;
@@ -11,7 +11,7 @@ export const HEALTH_ENTRIES = 1000;
 export function resourcesQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "resources"],
-    queryFn: () => get<ResourceColumns>(`/v1/sessions/${id}/resources?points=${String(POINTS)}`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/resources", { params: { path: { session_id: id }, query: { points: POINTS } } })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });
@@ -21,7 +21,7 @@ export function resourcesQuery(id: string, isLive: boolean) {
 export function healthEventsQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "health"],
-    queryFn: () => get<EventPage>(`/v1/sessions/${id}/events?newest=true&kind=state&kind=event&limit=${String(HEALTH_ENTRIES)}`),
+    queryFn: () => eventsPage(id, { newest: true, kind: ["state", "event"], limit: HEALTH_ENTRIES }),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });

@@ -1,7 +1,7 @@
 // What guards the account: address, password, second factor, signed-in browsers. django-allauth's headless API.
 import { queryOptions } from "@tanstack/react-query";
 import { allauth, authError } from "./auth";
-import { ApiError } from "./client";
+import { ApiError } from "./errors";
 
 export interface Address {
   email: string;

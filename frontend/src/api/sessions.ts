@@ -1,8 +1,9 @@
 // Training sessions.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { ApiError, download, get, patch, post, remove } from "./client";
+import { answer, api, patiently, saveBlob } from "./client";
+import { ApiError } from "./errors";
 import { isExported } from "./offline";
-import type { EpisodeExport, Page, Session, SessionCreate, SessionLogs, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
+import type { EpisodeExport, Session, SessionCreate, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
 
 const PAGE = 50;
 const REFRESH_MS = 5_000;
@@ -36,26 +37,20 @@ export interface SessionFilter {
 /** What every list of sessions is kept under, whatever its filter. */
 export const sessionsKey = ["sessions"];
 
-export function sessionsPath(filter: SessionFilter, cursor: string, limit = PAGE): string {
-  const { states, name, tag = "", model = "", since = "", until = "", pinned = false, sort = "newest", kinds = [] } = filter;
-  const asked = new URLSearchParams({ limit: String(limit) });
-  for (const state of states) asked.append("state", state);
-  for (const kind of kinds) asked.append("kind", kind);
-  if (name) asked.set("name", name);
-  if (tag) asked.set("tag", tag);
-  if (model) asked.set("base_model", model);
-  if (since) asked.set("since", since);
-  if (until) asked.set("until", until);
-  if (pinned) asked.set("pinned", "true");
-  if (sort !== "newest") asked.set("sort", sort);
-  if (cursor) asked.set("cursor", cursor);
-  return `/v1/sessions?${asked.toString()}`;
+export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE) {
+  const { states, name, tag, model, since, until, pinned, sort, kinds = [] } = filter;
+  const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], base_model: model || null };
+  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, cursor: cursor || null };
+  return answer(api.GET("/v1/sessions", { params: { query } }));
 }
+
+/** Where one session is, as a parameter of a request. */
+const at = (session_id: string) => ({ params: { path: { session_id } } });
 
 export function sessionsQuery(filter: SessionFilter) {
   return infiniteQueryOptions({
     queryKey: [...sessionsKey, filter],
-    queryFn: ({ pageParam }) => get<Page<Session>>(sessionsPath(filter, pageParam)),
+    queryFn: ({ pageParam }) => sessionsPage(filter, pageParam),
     initialPageParam: "",
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
@@ -68,7 +63,7 @@ export function sessionsQuery(filter: SessionFilter) {
 export const queueQuery = queryOptions({
   queryKey: [...sessionsKey, "queue"],
   queryFn: async () => {
-    const page = await get<Page<Session>>(sessionsPath({ states: ["queued"], name: "" }, "", QUEUED));
+    const page = await sessionsPage({ states: ["queued"], name: "" }, "", QUEUED);
     return { ...page, items: inTurn(page.items) };
   },
   refetchInterval: 5_000,
@@ -83,7 +78,7 @@ export function inTurn(queued: readonly Session[]): Session[] {
 export function sessionQuery(id: string) {
   return queryOptions({
     queryKey: ["session", id],
-    queryFn: () => get<Session>(`/v1/sessions/${id}`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}", at(id))),
     refetchInterval: (query) => (isFinal(query.state.data, query.state.error) ? false : 2_000),
   });
 }
@@ -99,49 +94,51 @@ export function isRefused(error: Error | null): boolean {
 
 /** What the session's runtime, or its last one, wrote last: asked for when shown, and again when the user wants it. */
 export function logsQuery(id: string, containing: string, lines = LOG_LINES) {
-  const asked = new URLSearchParams({ lines: String(lines), ...(containing && { q: containing }) });
+  const params = { path: { session_id: id }, query: { lines, q: containing || undefined } };
   return queryOptions({
     queryKey: ["session", id, "logs", containing, lines],
-    queryFn: () => get<SessionLogs>(`/v1/sessions/${id}/logs?${asked.toString()}`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/logs", { params })),
     placeholderData: keepPreviousData,
   });
 }
 
 export function createSession(body: SessionCreate): Promise<Session> {
-  return post("/v1/sessions", body);
+  return answer(api.POST("/v1/sessions", { body }));
 }
 
 /** What creating it would start; nothing is started. */
 export function planSession(body: SessionCreate): Promise<SessionPlan> {
-  return post("/v1/sessions/dry-run", body);
+  return answer(api.POST("/v1/sessions/dry-run", { body }));
 }
 
 export function updateSession(id: string, change: SessionUpdate): Promise<Session> {
-  return patch(`/v1/sessions/${id}`, change);
+  return answer(api.PATCH("/v1/sessions/{session_id}", { ...at(id), body: change }));
 }
 
 export function stopSession(id: string): Promise<Session> {
-  return post(`/v1/sessions/${id}/stop`);
+  return answer(api.POST("/v1/sessions/{session_id}/stop", at(id)));
 }
 
 export function suspendSession(id: string): Promise<Session> {
-  return post(`/v1/sessions/${id}/suspend`);
+  return answer(api.POST("/v1/sessions/{session_id}/suspend", at(id)));
 }
 
 export function resumeSession(id: string): Promise<Session> {
-  return post(`/v1/sessions/${id}/resume`);
+  return answer(api.POST("/v1/sessions/{session_id}/resume", at(id)));
 }
 
 export function deleteSession(id: string): Promise<void> {
-  return remove(`/v1/sessions/${id}`);
+  return answer(api.DELETE("/v1/sessions/{session_id}", at(id)));
 }
 
 /** A batch as a file of JSON lines, by its step or by the name that its refusal gave it. */
-export function downloadBatch(id: string, batch: string): Promise<void> {
-  return download(`/v1/sessions/${id}/batches/${encodeURIComponent(batch)}`, `${id}-batch-${batch}.jsonl`);
+export async function downloadBatch(id: string, batch: string): Promise<void> {
+  const params = { path: { session_id: id, batch } };
+  const lines: unknown = await answer(api.GET("/v1/sessions/{session_id}/batches/{batch}", { params, parseAs: "blob", fetch: patiently }));
+  saveBlob(lines as Blob, `${id}-batch-${batch}.jsonl`);
 }
 
 /** URLs of every archived episode as Parquet; they expire. */
 export function exportEpisodes(id: string): Promise<EpisodeExport> {
-  return get(`/v1/sessions/${id}/episodes/export`);
+  return answer(api.GET("/v1/sessions/{session_id}/episodes/export", at(id)));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { ApiError } from "./client";
+import { ApiError } from "./errors";
 import { sharedRefreshMs } from "./sharing";
 
 test("a shared run is asked for until it has ended or its link was refused, and again after a server that was away", () => {

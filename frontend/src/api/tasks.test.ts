@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ApiError } from "./client";
+import { ApiError } from "./errors";
 import { isUsed, nextAfterMs } from "./tasks";
 import type { Session, TaskCounts } from "./types";
 

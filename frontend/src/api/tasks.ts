@@ -1,6 +1,7 @@
 // The queue of tasks that workers pull from.
 import { queryOptions } from "@tanstack/react-query";
-import { ApiError, get } from "./client";
+import { answer, api } from "./client";
+import { ApiError } from "./errors";
 import { hasEnded } from "./sessions";
 import type { Session, TaskCounts } from "./types";
 
@@ -11,7 +12,7 @@ const IDLE_MS = 10_000;
 export function tasksQuery(session: Session) {
   return queryOptions({
     queryKey: ["session", session.id, "tasks"],
-    queryFn: () => get<TaskCounts>(`/v1/sessions/${session.id}/tasks`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/tasks", { params: { path: { session_id: session.id } } })),
     refetchInterval: ({ state }) => nextAfterMs(session, state.data, state.error),
   });
 }

@@ -1,26 +1,26 @@
 // The project's webhooks and their deliveries.
 import { queryOptions } from "@tanstack/react-query";
-import { get, post, remove } from "./client";
-import type { Delivery, Items, Webhook, WebhookCreate, WebhookCreated } from "./types";
+import { answer, api } from "./client";
+import type { WebhookCreate, WebhookCreated } from "./types";
 
 export const webhooksQuery = queryOptions({
   queryKey: ["webhooks"],
-  queryFn: () => get<Items<Webhook>>("/v1/webhooks"),
+  queryFn: () => answer(api.GET("/v1/webhooks")),
 });
 
 /** The latest fifty. Asked again sooner while one of them is on its way. */
 export function deliveriesQuery(webhookId: string) {
   return queryOptions({
     queryKey: ["webhooks", webhookId, "deliveries"],
-    queryFn: () => get<Items<Delivery>>(`/v1/webhooks/${webhookId}/deliveries`),
+    queryFn: () => answer(api.GET("/v1/webhooks/{webhook_id}/deliveries", { params: { path: { webhook_id: webhookId } } })),
     refetchInterval: (query) => (query.state.data?.items.some((delivery) => delivery.state === "pending") ? 3_000 : 15_000),
   });
 }
 
 export function createWebhook(body: WebhookCreate): Promise<WebhookCreated> {
-  return post("/v1/webhooks", body);
+  return answer(api.POST("/v1/webhooks", { body }));
 }
 
 export function deleteWebhook(id: string): Promise<void> {
-  return remove(`/v1/webhooks/${id}`);
+  return answer(api.DELETE("/v1/webhooks/{webhook_id}", { params: { path: { webhook_id: id } } }));
 }

@@ -1,18 +1,17 @@
 // What a session's record holds when its page is opened, in three requests however long it is: the steps put together
 // to as many points as a chart shows, the last state changes and events, the last evaluations. The live channel goes on from there.
-import { get } from "../api/client";
-import { stepsOf } from "../api/metrics";
+import { eventsPage } from "../api/events";
+import { metricsRead, stepsOf } from "../api/metrics";
 import type { EventPage, MetricColumns } from "../api/types";
 import { applyPage, emptyRecord, KEPT_ENTRIES, type SessionRecord } from "./record";
 
 const POINTS = 1000;
 
 export async function historyLoad(sessionId: string): Promise<SessionRecord> {
-  const path = `/v1/sessions/${sessionId}`;
   // In this order: what is recorded between them stands after the cursor of the first.
-  const columns = await get<MetricColumns>(`${path}/metrics?points=${String(POINTS)}`);
-  const events = await get<EventPage>(`${path}/events?newest=true&kind=state&kind=event&limit=${String(KEPT_ENTRIES)}`);
-  const evaluations = await get<EventPage>(`${path}/events?newest=true&kind=evaluation&limit=${String(KEPT_ENTRIES)}`);
+  const columns = await metricsRead(sessionId, { points: POINTS });
+  const events = await eventsPage(sessionId, { newest: true, kind: ["state", "event"], limit: KEPT_ENTRIES });
+  const evaluations = await eventsPage(sessionId, { newest: true, kind: ["evaluation"], limit: KEPT_ENTRIES });
   return recordOf(columns, { ...events, items: [...events.items, ...evaluations.items].sort((a, b) => a.cursor - b.cursor) });
 }
 

@@ -51,6 +51,15 @@ test("state changes and events share one timeline in order", () => {
   ]);
 });
 
+test("a refused step leads to its batch, and an event of a step to that step", () => {
+  const refused = { name: "step_refused", step: 7, batch: "refused-1f", reason: "loss is not finite", episodes: ["ep_1"] };
+  const record = applyPage(emptyRecord, page(entry(1, "event", refused), entry(2, "event", { name: "stuck", stacks: { main: "…" } })));
+  expect(record.timeline.map(({ batch, step }) => [batch, step])).toEqual([
+    ["refused-1f", 7],
+    [undefined, undefined],
+  ]);
+});
+
 test("a new phase within a state is shown by its words", () => {
   const record = applyPage(emptyRecord, page(entry(1, "state", { from: "loading", to: "loading", phase: "loading weights", reason: "" })));
   expect(record.timeline).toMatchObject([{ kind: "phase", title: "loading weights" }]);

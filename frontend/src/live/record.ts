@@ -11,6 +11,10 @@ export interface TimelineEntry {
   kind: "state" | "phase" | "event";
   title: string;
   detail: string;
+  /** The name of the batch that a refused step leaves: what it is downloaded by. */
+  batch?: string;
+  /** The step that it is about. */
+  step?: number;
 }
 
 /** The limit that ended the session: what it allowed and what had been used. */
@@ -77,7 +81,8 @@ function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
   const { name, ...rest } = data;
   const shown = Object.entries(rest).filter(([key]) => !key.endsWith("_id")); // ids mean nothing to a reader of a list
   const detail = shown.map(([key, value]) => (key === "size_bytes" ? bytes(Number(value)) : `${key} ${text(value)}`));
-  return { cursor, at, kind: "event", title: text(name).replaceAll("_", " "), detail: detail.join(" · ") };
+  const led = { ...(typeof data.batch === "string" && { batch: data.batch }), ...(typeof data.step === "number" && { step: data.step }) };
+  return { cursor, at, kind: "event", title: text(name).replaceAll("_", " "), detail: detail.join(" · "), ...led };
 }
 
 function text(value: unknown): string {

@@ -11,10 +11,21 @@ function openSocket(path: string): Channel {
   return new WebSocket(path.startsWith("/") ? location.origin.replace(/^http/, "ws") + path : path) as unknown as Channel;
 }
 
+export interface LiveRecord {
+  record: SessionRecord;
+  /** Whether `record` has what was recorded before the page was opened. */
+  isLoaded: boolean;
+  link: Link;
+  /** When the server was last heard, in ms since 1970: known once the line is lost. */
+  heardAt: number | null;
+}
+
 /** Mount once per session (key the component by its id). `onPage` is called with each page, to refresh what depends on it. */
-export function useSessionRecord(sessionId: string, onPage: (page: EventPage) => void): { record: SessionRecord; link: Link } {
+export function useSessionRecord(sessionId: string, onPage: (page: EventPage) => void): LiveRecord {
   const [record, setRecord] = useState(emptyRecord);
+  const [isLoaded, setIsLoaded] = useState(false);
   const [link, setLink] = useState<Link>(firstLink);
+  const [heardAt, setHeardAt] = useState<number | null>(null);
   const onPageRef = useRef(onPage);
   useEffect(() => {
     onPageRef.current = onPage;
@@ -22,16 +33,22 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
   useEffect(() => {
     let stop: (() => void) | null = null;
     let isGone = false;
+    let heard: number | null = null;
     const follow = (from: SessionRecord) => {
       if (isGone) return;
       setRecord(from);
+      setIsLoaded(true);
       if (isExported) return;
       stop = followSession({
         sessionId,
         after: from.cursor,
         open: openSocket,
-        onLink: setLink,
+        onLink: (now) => {
+          setLink(now);
+          if (now.status === "waiting") setHeardAt(heard);
+        },
         onPage: (page) => {
+          heard = Date.now();
           setRecord((before) => applyPage(before, page));
           onPageRef.current(page);
         },
@@ -45,5 +62,5 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
       stop?.();
     };
   }, [sessionId]);
-  return { record, link };
+  return { record, isLoaded, link, heardAt };
 }

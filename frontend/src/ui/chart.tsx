@@ -6,6 +6,7 @@ import { alignedData, isZoomed, valueAt, type Band, type Series } from "./chart-
 import { number } from "./format";
 import { plotOptions, plotWidth } from "./plot-options";
 import { useColourScheme, usePrinting } from "./theme";
+import { UserText } from "./user-text";
 
 export interface ChartProps {
   title: string;
@@ -21,9 +22,11 @@ export interface ChartProps {
   overlay?: boolean;
   /** Said where there is no data. */
   placeholder?: string;
+  /** Without data: whether some is on its way. */
+  isLoading?: boolean;
 }
 
-export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, placeholder = "No step yet" }: ChartProps) {
+export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, placeholder = "No step yet", isLoading = false }: ChartProps) {
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
@@ -77,11 +80,12 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
       <div
         ref={container}
         role="img"
-        aria-label={empty ? `${title}: ${placeholder}` : `${title} by ${axis}; at ${axisText(axis, x[last])}: ${spoken}`}
+        aria-label={empty ? `${title}: ${isLoading ? "Loading…" : placeholder}` : `${title} by ${axis}; at ${axisText(axis, x[last])}: ${spoken}`}
         style={{ height }}
         className="relative mt-1"
       >
-        {empty && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
+        {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
+        {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
       </div>
     </figure>
   );
@@ -107,7 +111,7 @@ function Readout({ x, series, axis, overlay, onHoverRef }: ReadoutProps) {
       {series.map((one) => (
         <span key={one.label} className="inline-flex items-center gap-1">
           <span aria-hidden className="h-0.5 w-2.5 rounded" style={{ background: `var(${one.colour})` }} />
-          {series.length > 1 && <bdi className="max-w-40 truncate text-muted">{one.label}</bdi>}
+          {series.length > 1 && <UserText className="max-w-40 truncate text-muted" text={one.label} />}
           <span className="font-medium">{number(readAt(one.values, at, overlay))}</span>
         </span>
       ))}

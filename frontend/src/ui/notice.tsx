@@ -1,6 +1,6 @@
 // A message that wants to be read: what happened, and what to do about it.
 import type { ReactNode } from "react";
-import { ApiError } from "../api/client";
+import { ApiError } from "../api/errors";
 
 interface NoticeProps {
   tone?: "bad" | "warn" | "info";

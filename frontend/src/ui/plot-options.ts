@@ -8,6 +8,9 @@ const WHOLE = DECADES.flatMap((decade) => [decade, 2 * decade, 5 * decade]);
 const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400, 172_800, 604_800];
 const INCREMENTS: Record<Axis, number[]> = { step: WHOLE, time: SECONDS, tokens: WHOLE, episodes: WHOLE };
 
+// Half of the longest label of the last tick stands right of the axis: "10,000", "23 h 59 min", in px.
+const RIGHT: Record<Axis, number> = { step: 20, time: 36, tokens: 20, episodes: 20 };
+
 const PAPER_WIDTH = 640; // A4 and Letter upright, within their margins
 
 interface PlotLook {
@@ -44,7 +47,7 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
   return {
     width: plotWidth(element, printed),
     height,
-    padding: [8, 20, 0, 0], // half of the label of the last step, "10,000" say, stands right of the axis
+    padding: [8, RIGHT[over], 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false }, sync: { key: over }, points: { size: 6 } },
     scales: { x: { time: false, range: stepRange }, y: { range: valueRange } },

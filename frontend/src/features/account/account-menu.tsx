@@ -1,5 +1,6 @@
 // Who is signed in, and the way out.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { Check, ChevronDown } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useNavigate } from "react-router";
 import { signOut } from "../../api/auth";
@@ -23,9 +24,7 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
       <DropdownMenu.Trigger className="flex h-8 max-w-64 min-w-0 items-center gap-1.5 rounded-md px-2 text-muted hover:bg-sunken hover:text-ink">
         {invited && <span role="img" aria-label="You are invited to a project" className="size-2 shrink-0 rounded-full bg-accent" />}
         <span className="truncate">{email}</span>
-        <span aria-hidden className="text-xs">
-          ▾
-        </span>
+        <ChevronDown className="size-3.5 shrink-0" />
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content align="end" sideOffset={4} className="z-10 min-w-40 rounded-md border border-line bg-raised p-1 shadow-lg">
@@ -58,7 +57,7 @@ export function AccountMenu({ email, invited }: { email: string; invited: boolea
               <DropdownMenu.RadioItem key={value} value={value} className={`${item} flex items-center justify-between`}>
                 {name}
                 <DropdownMenu.ItemIndicator>
-                  <span aria-hidden>✓</span>
+                  <Check className="size-3.5" />
                 </DropdownMenu.ItemIndicator>
               </DropdownMenu.RadioItem>
             ))}

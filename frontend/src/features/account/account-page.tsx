@@ -2,13 +2,14 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { acceptInvitation, accountQuery, declineInvitation } from "../../api/account";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { addressesQuery, changePassword, resendConfirmation } from "../../api/security";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
-import { ErrorNotice, Notice } from "../../ui/notice";
+import { ErrorNotice } from "../../ui/notice";
 import { PageHeader, Panel } from "../../ui/panel";
+import { UserText } from "../../ui/user-text";
 import { BrowsersPanel } from "./browsers-panel";
 import { SecondFactorPanel } from "./second-factor-panel";
 import { SignInsPanel } from "./sign-ins-panel";
@@ -33,8 +34,8 @@ function InvitationsPanel() {
   const client = useQueryClient();
   const { data: account } = useQuery(accountQuery);
   const onSettled = () => client.invalidateQueries({ queryKey: accountQuery.queryKey });
-  const accept = useMutation({ mutationFn: acceptInvitation, onSettled });
-  const decline = useMutation({ mutationFn: declineInvitation, onSettled });
+  const accept = useMutation({ meta: { done: "You are in the project" }, mutationFn: acceptInvitation, onSettled });
+  const decline = useMutation({ meta: { done: "Invitation declined" }, mutationFn: declineInvitation, onSettled });
   if (!account?.invitations.length) return null;
   return (
     <Panel title="Invitations">
@@ -43,7 +44,7 @@ function InvitationsPanel() {
         {account.invitations.map((invitation) => (
           <li key={invitation.id} className="flex items-center gap-3 px-4 py-2">
             <span className="min-w-0 flex-1 truncate">
-              <strong>{invitation.project_name}</strong> as {invitation.role}
+              <UserText className="font-bold" text={invitation.project_name} /> as {invitation.role}
             </span>
             <Button
               look="primary"
@@ -70,12 +71,11 @@ function InvitationsPanel() {
 function AddressPanel() {
   const { data: account } = useQuery(accountQuery);
   const { data: addresses, error } = useQuery(addressesQuery);
-  const resend = useMutation({ mutationFn: resendConfirmation });
+  const resend = useMutation({ meta: { done: "Look into your mail" }, mutationFn: resendConfirmation });
   return (
     <Panel title="E-mail address">
       <div className="space-y-3 p-4">
         <ErrorNotice error={error ?? resend.error} />
-        {resend.isSuccess && <Notice title="Look into your mail." />}
         {addresses?.length === 0 && <p className="text-muted">{account?.email} was set by the operator of this server; there is nothing to confirm.</p>}
         {addresses?.map((address) => (
           <p key={address.email} className="flex flex-wrap items-center gap-3">
@@ -106,6 +106,7 @@ function PasswordPanel() {
   const [old, setOld] = useState("");
   const [fresh, setFresh] = useState("");
   const change = useMutation({
+    meta: { done: "Your password is changed. Other browsers are signed out" },
     mutationFn: changePassword,
     onSuccess: () => {
       setOld("");
@@ -123,7 +124,6 @@ function PasswordPanel() {
     <Panel title="Password">
       <form onSubmit={onSubmit} className="space-y-4 p-4" noValidate>
         <ErrorNotice error={change.error} />
-        {change.isSuccess && <Notice title="Your password is changed.">Other browsers are signed out.</Notice>}
         <TextField
           label="Current password"
           type="password"

@@ -15,6 +15,7 @@ export function BrowsersPanel() {
   const navigate = useNavigate();
   const { data: browsers = [], error } = useQuery(browsersQuery);
   const endOne = useMutation({
+    meta: { done: "That browser is signed out" },
     mutationFn: (id: number) => endBrowsers([id]),
     onSettled: () => client.invalidateQueries({ queryKey: browsersQuery.queryKey }),
   });

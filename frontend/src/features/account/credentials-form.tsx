@@ -4,7 +4,7 @@ import { useState, type ReactNode, type SyntheticEvent } from "react";
 import { useNavigate, useSearchParams } from "react-router";
 import { accountQuery } from "../../api/account";
 import { confirmCode, type Credentials } from "../../api/auth";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";

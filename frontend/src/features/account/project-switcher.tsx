@@ -1,15 +1,17 @@
 // Which project is worked in, and the way to another or a new one.
 import { useMutation } from "@tanstack/react-query";
+import { ChevronDown } from "lucide-react";
 import { DropdownMenu } from "radix-ui";
 import { useState, type SyntheticEvent } from "react";
 import { createProject } from "../../api/account";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { chooseProject, currentProject } from "../../api/project";
 import type { Account } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
+import { UserText } from "../../ui/user-text";
 
 const item = "cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken";
 
@@ -24,18 +26,16 @@ export function ProjectSwitcher({ account }: { account: Account }) {
           className="flex max-w-56 items-center gap-1.5 border-l border-line-strong pl-4 text-muted hover:text-ink"
         >
           <span className="truncate" data-testid="project">
-            {current?.name ?? "No project"}
+            {current ? <UserText text={current.name} /> : "No project"}
           </span>
-          <span aria-hidden className="text-xs">
-            ▾
-          </span>
+          <ChevronDown className="size-3.5 shrink-0" />
         </DropdownMenu.Trigger>
         <DropdownMenu.Portal>
           <DropdownMenu.Content align="start" sideOffset={4} className="z-10 min-w-48 rounded-md border border-line bg-raised p-1 shadow-lg">
             <DropdownMenu.RadioGroup value={current?.id ?? ""} onValueChange={chooseProject}>
               {account.projects.map((project) => (
                 <DropdownMenu.RadioItem key={project.id} value={project.id} className={`${item} data-[state=checked]:font-semibold`}>
-                  {project.name} <span className="text-xs text-muted">{project.role}</span>
+                  <UserText text={project.name} /> <span className="text-xs text-muted">{project.role}</span>
                 </DropdownMenu.RadioItem>
               ))}
             </DropdownMenu.RadioGroup>

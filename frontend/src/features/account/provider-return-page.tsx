@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Link, useSearchParams } from "react-router";
 import { sessionCheck } from "../../api/auth";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { ErrorNotice } from "../../ui/notice";
 import { Loading } from "../../ui/loading";
 import { AccountFrame, linkClass } from "./account-frame";

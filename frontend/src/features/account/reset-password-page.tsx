@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { Link } from "react-router";
 import { requestReset } from "../../api/auth";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
 import { ErrorNotice, Notice } from "../../ui/notice";

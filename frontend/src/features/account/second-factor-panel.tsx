@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { QRCodeSVG } from "qrcode.react";
 import { useState, type ReactNode, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { authenticatorsQuery, beginEnrolment, endSecondFactor, enrol, type Enrolment } from "../../api/security";
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";

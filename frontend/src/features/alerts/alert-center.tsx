@@ -9,6 +9,7 @@ import { Button } from "../../ui/button";
 import { ago, dateTime } from "../../ui/format";
 import { ErrorNotice } from "../../ui/notice";
 import { visible } from "../../ui/plain-text";
+import { UserText } from "../../ui/user-text";
 
 const MOST = 100; // more the server does not count
 
@@ -78,7 +79,7 @@ function AlertEntry({ alert }: { alert: Alert }) {
       <p className="wrap-anywhere">{visible(alert.text)}</p>
       <Popover.Close asChild>
         <Link to={`/sessions/${alert.session_id}${alert.step === null ? "" : `/steps/${String(alert.step)}`}`} className="block truncate rounded text-accent hover:underline">
-          <bdi>{visible(alert.session_name)}</bdi>
+          <UserText text={alert.session_name} />
           {alert.step !== null && `, step ${String(alert.step)}`}
         </Link>
       </Popover.Close>

@@ -10,8 +10,8 @@ import { ago, dateTime } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
-import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
+import { UserText } from "../../ui/user-text";
 import { ruleText } from "./measures";
 import { EditRule } from "./rule-form";
 
@@ -21,7 +21,7 @@ export function AlertRulesPage() {
   const { data: account } = useQuery(accountQuery);
   const { data, error, isPending } = useQuery(alertRulesQuery);
   const client = useQueryClient();
-  const remove = useMutation({ mutationFn: deleteRule, onSettled: () => client.invalidateQueries({ queryKey: alertRulesQuery.queryKey }) });
+  const remove = useMutation({ meta: { done: "The rule is deleted" }, mutationFn: deleteRule, onSettled: () => client.invalidateQueries({ queryKey: alertRulesQuery.queryKey }) });
   const role = account && currentProject(account)?.role;
   const mayWrite = role !== undefined && role !== "viewer";
   return (
@@ -55,7 +55,7 @@ function Row({ rule, onDelete }: { rule: MetricRule; onDelete: (() => void) | nu
         {rule.name}
       </th>
       <td className={cell}>{ruleText(rule)}</td>
-      <td className={`${cell} max-w-64 wrap-anywhere`}>{rule.runs ? <bdi>{visible(rule.runs)}</bdi> : <span className="text-muted">every run</span>}</td>
+      <td className={`${cell} max-w-64 wrap-anywhere`}>{rule.runs ? <UserText text={rule.runs} /> : <span className="text-muted">every run</span>}</td>
       <td className={`${cell} whitespace-nowrap`} title={dateTime(rule.created_at)}>
         {ago(rule.created_at)}
       </td>

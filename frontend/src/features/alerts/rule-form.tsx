@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { alertRulesQuery, saveRule } from "../../api/alert-rules";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import type { MetricRule } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
@@ -39,6 +39,7 @@ function RuleForm({ rule, onDone }: { rule: MetricRule | null; onDone: () => voi
   const [steps, setSteps] = useState(String(rule?.steps ?? 5));
   const [runs, setRuns] = useState(rule?.runs ?? "");
   const save = useMutation({
+    meta: { done: "The rule is saved" },
     mutationFn: saveRule,
     onSuccess: async () => {
       await client.invalidateQueries({ queryKey: alertRulesQuery.queryKey });

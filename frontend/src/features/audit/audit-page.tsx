@@ -5,6 +5,7 @@ import { auditQuery } from "../../api/audit";
 import type { AuditEntry } from "../../api/types";
 import { DateRange } from "../../ui/date-range";
 import { dateTime } from "../../ui/format";
+import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
 import { visible } from "../../ui/plain-text";
@@ -36,7 +37,7 @@ export function AuditPage() {
         <DateRange />
       </search>
       <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
-        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {isPending && <Loading />}
         {entries?.length === 0 && isFiltered(filter) && (
           <Empty title={query.hasNextPage ? "No entry matches so far" : "No entry matches"}>
             Names, actions and ids are searched for what is typed, in any case, 10,000 entries at a time.

@@ -1,6 +1,6 @@
 // What a new key may do, for how long, and how much it may spend.
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import type { BaseModel, KeyCreate, Scope } from "../../api/types";
 import { Button } from "../../ui/button";
 import { Choices } from "../../ui/choices";

@@ -8,9 +8,11 @@ import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
 import { ago, dateTime, hasPassed, number } from "../../ui/format";
+import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
 import { cell, headCell, Table } from "../../ui/table";
+import { UserText } from "../../ui/user-text";
 import { CreateKey } from "./create-key";
 
 export function KeysPage() {
@@ -24,7 +26,7 @@ export function KeysPage() {
       </PageHeader>
       <ErrorNotice error={error} />
       <div className="rounded-lg border border-line bg-surface">
-        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {isPending && <Loading />}
         {data?.items.length === 0 && (
           <Empty title="No key yet">
             A key is what your program signs in with. Create one, set it in your shell, and paste the loop that comes with it.
@@ -39,6 +41,7 @@ export function KeysPage() {
 function KeyTable({ keys }: { keys: Key[] }) {
   const client = useQueryClient();
   const revoke = useMutation({
+    meta: { done: "The key is revoked" },
     mutationFn: revokeKey,
     onSettled: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
   });
@@ -49,7 +52,7 @@ function KeyTable({ keys }: { keys: Key[] }) {
         {keys.map((key) => (
           <tr key={key.id} className={key.revoked_at ? "text-muted" : ""}>
             <th scope="row" className={`${headCell} text-ink`}>
-              {key.name || <span className="text-muted">unnamed</span>}
+              {key.name ? <UserText text={key.name} /> : <span className="text-muted">unnamed</span>}
             </th>
             <td className={`${cell} font-mono text-xs`}>{key.prefix}…</td>
             <td className={`${cell} text-xs text-muted`}>

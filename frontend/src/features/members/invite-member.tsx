@@ -1,7 +1,7 @@
 // Invites an address; its owner becomes a member by accepting.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { inviteMember, membersQuery } from "../../api/members";
 import type { Role } from "../../api/types";
 import { Button } from "../../ui/button";
@@ -16,6 +16,7 @@ export function InviteMember() {
   const [role, setRole] = useState<Role>("member");
   const client = useQueryClient();
   const invite = useMutation({
+    meta: { done: "Invited" },
     mutationFn: inviteMember,
     onSuccess: async () => {
       setOpen(false);

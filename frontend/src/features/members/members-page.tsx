@@ -10,13 +10,25 @@ import { Button } from "../../ui/button";
 import { Confirm } from "../../ui/dialog";
 import { inputClass } from "../../ui/field";
 import { ago, dateTime } from "../../ui/format";
+import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { PageHeader } from "../../ui/panel";
-import { cell, headCell, Table } from "../../ui/table";
+import { SortedTable, type SortedColumn } from "../../ui/sorted-table";
+import { cell, headCell } from "../../ui/table";
 import { InviteMember } from "./invite-member";
-import { membersMatching, SEARCHED_FROM } from "./member-filter";
 import { RenameProject } from "./rename-project";
 import { ROLES } from "./roles";
+
+/** From this many on the list has a search box. */
+const SEARCHED_FROM = 10;
+
+const HEAD: SortedColumn<Member>[] = [
+  { name: "E-mail", value: (member) => member.email },
+  { name: "Role", value: (member) => member.role },
+  { name: "Since", value: (member) => member.created_at },
+  { name: "State", value: (member) => (member.is_invited ? "invited" : "member") },
+  { name: "" },
+];
 
 export function MembersPage() {
   const { data: account } = useQuery(accountQuery);
@@ -31,7 +43,7 @@ export function MembersPage() {
       </PageHeader>
       <ErrorNotice error={error} />
       <div className="rounded-lg border border-line bg-surface">
-        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {isPending && <Loading />}
         {data && <MemberTable members={data.items} isOwner={isOwner} myEmail={account?.email ?? ""} />}
       </div>
     </>
@@ -42,8 +54,8 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
   const client = useQueryClient();
   const [text, setText] = useState("");
   const onSettled = () => client.invalidateQueries();
-  const change = useMutation({ mutationFn: changeRole, onSettled });
-  const remove = useMutation({ mutationFn: removeMember, onSettled });
+  const change = useMutation({ meta: { done: "The role is changed" }, mutationFn: changeRole, onSettled });
+  const remove = useMutation({ meta: { done: "Removed" }, mutationFn: removeMember, onSettled });
   return (
     <>
       <ErrorNotice error={change.error ?? remove.error} />
@@ -51,8 +63,8 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
         <search className="block border-b border-line p-3">
           <input
             type="search"
-            aria-label="Address or role contains"
-            placeholder="Address or role contains…"
+            aria-label="Address, role or state contains"
+            placeholder="Address, role or state contains…"
             className={`${inputClass} max-w-64`}
             value={text}
             onChange={(event) => {
@@ -61,8 +73,8 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
           />
         </search>
       )}
-      <Table label="Members" head={[{ name: "E-mail" }, { name: "Role" }, { name: "Since" }, { name: "State" }, { name: "" }]}>
-        {membersMatching(members, text).map((member) => {
+      <SortedTable label="Members" head={HEAD} rows={members} containing={text}>
+        {(member) => {
           const isMe = member.email === myEmail;
           return (
             <tr key={member.id}>
@@ -106,8 +118,8 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
               </td>
             </tr>
           );
-        })}
-      </Table>
+        }}
+      </SortedTable>
     </>
   );
 }

@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
 import { accountQuery } from "../../api/account";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import { renameProject } from "../../api/members";
 import type { Project } from "../../api/types";
 import { Button } from "../../ui/button";
@@ -15,6 +15,7 @@ export function RenameProject({ project }: { project: Project }) {
   const [name, setName] = useState(project.name);
   const client = useQueryClient();
   const rename = useMutation({
+    meta: { done: "The project is renamed" },
     mutationFn: renameProject,
     onSuccess: async () => {
       setOpen(false);

@@ -4,12 +4,11 @@ import { Command } from "cmdk";
 import { Dialog } from "radix-ui";
 import { useDeferredValue, useRef, useState, type ReactNode } from "react";
 import { useNavigate } from "react-router";
-import { get } from "../../api/client";
 import { chooseProject, currentProject } from "../../api/project";
-import { sessionsPath } from "../../api/sessions";
-import type { Account, Page, Session } from "../../api/types";
-import { visible } from "../../ui/plain-text";
+import { sessionsPage } from "../../api/sessions";
+import type { Account } from "../../api/types";
 import { chooseTheme, chosenTheme, THEMES } from "../../ui/theme";
+import { UserText } from "../../ui/user-text";
 import { pageActions } from "./page-actions";
 
 const RUNS = 20;
@@ -127,7 +126,7 @@ function useRuns(typed: string) {
   const name = useDeferredValue(typed);
   return useQuery({
     queryKey: ["palette", name],
-    queryFn: () => get<Page<Session>>(sessionsPath({ states: [], name }, "", RUNS)),
+    queryFn: () => sessionsPage({ states: [], name }, "", RUNS),
     placeholderData: keepPreviousData,
   });
 }
@@ -143,7 +142,7 @@ function Group({ heading, children }: { heading: string; children: ReactNode }) 
 function Item({ value, name, note = "", onSelect }: { value: string; name: string; note?: string; onSelect: () => void }) {
   return (
     <Command.Item value={value} onSelect={onSelect} className="flex cursor-pointer items-center gap-2 rounded-md px-3 py-2 data-[selected=true]:bg-accent-soft">
-      <bdi className="min-w-0 truncate">{visible(name)}</bdi>
+      <UserText className="min-w-0 truncate" text={name} />
       {note && <span className="ml-auto text-xs text-muted">{note}</span>}
     </Command.Item>
   );

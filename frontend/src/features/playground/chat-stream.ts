@@ -1,5 +1,5 @@
 // A streamed chat completion, token by token with log-probabilities, by a key that this page alone holds.
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import type { ChatBody } from "../../ui/call-snippets";
 
 /** One token, or several that have their text together only: the bytes of one character, say. */

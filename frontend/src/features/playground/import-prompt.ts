@@ -1,6 +1,6 @@
 // The prompt of an episode's first call, to be asked again.
 import { queryOptions } from "@tanstack/react-query";
-import { get } from "../../api/client";
+import { timelinesPage } from "../../api/episodes";
 import type { EpisodeTimelines } from "../../api/types";
 
 /** `place` is "session/episode", as the address has it; empty: nothing is asked. */
@@ -8,7 +8,7 @@ export function promptQuery(place: string) {
   const [session = "", episode = ""] = place.split("/");
   return queryOptions({
     queryKey: ["playground", place],
-    queryFn: () => get<EpisodeTimelines>(`/v1/sessions/${encodeURIComponent(session)}/episodes/${encodeURIComponent(episode)}/timelines?limit=1`),
+    queryFn: () => timelinesPage(session, episode, 1),
     enabled: session !== "" && episode !== "",
     staleTime: Infinity,
   });

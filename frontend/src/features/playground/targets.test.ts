@@ -31,9 +31,9 @@ test("the episode of a run ends by itself in minutes, and is given up once, also
   const sent: [string, unknown, boolean | undefined][] = [];
   vi.stubGlobal("document", { cookie: "csrftoken=x" });
   vi.stubGlobal("localStorage", { getItem: () => null });
-  vi.stubGlobal("fetch", (path: string, { body, keepalive }: RequestInit) => {
-    sent.push([path, JSON.parse(body as string), keepalive]);
-    return Promise.resolve(Response.json({ episode_id: "ep_1", api_key: "k", model: "m" }));
+  vi.stubGlobal("fetch", async (request: Request) => {
+    sent.push([new URL(request.url).pathname, await request.json(), request.keepalive]);
+    return Response.json({ episode_id: "ep_1", api_key: "k", model: "m" });
   });
   const access = await open(session({ kind: "episodes" }));
   await Promise.all([access.release(), access.release()]);

@@ -1,5 +1,5 @@
 // What a column asks: a model that is served, or the current policy of a run, by an episode that is not trained.
-import { post, postKeepalive } from "../../api/client";
+import { answer, api } from "../../api/client";
 import { createServingKey, servedModel } from "../../api/serving";
 import type { Session } from "../../api/types";
 
@@ -15,12 +15,6 @@ export interface Access {
   release: () => Promise<unknown>;
 }
 
-interface Begun {
-  episode_id: string;
-  api_key: string;
-  model: string;
-}
-
 const NOTHING = () => Promise.resolve();
 
 export async function open(session: Session): Promise<Access> {
@@ -28,10 +22,13 @@ export async function open(session: Session): Promise<Access> {
     const made = await createServingKey(session.id, 1);
     return { key: made.api_key, model: made.model, release: NOTHING };
   }
-  const episodes = `/v1/sessions/${session.id}/episodes`;
-  const begun = await post<Begun>(episodes, { eval: true, timeout_s: EPISODE_S });
+  const body = { eval: true, timeout_s: EPISODE_S };
+  const begun = await answer(api.POST("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: session.id } }, body }));
+  const path = { session_id: session.id, episode_id: begun.episode_id };
+  // Also sent where the page is being closed.
+  const abandon = () => answer(api.POST("/v1/sessions/{session_id}/episodes/{episode_id}/abandon", { params: { path }, body: { reason: "playground" }, keepalive: true }));
   let released: Promise<unknown> | undefined;
-  const release = () => (released ??= postKeepalive(`${episodes}/${begun.episode_id}/abandon`, { reason: "playground" }));
+  const release = () => (released ??= abandon());
   return { key: begun.api_key, model: begun.model, release };
 }
 

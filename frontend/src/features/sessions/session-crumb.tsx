@@ -1,6 +1,7 @@
 // The way back: session, its episodes, what is open now.
 import { Link } from "react-router";
 import type { Session } from "../../api/types";
+import { UserText } from "../../ui/user-text";
 
 interface SessionCrumbProps {
   session: Session | undefined;
@@ -17,7 +18,7 @@ export function SessionCrumb({ session, id, trail = [], page = "", list = "" }: 
   return (
     <nav aria-label="Where this is" className="mb-1 flex min-w-0 flex-wrap gap-x-1.5 text-xs text-muted">
       <Link to={`/sessions/${id}`} className={`${link} max-w-64 truncate`}>
-        <bdi>{session?.name || id}</bdi>
+        <UserText text={session?.name || id} />
       </Link>
       <span aria-hidden>/</span>
       {page || trail.length === 0 ? (

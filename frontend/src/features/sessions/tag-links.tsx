@@ -1,11 +1,11 @@
 // The tags of a run; each leads to the runs that have it.
 import { Link } from "react-router";
-import { visible } from "../../ui/plain-text";
+import { UserText } from "../../ui/user-text";
 
 export function TagLinks({ tags }: { tags: readonly string[] }) {
   return tags.map((tag) => (
     <Link key={tag} to={`/sessions?tag=${encodeURIComponent(tag)}`} className="inline-block max-w-40 truncate rounded bg-sunken px-1.5 text-xs text-muted hover:text-ink hover:underline">
-      <bdi>{visible(tag)}</bdi>
+      <UserText text={tag} />
     </Link>
   ));
 }

@@ -2,8 +2,8 @@
 import type { DevicePrices, PayerUsage } from "../../api/types";
 import { money, number, span } from "../../ui/format";
 import { Panel } from "../../ui/panel";
-import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
+import { UserText } from "../../ui/user-text";
 
 const HEAD = [{ name: "Name" }, { name: "Device time", right: true }];
 const COST = { name: "Cost", right: true };
@@ -23,7 +23,7 @@ export function PayersPanel({ title, payers, prices }: PayersPanelProps) {
         {payers.map((payer) => (
           <tr key={payer.id ?? ""} className="hover:bg-sunken">
             <th scope="row" className={`${headCell} max-w-64 truncate`} title={payer.name}>
-              <bdi>{visible(payer.name)}</bdi>
+              <UserText text={payer.name} />
             </th>
             <td className={right} title={`${number(payer.device_s)} seconds`}>
               {span(payer.device_s)}

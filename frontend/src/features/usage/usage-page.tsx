@@ -5,10 +5,12 @@ import type { DevicePrices, SessionUsage, Usage } from "../../api/types";
 import { usageQuery } from "../../api/usage";
 import { Fact } from "../../ui/fact";
 import { ago, count, dateTime, money, number, price, span } from "../../ui/format";
+import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../ui/panel";
 import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
+import { UserText } from "../../ui/user-text";
 import { PayersPanel } from "./payers-panel";
 import { QuotasPanel } from "./quotas-panel";
 
@@ -32,7 +34,7 @@ export function UsagePage() {
     <>
       <PageHeader title="Usage" />
       <ErrorNotice error={error} />
-      {isPending && <p className="p-4 text-muted">Loading…</p>}
+      {isPending && <Loading />}
       {newest && (
         <div className="space-y-4">
           <div className="grid items-start gap-4 lg:grid-cols-[4fr_3fr]">
@@ -97,7 +99,7 @@ function SessionRow({ session, prices }: { session: SessionUsage; prices: Device
     <tr className="hover:bg-sunken">
       <th scope="row" className={`${headCell} max-w-64`}>
         <Link to={`/sessions/${session.session_id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
-          <bdi>{session.name}</bdi>
+          <UserText text={session.name} />
         </Link>
         {session.name !== session.session_id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.session_id}</span>}
       </th>

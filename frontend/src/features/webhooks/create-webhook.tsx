@@ -1,7 +1,7 @@
 // Subscribes an address and shows its secret once, with a program that checks it. The secret lives in this dialog alone.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../api/client";
+import { ApiError } from "../../api/errors";
 import type { WebhookCreate, WebhookTopic } from "../../api/types";
 import { createWebhook, webhooksQuery } from "../../api/webhooks";
 import { Button } from "../../ui/button";

@@ -1,5 +1,6 @@
 // One webhook: its address, the events that it gets, and how the latest deliveries went.
 import { useQuery } from "@tanstack/react-query";
+import { ChevronRight, Trash2 } from "lucide-react";
 import { Collapsible } from "radix-ui";
 import type { Delivery, Webhook } from "../../api/types";
 import { deliveriesQuery } from "../../api/webhooks";
@@ -23,9 +24,7 @@ export function WebhookEntry({ webhook, isOpen, onDelete }: WebhookEntryProps) {
     <Collapsible.Root defaultOpen={isOpen}>
       <div className="flex items-center pr-2 hover:bg-sunken">
         <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left" aria-label={`Deliveries to ${webhook.url}`}>
-          <span aria-hidden className="w-3 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90">
-            ▸
-          </span>
+          <ChevronRight className="size-3.5 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90" />
           <span className="min-w-0 flex-1">
             <span className="block truncate font-medium" title={webhook.url}>
               {webhook.url}
@@ -38,7 +37,7 @@ export function WebhookEntry({ webhook, isOpen, onDelete }: WebhookEntryProps) {
         </Collapsible.Trigger>
         <div className="ml-2 shrink-0">
           <Confirm
-            trigger={<IconButton icon="bin" label={`Delete the webhook to ${webhook.url}`} />}
+            trigger={<IconButton icon={Trash2} label={`Delete the webhook to ${webhook.url}`} />}
             title="Delete this webhook?"
             description={`${webhook.url} receives no more events, and deliveries that are still due are dropped.`}
             action="Delete webhook"

@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { accountQuery } from "../../api/account";
 import { currentProject } from "../../api/project";
 import { deleteWebhook, webhooksQuery } from "../../api/webhooks";
+import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
 import { CreateWebhook } from "./create-webhook";
@@ -13,6 +14,7 @@ export function WebhooksPage() {
   const { data, error, isPending } = useQuery(webhooksQuery);
   const client = useQueryClient();
   const remove = useMutation({
+    meta: { done: "The webhook is deleted" },
     mutationFn: deleteWebhook,
     onSettled: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
   });
@@ -28,7 +30,7 @@ export function WebhooksPage() {
       <ErrorNotice error={error ?? remove.error} />
       {(isPending || webhooks) && (
         <div className="rounded-lg border border-line bg-surface">
-          {isPending && <p className="p-4 text-muted">Loading…</p>}
+          {isPending && <Loading />}
           {webhooks?.length === 0 && (
             <Empty title="No webhook yet">Create one to be notified when a session is ready, stops or fails, and when a checkpoint can be downloaded.</Empty>
           )}

@@ -1,4 +1,5 @@
 // One checkpoint: what it is, its files once committed, and what can be done with it.
+import { ChevronRight, Pin, Trash2 } from "lucide-react";
 import { Collapsible } from "radix-ui";
 import { isPending } from "../../../api/checkpoints";
 import { isExported } from "../../../api/offline";
@@ -28,9 +29,7 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
       <div className="flex items-center pr-2 hover:bg-sunken">
         {opens ? (
           <Collapsible.Trigger className="group flex min-w-0 flex-1 items-center gap-2 py-2 pl-4 text-left">
-            <span aria-hidden className="w-3 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90">
-              ▸
-            </span>
+            <ChevronRight className="size-3.5 shrink-0 text-muted transition-transform group-data-[state=open]:rotate-90" />
             <Line checkpoint={checkpoint} />
             <span className="sr-only">Files of {name}</span>
           </Collapsible.Trigger>
@@ -43,7 +42,7 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
           <div className="ml-2 flex w-14 shrink-0 justify-end">
             {isCommitted && (
               <IconButton
-                icon="pin"
+                icon={Pin}
                 label={checkpoint.pinned ? `Unpin ${name}` : `Pin ${name}`}
                 pressed={checkpoint.pinned}
                 onClick={() => {
@@ -53,7 +52,7 @@ export function CheckpointEntry({ checkpoint, actions }: CheckpointEntryProps) {
             )}
             {!isPending(checkpoint) && (
               <Confirm
-                trigger={<IconButton icon="bin" label={`Delete ${name}`} />}
+                trigger={<IconButton icon={Trash2} label={`Delete ${name}`} />}
                 title={`Delete ${name}?`}
                 description={`${checkpoint.pinned ? "It is pinned. " : ""}Its files are removed from the store. This cannot be undone.`}
                 action="Delete checkpoint"

@@ -19,7 +19,7 @@ export function CheckpointsPanel({ session }: { session: Session }) {
   const mayWrite = useMayWrite();
   const onSettled = () => client.invalidateQueries({ queryKey: query.queryKey });
   const pin = useMutation({ mutationFn: (wanted: { checkpoint: Checkpoint; pinned: boolean }) => pinCheckpoint(wanted.checkpoint, wanted.pinned), onSettled });
-  const remove = useMutation({ mutationFn: deleteCheckpoint, onSettled });
+  const remove = useMutation({ meta: { done: "The checkpoint is deleted" }, mutationFn: deleteCheckpoint, onSettled });
   const serve = useServe();
   // One error stands over the list: that of what was tried last.
   const forgetErrors = () => {

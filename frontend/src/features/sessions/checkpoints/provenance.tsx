@@ -6,7 +6,7 @@ import type { Checkpoint, CheckpointProvenance } from "../../../api/types";
 import { CopyText } from "../../../ui/copy";
 import { dateTime, number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
-import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 
 export function Provenance({ checkpoint }: { checkpoint: Checkpoint }) {
   const { data, error } = useQuery(provenanceQuery(checkpoint.session_id, checkpoint.id));
@@ -51,7 +51,7 @@ export function ProvenanceFacts({ provenance }: { provenance: CheckpointProvenan
 
 /** What the oldest of the states came from. */
 function Beginning({ provenance: { ancestry_end: end, base_model: base } }: { provenance: CheckpointProvenance }) {
-  const name = <bdi>{visible(base)}</bdi>;
+  const name = <UserText text={base} />;
   if (end === "upload") return <>files that a client uploaded, for {name}</>;
   if (end === "unknown") return <>what was before is not known here; the run trains {name}</>;
   return <>{name}, base model</>;
@@ -59,7 +59,7 @@ function Beginning({ provenance: { ancestry_end: end, base_model: base } }: { pr
 
 function AncestorText({ ancestor, sessionId }: { ancestor: CheckpointProvenance["ancestors"][number]; sessionId: string }) {
   const { session_id: of, kind, step, checkpoint_id: id, tinker_path: path, is_deleted: isDeleted } = ancestor;
-  const name = path ? <bdi>{visible(path)}</bdi> : null;
+  const name = path ? <UserText text={path} /> : null;
   if (id === null || of === null) return <>{name ?? "a state"}, not in this project or deleted</>;
   const text = `${kind ?? "state"} of step ${number(step)}`;
   return (

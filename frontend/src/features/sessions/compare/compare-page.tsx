@@ -2,7 +2,7 @@
 import { useQueries, type UseQueryResult } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useSearchParams } from "react-router";
-import { ApiError } from "../../../api/client";
+import { ApiError } from "../../../api/errors";
 import { sessionQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { ButtonLink } from "../../../ui/button";

@@ -4,7 +4,7 @@ import type { Session } from "../../../api/types";
 import { withPart } from "../../../ui/address-part";
 import { Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
-import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { ShowAllButton } from "../show-all-button";
 import { diffRows } from "./config-diff";
 
@@ -38,7 +38,7 @@ export function ConfigDiffTable({ sessions, names }: { sessions: readonly Sessio
               </th>
               {row.values.map((value, at) => (
                 <td key={sessions[at]?.id} className={`${cell} max-w-64 break-words ${row.differs ? "font-medium" : "text-muted"}`}>
-                  <bdi>{value === "" ? "–" : visible(value)}</bdi>
+                  <UserText text={value || "–"} />
                 </td>
               ))}
             </tr>

@@ -1,8 +1,8 @@
 // What the runs answer to the same held-out task: the newest evaluation episode of each, beside each other.
 import { useQueries } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
-import { get } from "../../../api/client";
-import type { Episode, Page } from "../../../api/types";
+import { answer, api } from "../../../api/client";
+import type { Episode } from "../../../api/types";
 import { withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
@@ -12,6 +12,7 @@ import { answerQuery, AnswerTokens } from "../episodes/answer-tokens";
 import { sampledRuns } from "../episodes/common-prefix";
 import { MeasureChoice } from "../episodes/measure-choice";
 import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { measureOf, scaleOf } from "../episodes/token-heat";
 import { evalTasks } from "./eval-tasks";
 import type { Compared } from "./overlay-charts";
@@ -21,14 +22,14 @@ const LOOKED_AT = 200; // the newest evaluation episodes of each run
 function evalEpisodesQuery(id: string) {
   return {
     queryKey: ["session", id, "evaluation episodes"],
-    queryFn: () => get<Page<Episode>>(`/v1/sessions/${id}/episodes?eval=true&sort=newest&limit=${String(LOOKED_AT)}`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, sort: "newest", limit: LOOKED_AT } } })),
   };
 }
 
 function evalEpisodeQuery(id: string, task: string) {
   return {
     queryKey: ["session", id, "evaluation episodes", task],
-    queryFn: () => get<Page<Episode>>(`/v1/sessions/${id}/episodes?${new URLSearchParams({ eval: "true", fate: "eval", task, sort: "newest", limit: "1" }).toString()}`),
+    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, fate: ["eval"], task, sort: "newest", limit: 1 } } })),
     enabled: task !== "",
   };
 }
@@ -96,9 +97,7 @@ function Answers({ runs, task }: { runs: readonly Compared[]; task: string }) {
           return (
             <section key={run.session.id} aria-label={`Answer of ${run.name}`} className="w-80 shrink-0 rounded-lg border border-line bg-surface">
               <header className="border-b border-line px-3 py-2" style={{ borderTop: `3px solid var(${run.colour})` }}>
-                <bdi className="block truncate font-semibold" title={run.name}>
-                  {run.name}
-                </bdi>
+                <UserText className="block truncate font-semibold" title={run.name} text={run.name} />
                 {episode && <EpisodeFacts id={run.session.id} episode={episode} />}
               </header>
               <div className="p-3">

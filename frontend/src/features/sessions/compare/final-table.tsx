@@ -5,16 +5,35 @@ import { hasEnded } from "../../../api/sessions";
 import { number, span } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { cell, headCell, Table } from "../../../ui/table";
-import { visible } from "../../../ui/plain-text";
+import { SortedTable, type SortedColumn } from "../../../ui/sorted-table";
+import { cell, headCell } from "../../../ui/table";
+import { UserText } from "../../../ui/user-text";
 import { StateBadge } from "../state-badge";
 import { bestStep } from "./best-step";
 import type { Compared } from "./overlay-charts";
 
-const HEAD = ["Run", "State", "Steps", "Reward, last", "Reward, best", "Evaluation, last", "Entropy", "KL", "Length", "Tokens", "Took"].map((name, at) => ({
-  name,
-  right: at > 1 && name !== "Evaluation, last",
-}));
+/** A run with what was measured of it, as far as it has arrived. */
+interface Measured {
+  run: Compared;
+  last: LastMeasures | undefined;
+  totals: Totals | undefined;
+}
+
+const best = ({ totals }: Measured) => totals && bestStep(totals.rewards);
+
+const HEAD: SortedColumn<Measured>[] = [
+  { name: "Run", value: ({ run }) => run.name },
+  { name: "State", value: ({ run }) => run.session.state },
+  { name: "Steps", right: true, value: ({ run }) => run.session.policy_version },
+  { name: "Reward, last", right: true, value: ({ last }) => last?.step?.reward_mean },
+  { name: "Reward, best", right: true, value: (one) => best(one)?.reward },
+  { name: "Evaluation, last", value: ({ last }) => last?.evaluations[0]?.reward_mean },
+  { name: "Entropy", right: true, value: ({ last }) => last?.step?.entropy },
+  { name: "KL", right: true, value: ({ last }) => last?.step?.kl_engine },
+  { name: "Length", right: true, value: ({ last }) => last?.step?.completion_length_mean },
+  { name: "Tokens", right: true, value: ({ totals }) => totals?.tokens },
+  { name: "Took", right: true, value: ({ totals }) => totals?.tookS },
+];
 
 export function FinalTable({ runs }: { runs: readonly Compared[] }) {
   const last = useQueries({ queries: runs.map(({ session }) => lastMeasuresQuery(session.id, !hasEnded(session))) });
@@ -23,33 +42,24 @@ export function FinalTable({ runs }: { runs: readonly Compared[] }) {
   return (
     <Panel title="Final measures">
       <ErrorNotice error={failed?.error ?? null} />
-      <Table label="Final measures of the runs" head={HEAD}>
-        {runs.map((run, at) => (
-          <FinalRow key={run.session.id} run={run} last={last[at]?.data} totals={totals[at]?.data} />
-        ))}
-      </Table>
+      <SortedTable label="Final measures of the runs" head={HEAD} rows={runs.map((run, at) => ({ run, last: last[at]?.data, totals: totals[at]?.data }))}>
+        {(measured) => <FinalRow key={measured.run.session.id} {...measured} />}
+      </SortedTable>
     </Panel>
   );
 }
 
-interface RowProps {
-  run: Compared;
-  last: LastMeasures | undefined;
-  totals: Totals | undefined;
-}
-
-function FinalRow({ run, last, totals }: RowProps) {
+function FinalRow(measured: Measured) {
+  const { run, last, totals } = measured;
   const right = `${cell} text-right`;
-  const best = totals && bestStep(totals.rewards);
+  const peak = best(measured);
   const took = totals?.tookS ?? null;
   return (
     <tr>
       <th scope="row" className={`${headCell} max-w-56`}>
         <span className="flex items-center gap-2">
           <span aria-hidden className="size-2.5 shrink-0 rounded-full" style={{ background: `var(${run.colour})` }} />
-          <bdi className="truncate" title={run.name}>
-            {run.name}
-          </bdi>
+          <UserText className="truncate" title={run.name} text={run.name} />
         </span>
       </th>
       <td className={cell}>
@@ -58,13 +68,13 @@ function FinalRow({ run, last, totals }: RowProps) {
       <td className={right}>{number(run.session.policy_version)}</td>
       <td className={right}>{number(last?.step?.reward_mean)}</td>
       <td className={right}>
-        {number(best?.reward)}
-        {best && <span className="block text-xs text-muted">{best.place}</span>}
+        {number(peak?.reward)}
+        {peak && <span className="block text-xs text-muted">{peak.place}</span>}
       </td>
       <td className={cell}>
         {last?.evaluations.map((one) => (
           <span key={one.name} className="block whitespace-nowrap">
-            <bdi className="text-muted">{visible(one.name)}</bdi> {number(one.reward_mean)} <span className="text-xs text-muted">step {one.step}</span>
+            <UserText className="text-muted" text={one.name} /> {number(one.reward_mean)} <span className="text-xs text-muted">step {one.step}</span>
           </span>
         ))}
         {last?.evaluations.length === 0 && "–"}

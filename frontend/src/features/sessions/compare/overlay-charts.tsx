@@ -87,7 +87,7 @@ function OverlayChart({ title, unit = "", measure, runs, columns, axis, weight, 
     const { x, columns: values } = overlaid(columns.map((one) => ({ x: one?.x ?? [], values: smoothed(one?.columns[measure]?.mean ?? [], weight) })));
     return { x, series: runs.map((run, at): Series => ({ label: run.name, colour: run.colour, values: values[at] ?? [] })) };
   }, [columns, runs, measure, weight]);
-  return <Chart title={title} unit={unit} axis={axis} overlay {...drawn} height={height} placeholder={pending ? "Loading the record…" : "No step yet"} />;
+  return <Chart title={title} unit={unit} axis={axis} overlay {...drawn} height={height} isLoading={pending} />;
 }
 
 /** One chart for each set of tasks that any of the runs was evaluated on, over the policy version. */

@@ -4,6 +4,7 @@ import { Link, useNavigate, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../../api/sessions";
 import { inputClass } from "../../../ui/field";
 import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { colourOf, MAX_RUNS, runsOf, withRuns } from "./compared-runs";
 
 const EVERY = { states: [], name: "" };
@@ -24,7 +25,7 @@ export function RunPicker({ names }: { names: Readonly<Record<string, string>> }
           <li key={id} className="flex max-w-72 items-center gap-2 rounded-md border border-line bg-surface py-1 pr-1 pl-2.5">
             <span aria-hidden className="size-2.5 shrink-0 rounded-full" style={{ background: `var(${colourOf(at)})` }} />
             <Link to={`/sessions/${id}`} className="truncate rounded hover:text-accent hover:underline">
-              <bdi>{names[id] ?? id}</bdi>
+              <UserText text={names[id] ?? id} />
             </Link>
             <button
               type="button"

@@ -1,7 +1,7 @@
 // What people write on a run: its name, tags and notes, and whether it is pinned.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState, type SyntheticEvent } from "react";
-import { ApiError } from "../../../api/client";
+import { ApiError } from "../../../api/errors";
 import { sessionQuery, sessionsKey, updateSession } from "../../../api/sessions";
 import type { Session, SessionUpdate } from "../../../api/types";
 import { Button } from "../../../ui/button";
@@ -9,13 +9,14 @@ import { Dialog } from "../../../ui/dialog";
 import { Field, inputClass, TextField } from "../../../ui/field";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { useMayWrite } from "../use-may-write";
 import { tagsTyped } from "./typed-tags";
 
 export function useUpdate(id: string, onSaved?: () => void) {
   const client = useQueryClient();
   return useMutation({
+    meta: { done: "Saved" },
     mutationFn: (change: SessionUpdate) => updateSession(id, change),
     onSuccess: async (saved) => {
       client.setQueryData(sessionQuery(id).queryKey, saved);
@@ -61,7 +62,7 @@ export function NotesPanel({ session }: { session: Session }) {
       }
     >
       <p className="max-h-80 overflow-y-auto px-4 py-2 whitespace-pre-wrap wrap-anywhere" tabIndex={0}>
-        {session.notes ? <bdi>{visible(session.notes)}</bdi> : <span className="text-muted">None yet.</span>}
+        {session.notes ? <UserText text={session.notes} /> : <span className="text-muted">None yet.</span>}
       </p>
       <Dialog open={open} onOpenChange={setOpen} title="Name, tags, notes" description="Everybody in the project sees them." wide>
         <AnnotateForm

@@ -10,70 +10,19 @@ import { Chart } from "../../../ui/chart";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
-import { evaluationColumns, lines, noGradientText, rewardBand, type Line } from "./step-columns";
-
-interface Plot {
-  title: string;
-  unit?: string;
-  lines: Line[];
-}
-
-const PAIRS: Plot[][] = [
-  [
-    { title: "Gradient norm", lines: [["norm", "grad_norm"]] },
-    { title: "KL engine to trainer", lines: [["KL", "kl_engine"]] },
-  ],
-  [
-    { title: "Entropy", unit: "nats per token", lines: [["entropy", "entropy"]] },
-    { title: "Clipped tokens", unit: "share", lines: [["clipped", "clip_fraction"]] },
-  ],
-  [
-    { title: "Completion length", unit: "tokens", lines: [["length", "completion_length_mean"]] },
-    {
-      title: "Step time",
-      unit: "s",
-      lines: [
-        ["rollout", "rollout_s"],
-        ["train", "train_s", "--series-2"],
-        ["handover", "handover_s", "--series-3"],
-      ],
-    },
-  ],
-  [
-    {
-      title: "Tokens",
-      lines: [
-        ["trained", "tokens_trained"],
-        ["computed", "tokens_computed", "--series-2"],
-      ],
-    },
-    {
-      title: "Groups",
-      lines: [
-        ["all", "groups"],
-        ["equal rewards", "groups_skipped", "--series-2"],
-        ["set aside", "groups_replaced", "--series-3"],
-      ],
-    },
-  ],
-  [
-    { title: "Staleness", unit: "versions, oldest", lines: [["staleness", "staleness_max"]] },
-    { title: "Learning rate", lines: [["rate", "learning_rate"]] },
-  ],
-];
-const REWARD: Plot = { title: "Reward", unit: "mean, 10th to 90th percentile", lines: [["reward", "reward_mean"]] };
-const LOSS: Plot = { title: "Loss", lines: [["loss", "loss", "--series-2"]] };
+import { LOSS, PAIRS, REWARD, type Plot } from "./plots";
+import { evaluationColumns, lines, noGradientText, rewardBand } from "./step-columns";
 
 interface ChartsPanelProps {
   id: string;
   steps: readonly StepMetrics[];
   evaluations: readonly Evaluation[];
-  /** Steps that the session has done: more than there are here means that the record is still on its way. */
-  done: number;
+  /** Without a step here: whether there are some, still on their way. */
+  isLoading: boolean;
   isLive: boolean;
 }
 
-export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, evaluations, done, isLive }: ChartsPanelProps) {
+export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, evaluations, isLoading, isLive }: ChartsPanelProps) {
   const [address] = useSearchParams();
   const weight = smoothingOf(address);
   const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, isLive);
@@ -88,7 +37,7 @@ export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, eval
     return { reward: drawn(REWARD), loss: drawn(LOSS), pairs: PAIRS.map((pair) => pair.map(drawn)) };
   }, [steps, weight]);
   const nothing = noGradientText(recorded[recorded.length - 1]);
-  const common = { x, axis, placeholder: done > 0 ? "Loading the record…" : "No step yet" };
+  const common = { x, axis, isLoading };
   return (
     <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
       <div className="border-b border-line px-4 py-1.5">

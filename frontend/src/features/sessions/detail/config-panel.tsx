@@ -2,10 +2,12 @@
 import { useState } from "react";
 import schema from "../../../api/session-config.json";
 import type { Session } from "../../../api/types";
+import { CopyBlock } from "../../../ui/copy";
 import { Panel } from "../../../ui/panel";
 import { configFields, type OptionSchema } from "../config-fields";
 import { ShowAllButton } from "../show-all-button";
 import { optionRows } from "./option-rows";
+import { sdkLine } from "./sdk-line";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
 
@@ -39,6 +41,11 @@ export function ConfigPanel({ session }: { session: Session }) {
           </div>
         ))}
       </dl>
+      {session.kind === "episodes" && (
+        <div className="border-t border-line p-3">
+          <CopyBlock label="The same in Python" text={sdkLine(session, changed.map((row) => row.name))} />
+        </div>
+      )}
     </Panel>
   );
 }

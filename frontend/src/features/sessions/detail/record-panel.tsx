@@ -1,7 +1,13 @@
 // The session's record in words, newest first: state changes and events. Its runtime's log stands beside it.
+import { useMutation } from "@tanstack/react-query";
 import { Tabs } from "radix-ui";
-import type { SessionRecord } from "../../../live/record";
+import { Link } from "react-router";
+import { downloadBatch } from "../../../api/sessions";
+import type { SessionRecord, TimelineEntry } from "../../../live/record";
+import { Button } from "../../../ui/button";
 import { dateTime, timeOfDay } from "../../../ui/format";
+import { ErrorNotice } from "../../../ui/notice";
+import { visible } from "../../../ui/plain-text";
 import { RuntimeLog } from "./runtime-log";
 
 const LOOKS = { state: "font-medium", phase: "text-muted", event: "" };
@@ -12,19 +18,54 @@ const tab =
 /** Longer than this it is shown in one line until it is opened: a stack dump has hundreds of lines. */
 const SHORT = 90;
 
-function Detail({ text }: { text: string }) {
-  if (text.length <= SHORT) return <span className="min-w-0 text-xs break-words text-muted">{text}</span>;
+export function Detail({ text }: { text: string }) {
+  if (text.length <= SHORT) return <span className="min-w-0 text-xs break-words text-muted">{visible(text)}</span>;
   return (
     <details className="group min-w-0 flex-1 text-xs text-muted">
-      <summary className="cursor-pointer truncate group-open:whitespace-normal">{text.slice(0, SHORT)}…</summary>
+      <summary className="cursor-pointer truncate group-open:whitespace-normal">{visible(text.slice(0, SHORT))}…</summary>
       <pre tabIndex={0} className="mt-1 max-h-80 overflow-auto font-mono whitespace-pre-wrap">
-        {text}
+        {visible(text)}
       </pre>
     </details>
   );
 }
 
-export function RecordPanel({ sessionId, record }: { sessionId: string; record: SessionRecord }) {
+/** From an event to what it is about: its step, and the batch that a refused step leaves while a runtime has it. */
+export function Leads({ sessionId, entry, isReady }: { sessionId: string; entry: TimelineEntry; isReady: boolean }) {
+  const save = useMutation({ mutationFn: (batch: string) => downloadBatch(sessionId, batch) });
+  const { batch, step } = entry;
+  return (
+    <span className="ml-auto flex shrink-0 items-baseline gap-2 text-xs">
+      {step !== undefined && step > 0 && (
+        <Link to={`/sessions/${sessionId}/steps/${String(step)}`} className="rounded text-accent hover:underline">
+          Step {step}
+        </Link>
+      )}
+      {batch !== undefined && isReady && (
+        <Button
+          look="quiet"
+          className="h-6 px-1.5 text-xs"
+          disabled={save.isPending}
+          onClick={() => {
+            save.mutate(batch);
+          }}
+        >
+          Download batch
+        </Button>
+      )}
+      <ErrorNotice error={save.error} />
+    </span>
+  );
+}
+
+interface RecordPanelProps {
+  sessionId: string;
+  record: SessionRecord;
+  /** Whether a runtime is there to be asked. */
+  isReady: boolean;
+}
+
+export function RecordPanel({ sessionId, record, isReady }: RecordPanelProps) {
   return (
     <Tabs.Root defaultValue="events" className="rounded-lg border border-line bg-surface">
       <Tabs.List aria-label="Record" className="flex gap-5 border-b border-line px-4">
@@ -45,6 +86,7 @@ export function RecordPanel({ sessionId, record }: { sessionId: string; record: 
               </time>
               <span className={`shrink-0 ${LOOKS[entry.kind]}`}>{entry.title}</span>
               <Detail text={entry.detail} />
+              {(entry.batch !== undefined || entry.step !== undefined) && <Leads sessionId={sessionId} entry={entry} isReady={isReady} />}
             </li>
           ))}
         </ol>

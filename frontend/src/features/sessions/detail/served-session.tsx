@@ -38,7 +38,7 @@ export function ServedSession({ session, record }: { session: Session; record: S
           ) : (
             <EndpointPanel session={session} />
           )}
-          <RecordPanel sessionId={session.id} record={record} />
+          <RecordPanel sessionId={session.id} record={record} isReady={false} />
         </div>
         <div className="min-w-0 space-y-4">
           <BudgetPanel session={session} />

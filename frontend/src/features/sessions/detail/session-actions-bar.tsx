@@ -30,6 +30,7 @@ export function useSessionActions({ id }: Session): SessionMoves {
     },
   });
   const gone = useMutation({
+    meta: { done: "The session is deleted" },
     mutationFn: () => deleteSession(id),
     onSuccess: async () => {
       await navigate("/sessions");

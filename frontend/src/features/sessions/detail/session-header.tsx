@@ -8,20 +8,29 @@ import type { Link } from "../../../live/link";
 import { Button, ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
 import { ErrorNotice } from "../../../ui/notice";
-import { useOnline } from "../../../ui/offline-bar";
+import { useOfflineSince } from "../../../ui/offline-bar";
+import { UserText } from "../../../ui/user-text";
 import { PinButton, useUpdate } from "./annotate-session";
+import { linkText } from "./link-text";
 import { TagLinks } from "../tag-links";
 import { SessionActionsBar, useSessionActions } from "./session-actions-bar";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
 
-export function SessionHeader({ session, link }: { session: Session; link: Link }) {
+interface SessionHeaderProps {
+  session: Session;
+  link: Link;
+  heardAt: number | null;
+}
+
+export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
   const actions = useSessionActions(session);
   const mayWrite = useMayWrite();
   const trains = session.kind !== "serving";
   const pin = useUpdate(session.id);
   const client = useQueryClient();
   const save = useMutation({
+    meta: { done: "The model is being exported" },
     mutationFn: () => createCheckpoint(session.id, "model"),
     onSuccess: () => client.invalidateQueries({ queryKey: checkpointsQuery(session.id).queryKey }),
   });
@@ -29,14 +38,14 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <h1 className="min-w-0 text-xl font-semibold tracking-tight break-words">
-          <bdi>{session.name || session.id}</bdi>
+          <UserText text={session.name || session.id} />
         </h1>
         <CopyText label="the session's id" text={session.id} />
         <TagLinks tags={session.tags} />
         <StateBadge state={session.state} />
         {session.phase && !hasEnded(session) && <span className="text-muted">{session.phase}</span>}
         <div data-page-actions className="ml-auto flex flex-wrap items-center gap-2">
-          <LinkState link={link} ended={hasEnded(session)} />
+          {(!hasEnded(session) || link.status === "refused") && <LinkState link={link} heardAt={heardAt} />}
           {trains && <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>}
           {trains && session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
           <ButtonLink to={`/sessions/${session.id}/health`}>Health</ButtonLink>
@@ -52,6 +61,7 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
               Export model
             </Button>
           )}
+          {mayWrite && session.kind === "episodes" && <ButtonLink to={`/sessions/new?from=${session.id}`}>Run again</ButtonLink>}
           {mayWrite && <PinButton session={session} update={pin} />}
           {mayWrite && <SessionActionsBar session={session} actions={actions} />}
         </div>
@@ -62,14 +72,13 @@ export function SessionHeader({ session, link }: { session: Session; link: Link 
   );
 }
 
-function LinkState({ link, ended }: { link: Link; ended: boolean }) {
-  const online = useOnline();
-  if (ended && link.status !== "refused") return null;
-  const live = link.status === "live" && online;
-  const words = online ? { live: "Live", connecting: "Connecting…", waiting: "Reconnecting…", refused: "Not live" }[link.status] : "Offline";
+const DOTS = { good: "bg-good", warn: "animate-pulse bg-warn", bad: "bg-bad" };
+
+function LinkState({ link, heardAt }: { link: Link; heardAt: number | null }) {
+  const { words, tone } = linkText(link, heardAt, useOfflineSince());
   return (
     <span role="status" title={link.status === "refused" ? link.reason : undefined} className="inline-flex items-center gap-1.5 text-xs text-muted">
-      <span aria-hidden className={`size-2 rounded-full ${live ? "bg-good" : link.status === "refused" ? "bg-bad" : "animate-pulse bg-warn"}`} />
+      <span aria-hidden className={`size-2 rounded-full ${DOTS[tone]}`} />
       {words}
     </span>
   );

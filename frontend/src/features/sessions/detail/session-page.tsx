@@ -1,19 +1,21 @@
 // One session, live: what it is doing, how it learns, where its episodes went, what can be downloaded.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback } from "react";
+import { useEffect, useMemo } from "react";
 import { useParams } from "react-router";
 import { checkpointsQuery } from "../../../api/checkpoints";
-import { ApiError } from "../../../api/client";
+import { ApiError } from "../../../api/errors";
 import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
 import type { EventPage, Session } from "../../../api/types";
 import type { BudgetEnd } from "../../../live/record";
+import { refresher } from "../../../live/refresh";
 import { useSessionRecord } from "../../../live/use-session-record";
 import { LoopSnippet } from "../../../ui/loop-snippet";
 import { ButtonLink } from "../../../ui/button";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
+import { useErrorToast } from "../../../ui/toasts";
 import { useTitle } from "../../../ui/use-title";
 import { AccountingPanel } from "./accounting-panel";
 import { NotesPanel } from "./annotate-session";
@@ -36,18 +38,9 @@ export function SessionPage() {
   const { id = "" } = useParams();
   const { data: session, error } = useQuery(sessionQuery(id));
   useTitle(session ? session.name || session.id : "Session");
+  useErrorToast("session", session ? error : null); // what stands here stays, when the server is away for a moment
   if (!session) return error ? <NoSession error={error} /> : <Loading />;
-  return (
-    <>
-      {error && (
-        // Over the page: what stands below does not jump when the server is away for a moment.
-        <div className="fixed inset-x-4 bottom-4 z-10 mx-auto max-w-xl shadow-lg">
-          <ErrorNotice error={error} />
-        </div>
-      )}
-      <LiveSession key={id} session={session} />
-    </>
-  );
+  return <LiveSession key={id} session={session} />;
 }
 
 function NoSession({ error }: { error: Error }) {
@@ -60,22 +53,29 @@ function NoSession({ error }: { error: Error }) {
   );
 }
 
-function LiveSession({ session }: { session: Session }) {
+/** Reads anew what entries of the record have moved. */
+function useRefresh(id: string): (page: EventPage) => void {
   const client = useQueryClient();
-  const id = session.id;
-  // An entry of the record means that the row behind it has moved too.
-  const refresh = useCallback(
-    (page: EventPage) => {
-      if (page.items.some((item) => item.kind !== "log")) void client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true });
-      if (page.items.some((item) => item.kind === "event")) void client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey });
-    },
+  const { page, stop } = useMemo(
+    () =>
+      refresher((moved) => {
+        if (moved.has("session")) void client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true });
+        if (moved.has("checkpoints")) void client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey });
+      }),
     [client, id],
   );
-  const { record, link } = useSessionRecord(id, refresh);
+  useEffect(() => stop, [stop]);
+  return page;
+}
+
+function LiveSession({ session }: { session: Session }) {
+  const id = session.id;
+  const refresh = useRefresh(id);
+  const { record, isLoaded, link, heardAt } = useSessionRecord(id, refresh);
   const last = record.steps[record.steps.length - 1];
   const head = (
     <>
-      <SessionHeader session={session} link={link} />
+      <SessionHeader session={session} link={link} heardAt={heardAt} />
       <Attention session={session} budgetEnd={record.budgetEnd} />
       <AlertsNotice session={session} />
     </>
@@ -95,8 +95,8 @@ function LiveSession({ session }: { session: Session }) {
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
           {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
-          <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} done={session.policy_version} />
-          <RecordPanel sessionId={id} record={record} />
+          <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} isLoading={!isLoaded || session.policy_version > 0} />
+          <RecordPanel sessionId={id} record={record} isReady={session.state === "ready" && !isExported} />
         </div>
         <div className="min-w-0 space-y-4">
           <AccountingPanel session={session} />

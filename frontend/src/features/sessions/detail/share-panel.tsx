@@ -22,6 +22,7 @@ export function SharePanel({ session }: { session: Session }) {
   const onSettled = () => client.invalidateQueries({ queryKey: sharesQuery(session.id).queryKey });
   const create = useMutation({ mutationFn: () => createShare(session.id, days), onSettled, gcTime: 0 });
   const revoke = useMutation({
+    meta: { done: "The link is revoked" },
     mutationFn: (shareId: string) => revokeShare(session.id, shareId),
     onSuccess: (_, shareId) => {
       if (create.data?.id === shareId) create.reset(); // its address is of no use any more

@@ -1,5 +1,6 @@
 // What people think of an episode: one's own thumb and comment, and what others said.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { MessageSquare, ThumbsDown, ThumbsUp, type LucideIcon } from "lucide-react";
 import { useState, type SyntheticEvent } from "react";
 import { accountQuery } from "../../../api/account";
 import { annotateEpisode, timelinesQuery, withAnnotations } from "../../../api/episodes";
@@ -9,12 +10,12 @@ import { Field, inputClass } from "../../../ui/field";
 import { ago, dateTime } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
-import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { useMayWrite } from "../use-may-write";
 
-const THUMBS: { value: Thumb; sign: string; name: string }[] = [
-  { value: "up", sign: "▲", name: "Good" },
-  { value: "down", sign: "▼", name: "Bad" },
+const THUMBS: { value: Thumb; sign: LucideIcon; name: string }[] = [
+  { value: "up", sign: ThumbsUp, name: "Good" },
+  { value: "down", sign: ThumbsDown, name: "Bad" },
 ];
 
 interface Props {
@@ -36,13 +37,13 @@ export function AnnotationsPanel({ id, episodeId, annotations }: Props) {
         <ul className="space-y-2 text-xs">
           {others.map((one) => (
             <li key={`${one.by} ${one.at}`}>
-              <span className="font-medium">{THUMBS.find((thumb) => thumb.value === one.thumb)?.name}</span> <bdi className="text-muted">{visible(one.by) || "A former member"}</bdi>{" "}
+              <span className="font-medium">{THUMBS.find((thumb) => thumb.value === one.thumb)?.name}</span> <UserText className="text-muted" text={one.by || "A former member"} />{" "}
               <span className="text-muted" title={dateTime(one.at)}>
                 {ago(one.at)}
               </span>
               {one.comment && (
                 <p className="max-h-48 overflow-y-auto whitespace-pre-wrap wrap-anywhere">
-                  <bdi>{visible(one.comment)}</bdi>
+                  <UserText text={one.comment} />
                 </p>
               )}
             </li>
@@ -57,6 +58,7 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
   const [comment, setComment] = useState(own?.comment ?? "");
   const client = useQueryClient();
   const save = useMutation({
+    meta: { done: "Saved" },
     mutationFn: (said: { thumb: Thumb | null; comment: string }) => annotateEpisode(id, episodeId, said),
     onSuccess: async (saved) => {
       client.setQueryData(timelinesQuery(id, episodeId).queryKey, (pages) => withAnnotations(pages, saved.items));
@@ -75,7 +77,7 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
     <form onSubmit={onSubmit} className="space-y-2">
       <ErrorNotice error={save.error} />
       <div role="group" aria-label="Your thumb" className="flex gap-2">
-        {THUMBS.map(({ value, sign, name }) => (
+        {THUMBS.map(({ value, sign: Sign, name }) => (
           <Button
             key={value}
             aria-pressed={thumb === value}
@@ -85,7 +87,7 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
               save.mutate({ thumb: thumb === value ? null : value, comment });
             }}
           >
-            <span aria-hidden>{sign}</span> {name}
+            <Sign className="size-3.5" /> {name}
           </Button>
         ))}
       </div>
@@ -103,7 +105,6 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
         )}
       </Field>
       <div className="flex items-center justify-end gap-3">
-        {save.isSuccess && isSaved && <span role="status" className="text-xs text-muted">Saved</span>}
         <Button type="submit" disabled={save.isPending || isSaved}>
           Save comment
         </Button>
@@ -116,14 +117,14 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
 export function AnnotationMarks({ annotations }: { annotations: readonly EpisodeAnnotation[] }) {
   const counts = [
     ...THUMBS.map(({ value, sign, name }) => ({ sign, name, count: annotations.filter((one) => one.thumb === value).length })),
-    { sign: "✎", name: "Comments", count: annotations.filter((one) => one.comment !== "").length },
+    { sign: MessageSquare, name: "Comments", count: annotations.filter((one) => one.comment !== "").length },
   ].filter(({ count }) => count > 0);
   if (counts.length === 0) return null;
   return (
     <span className="flex gap-2 text-xs text-muted">
-      {counts.map(({ sign, name, count }) => (
-        <span key={name} role="img" aria-label={`${name}: ${String(count)}`} title={`${name}: ${String(count)}`}>
-          {sign} {count}
+      {counts.map(({ sign: Sign, name, count }) => (
+        <span key={name} className="inline-flex items-center gap-1" role="img" aria-label={`${name}: ${String(count)}`} title={`${name}: ${String(count)}`}>
+          <Sign className="size-3" /> {count}
         </span>
       ))}
     </span>

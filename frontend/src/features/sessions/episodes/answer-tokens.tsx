@@ -1,6 +1,6 @@
 // The beginning of an answer, token by token in the colours of a measure, where several answers stand beside each other.
 import { queryOptions } from "@tanstack/react-query";
-import { get } from "../../../api/client";
+import { timelinesPage } from "../../../api/episodes";
 import type { EpisodeTimelines } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { sampledRuns } from "./common-prefix";
@@ -12,7 +12,7 @@ const TOKENS = 400; // of each run of an answer; its page has the rest
 export function answerQuery(id: string, episodeId: string) {
   return queryOptions({
     queryKey: ["session", id, "answer", episodeId],
-    queryFn: () => get<EpisodeTimelines>(`/v1/sessions/${id}/episodes/${encodeURIComponent(episodeId)}/timelines?limit=${String(TOKENS * 4)}`),
+    queryFn: () => timelinesPage(id, episodeId, TOKENS * 4),
     staleTime: 60_000,
   });
 }

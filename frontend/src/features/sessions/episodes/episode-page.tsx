@@ -1,5 +1,6 @@
 // One episode, down to the token. The address holds the chosen token, the colours, and the list that it was opened from.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { ChevronLeft, ChevronRight } from "lucide-react";
 import { useMemo } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { episodesQuery, timelinesQuery } from "../../../api/episodes";
@@ -19,6 +20,7 @@ import { filterOf, listPart, neighbours } from "./episode-filter";
 import { FateBadge } from "./fate-badge";
 import { joinPages } from "./join-pages";
 import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { SessionCrumb } from "../session-crumb";
 import { useKeys } from "./use-keys";
 import { useMayWrite } from "../use-may-write";
@@ -80,7 +82,7 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <h1 className="min-w-0 text-xl font-semibold tracking-tight wrap-anywhere">
-          <bdi>{visible(episode.task ?? episode.episode_id)}</bdi>
+          <UserText text={episode.task ?? episode.episode_id} />
         </h1>
         <CopyText label="the episode's id" text={episode.episode_id} />
         <FateBadge episode={episode} />
@@ -143,10 +145,12 @@ function Neighbours({ id, episodeId, isLive }: { id: string; episodeId: string; 
   return (
     <div className="float-right flex items-center gap-2">
       <Button onClick={() => { go(previous); }} disabled={previous === null} title="K">
-        ‹ Previous
+        <ChevronLeft className="size-3.5" />
+        Previous
       </Button>
       <Button onClick={() => { go(next); }} disabled={next === null} title="J">
-        Next ›
+        Next
+        <ChevronRight className="size-3.5" />
       </Button>
     </div>
   );

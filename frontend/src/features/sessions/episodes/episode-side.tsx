@@ -3,6 +3,7 @@ import type { EpisodeTimelines } from "../../../api/types";
 import { number, seconds } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { AnnotationsPanel } from "./annotations-panel";
 import { EraseEpisode } from "./erase-episode";
 import { CutText } from "./token-line";
@@ -21,7 +22,7 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
             {calls.map((call, at) => (
               <li key={call.id} className="flex flex-wrap gap-x-3 px-4 py-2">
                 <span className="font-medium">Call {at + 1}</span>
-                {call.agent !== null && <bdi>{visible(call.agent)}</bdi>}
+                {call.agent !== null && <UserText text={call.agent} />}
                 <span className="text-muted">{seconds(Math.max(0, call.ended_at - call.begun_at))}</span>
                 <span className="text-muted">
                   {call.status === "cancelled" ? "cancelled" : call.answers.map((answer) => `${number(answer.tokens)} tokens, ${answer.finish_reason ?? "–"}`).join("; ")}
@@ -81,7 +82,7 @@ function Values({ title, values }: { title: string; values: Record<string, numbe
         {Object.entries(values).map(([name, value]) => (
           <div key={name} className="contents">
             <dt className="truncate text-muted" title={visible(name)}>
-              <bdi>{visible(name)}</bdi>
+              <UserText text={name} />
             </dt>
             <dd className="text-right">{number(value)}</dd>
           </div>

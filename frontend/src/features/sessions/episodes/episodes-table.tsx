@@ -9,6 +9,7 @@ import { FateBadge } from "./fate-badge";
 import { beginning, visible } from "../../../ui/plain-text";
 import { usePrinting } from "../../../ui/theme";
 import { useNarrow } from "../../../ui/use-narrow";
+import { UserText } from "../../../ui/user-text";
 import { useKeys } from "./use-keys";
 
 const ROW_PX = 56;
@@ -95,7 +96,7 @@ function EpisodeCells({ episode, path }: { episode: Episode; path: string }) {
     <>
       <span role="cell" className="min-w-0 max-sm:col-span-2">
         <Link to={path} title={name} className="block truncate rounded font-medium hover:text-accent hover:underline">
-          <bdi>{name}</bdi>
+          <UserText text={name} />
         </Link>
       </span>
       <span role="cell">
@@ -107,7 +108,7 @@ function EpisodeCells({ episode, path }: { episode: Episode; path: string }) {
       <Value name="Version">{versions}</Value>
       <Value name="Tokens">{number(episode.sampled_tokens)}</Value>
       <span role="cell" className="line-clamp-2 min-w-0 max-sm:order-last max-sm:col-span-2 font-mono text-xs wrap-anywhere text-muted">
-        <bdi>{visible(beginning(episode.answer, 300) ?? episode.answer) || "–"}</bdi>
+        <UserText text={(beginning(episode.answer, 300) ?? episode.answer) || "–"} />
       </span>
       <span role="cell" className="text-xs whitespace-nowrap text-muted" title={dateTime(new Date(episode.begun_at * 1000).toISOString())}>
         {ago(new Date(episode.begun_at * 1000).toISOString())}

@@ -2,7 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef } from "react";
 import { useNavigate, useSearchParams } from "react-router";
-import { ApiError } from "../../../api/client";
+import { ApiError } from "../../../api/errors";
 import { eraseEpisode } from "../../../api/episodes";
 import { Button } from "../../../ui/button";
 import { Confirm } from "../../../ui/dialog";
@@ -15,6 +15,7 @@ export function EraseEpisode({ id, episodeId }: { id: string; episodeId: string 
   const [address] = useSearchParams();
   const hasTried = useRef(false);
   const erase = useMutation({
+    meta: { done: "The episode is erased" },
     mutationFn: async () => {
       try {
         await eraseEpisode(id, episodeId);

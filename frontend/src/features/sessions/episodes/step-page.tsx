@@ -1,5 +1,6 @@
 // One optimizer step: what it measured, what was refused before it, and its groups with their answers beside each other.
 import { useQuery } from "@tanstack/react-query";
+import { ChevronLeft, ChevronRight } from "lucide-react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { stepQuery } from "../../../api/episodes";
 import { sessionQuery } from "../../../api/sessions";
@@ -14,6 +15,7 @@ import { withPart } from "../../../ui/address-part";
 import { Facts } from "./facts";
 import { GroupAnswers } from "./group-answers";
 import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { SessionCrumb } from "../session-crumb";
 import { useKeys } from "./use-keys";
 
@@ -56,10 +58,12 @@ export function StepPage() {
         {data?.at && <span className="text-muted">{dateTime(data.at)}</span>}
         <div className="ml-auto flex gap-2">
           <Button onClick={() => { go(data?.previous); }} disabled={!data || data.previous === null} title="K">
-            ‹ Previous
+            <ChevronLeft className="size-3.5" />
+            Previous
           </Button>
           <Button onClick={() => { go(data?.next); }} disabled={!data || data.next === null} title="J">
-            Next ›
+            Next
+            <ChevronRight className="size-3.5" />
           </Button>
         </div>
       </div>
@@ -127,7 +131,7 @@ function GroupLine({ group }: { group: Group }) {
   return (
     <>
       <span className="block truncate font-medium">
-        <bdi>{visible(group.task ?? group.group_key)}</bdi>
+        <UserText text={group.task ?? group.group_key} />
       </span>
       <span className="block text-xs text-muted tabular-nums">
         {number(group.count)} episodes · mean {number(group.reward_mean)}

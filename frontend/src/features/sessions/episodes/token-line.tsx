@@ -3,6 +3,7 @@ import { memo, useState } from "react";
 import type { TokenRun } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { beginning, visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { heatOf, type Measure, type Scale } from "./token-heat";
 
 const CONTEXT_CHARACTERS = 2_000;
@@ -52,7 +53,7 @@ export const SampledRun = memo(function SampledRun({ run, title, measure, scale,
   return (
     <div className="border-l-2 border-accent pl-3">
       <p className="mb-0.5 text-xs font-medium text-accent">
-        <bdi>{title}</bdi>
+        <UserText text={title} />
         <span className="font-normal text-muted">
           {" "}
           {number(run.tokens)} tokens{run.advantage !== null && ` · advantage ${number(run.advantage)}`}

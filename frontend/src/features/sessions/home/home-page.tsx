@@ -11,7 +11,7 @@ import { dateTime, money, number, span, waited } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader, Panel } from "../../../ui/panel";
-import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
 import { sparkPoints } from "./sparkline";
@@ -82,7 +82,7 @@ function LiveRun({ session }: { session: Session }) {
     <li className="min-w-0 bg-surface p-4">
       <p className="flex items-center gap-2">
         <Link to={`/sessions/${session.id}`} className="min-w-0 truncate rounded font-medium hover:text-accent hover:underline">
-          <bdi>{visible(session.name || session.id)}</bdi>
+          <UserText text={session.name || session.id} />
         </Link>
         <span className="ml-auto">
           <StateBadge state={session.state} />
@@ -118,7 +118,7 @@ function Lines({ page, error, none, text }: LinesProps) {
       {sessions.slice(0, SHOWN).map((session) => (
         <li key={session.id} className="flex items-baseline gap-3 px-4 py-2">
           <Link to={`/sessions/${session.id}`} className="min-w-0 truncate rounded hover:text-accent hover:underline">
-            <bdi>{visible(session.name || session.id)}</bdi>
+            <UserText text={session.name || session.id} />
           </Link>
           <span className="ml-auto shrink-0 text-xs text-muted" title={dateTime(session.created_at)}>
             {text(session)}

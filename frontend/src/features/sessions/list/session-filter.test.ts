@@ -1,31 +1,35 @@
 import { expect, test } from "vitest";
-import { inTurn, sessionsPath, sessionsQuery } from "../../../api/sessions";
+import { asked } from "../../../../scripts/asked";
+import { inTurn, sessionsPage, sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { filterOf, isNarrowed, STATE_CHOICES } from "./session-filter";
 
 const EVERY = { states: [], name: "", tag: "", model: "", since: "", until: "", pinned: false, sort: "pinned" } as const;
 
-test("an address without a filter asks for every session", () => {
+test("an address without a filter asks for every session", async () => {
   expect(filterOf(new URLSearchParams())).toEqual(EVERY);
   expect(filterOf(new URLSearchParams("state=nonsense&sort=evil&pinned=1"))).toEqual(EVERY);
   for (const typed of ["a,", "a|b", " ", "x".repeat(41)]) expect(filterOf(new URLSearchParams({ tag: typed }))).toEqual(EVERY);
-  expect(sessionsPath(EVERY, "")).toBe("/v1/sessions?limit=50&sort=pinned");
+  expect(await asked(() => sessionsPage(EVERY, ""))).toEqual(["/v1/sessions?limit=50&sort=pinned"]);
 });
 
-test("a filter goes with every page that is asked for", () => {
+test("a filter goes with every page that is asked for", async () => {
   const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y+&model=m%2F1&pinned=true&sort=name"));
-  expect(sessionsPath(filter, "ses_1")).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&base_model=m%2F1&pinned=true&sort=name&cursor=ses_1");
+  const [url] = await asked(() => sessionsPage(filter, "ses_1"));
+  expect(url).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&base_model=m%2F1&pinned=true&sort=name&cursor=ses_1");
 });
 
-test("a list of some days is of the runs that were created in them", () => {
+test("a list of some days is of the runs that were created in them", async () => {
   const filter = filterOf(new URLSearchParams("from=2026-11-02&to=2026-11-03"));
-  const asked = new URL(sessionsPath(filter, ""), "http://server").searchParams;
-  expect(Date.parse(asked.get("until") ?? "") - Date.parse(asked.get("since") ?? "")).toBe(48 * 3_600_000);
+  const [url] = await asked(() => sessionsPage(filter, ""));
+  const { searchParams } = new URL(url ?? "", "http://server");
+  expect(Date.parse(searchParams.get("until") ?? "") - Date.parse(searchParams.get("since") ?? "")).toBe(48 * 3_600_000);
   expect([isNarrowed(filter), isNarrowed(EVERY)]).toEqual([true, false]);
 });
 
-test("a list may be of some kinds, and a queue begins with what starts next", () => {
-  expect(sessionsPath({ states: ["ready"], name: "", kinds: ["episodes", "tinker"] }, "", 5)).toBe("/v1/sessions?limit=5&state=ready&kind=episodes&kind=tinker");
+test("a list may be of some kinds, and a queue begins with what starts next", async () => {
+  const urls = await asked(() => sessionsPage({ states: ["ready"], name: "", kinds: ["episodes", "tinker"] }, "", 5));
+  expect(urls).toEqual(["/v1/sessions?limit=5&state=ready&kind=episodes&kind=tinker"]);
   const queued = [7, null, 2, 1].map((position) => ({ queue_position: position }) as Session);
   expect(inTurn(queued).map((one) => one.queue_position)).toEqual([1, 2, 7, null]);
 });

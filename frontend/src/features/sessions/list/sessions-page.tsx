@@ -6,10 +6,12 @@ import { sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { ButtonLink } from "../../../ui/button";
 import { ago, dateTime, number } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table } from "../../../ui/table";
+import { UserText } from "../../../ui/user-text";
 import { MAX_RUNS } from "../compare/compared-runs";
 import { filterOf, isNarrowed } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
@@ -50,7 +52,7 @@ export function SessionsPage() {
       {(isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar />}
       <ErrorNotice error={error} />
       <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
-        {isPending && <p className="p-4 text-muted">Loading…</p>}
+        {isPending && <Loading />}
         {sessions?.length === 0 && (isFiltered ? <NoMatch /> : <NoSessions />)}
         {sessions && sessions.length > 0 && (
           <Table label="Sessions" head={HEAD}>
@@ -120,7 +122,7 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
       </td>
       <th scope="row" className={`${headCell} max-w-64`}>
         <Link to={`/sessions/${session.id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
-          <bdi>{session.name || session.id}</bdi>
+          <UserText text={session.name || session.id} />
         </Link>
         {session.name !== session.id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}
         <span className="flex flex-wrap gap-1">

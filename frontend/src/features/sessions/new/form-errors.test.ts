@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { apiError } from "../../../api/client";
+import { apiError } from "../../../api/errors";
 import { serverErrors } from "./form-errors";
 import { refusedPlan } from "./plan";
 

@@ -1,5 +1,5 @@
 // What the server refused, by the names that the form has for its fields.
-import { ApiError } from "../../../api/client";
+import { ApiError } from "../../../api/errors";
 
 /** The server names a field by its path in the body; the form calls an option by its own name. */
 export function serverErrors(error: Error | null): Record<string, string> {

@@ -1,15 +1,17 @@
 // The form that starts a session.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { ChevronRight } from "lucide-react";
 import { Collapsible } from "radix-ui";
 import { useEffect, useRef, useState, type SyntheticEvent } from "react";
-import { useNavigate } from "react-router";
+import { useNavigate, useSearchParams } from "react-router";
 import { baseModelsQuery } from "../../../api/base-models";
 import schema from "../../../api/session-config.json";
-import { createSession, planSession, sessionsKey } from "../../../api/sessions";
+import { createSession, planSession, sessionQuery, sessionsKey } from "../../../api/sessions";
 import type { SessionCreate } from "../../../api/types";
 import { Button, ButtonLink } from "../../../ui/button";
 import { SelectField, TextField } from "../../../ui/field";
 import { count } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { PageHeader } from "../../../ui/panel";
 import { readTurn } from "../budget";
@@ -20,15 +22,26 @@ import { advancedGroups, MAIN_GROUPS } from "./config-layout";
 import { serverErrors } from "./form-errors";
 import { refusedPlan } from "./plan";
 import { PlanPanel } from "./plan-panel";
+import { EMPTY, startOf, withKept, type Start } from "./run-again";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
 const ADVANCED = advancedGroups(FIELDS);
 
+/** `?from=` names the session whose options the form begins with. */
 export function NewSessionPage() {
+  const [address] = useSearchParams();
+  const from = address.get("from") ?? "";
+  const { data, error } = useQuery({ ...sessionQuery(from), enabled: from !== "", refetchInterval: false });
+  if (from === "") return <NewSessionForm start={EMPTY} />;
+  if (data) return <NewSessionForm key={from} start={startOf(data, FIELDS)} />;
+  return error ? <ErrorNotice error={error} /> : <Loading />;
+}
+
+function NewSessionForm({ start }: { start: Start }) {
   const models = useQuery(baseModelsQuery);
-  const [chosen, setChosen] = useState("");
-  const [name, setName] = useState("");
-  const [texts, setTexts] = useState<Record<string, string>>({});
+  const [chosen, setChosen] = useState(start.baseModel);
+  const [name, setName] = useState(start.name);
+  const [texts, setTexts] = useState(start.texts);
   const [checked, setChecked] = useState<Record<string, string>>({});
   const [advanced, setAdvanced] = useState(false);
   const form = useRef<HTMLFormElement>(null);
@@ -61,7 +74,7 @@ export function NewSessionPage() {
     forget();
     setChecked({ ...options.errors, ...turn.errors });
     if (Object.keys({ ...options.errors, ...turn.errors }).length > 0) return;
-    to.mutate({ base_model: baseModel, name: name.trim(), config: options.values, ...turn.values } as SessionCreate);
+    to.mutate({ base_model: baseModel, name: name.trim(), config: withKept(options.values, start, texts), ...turn.values } as SessionCreate);
   }
 
   /** An answer is about what was sent: it goes when that changes. */
@@ -99,7 +112,7 @@ export function NewSessionPage() {
                 setChosen(event.target.value);
               }}
             >
-              {models.data?.items.map((model) => <option key={model.name}>{model.name}</option>)}
+              {offered(models.data?.items ?? [], baseModel).map((model) => <option key={model}>{model}</option>)}
             </SelectField>
             <TextField
               label="Name"
@@ -117,9 +130,7 @@ export function NewSessionPage() {
           <BudgetInputs {...inputs} />
           <Collapsible.Root open={advanced || wrongInAdvanced} onOpenChange={setAdvanced}>
             <Collapsible.Trigger className="flex w-full items-center gap-2 px-4 py-3 text-left font-medium hover:bg-sunken">
-              <span aria-hidden className="w-3 text-muted">
-                {advanced || wrongInAdvanced ? "▾" : "▸"}
-              </span>
+              <ChevronRight className={`size-3.5 text-muted transition-transform ${advanced || wrongInAdvanced ? "rotate-90" : ""}`} />
               Advanced options
             </Collapsible.Trigger>
             <Collapsible.Content className="divide-y divide-line border-t border-line">
@@ -147,6 +158,12 @@ export function NewSessionPage() {
       </div>
     </form>
   );
+}
+
+/** The catalogue's, and one that another run had and that is no longer in it: the server says what is to be done. */
+function offered(models: { name: string }[], chosen: string): string[] {
+  const names = models.map(({ name }) => name);
+  return chosen === "" || names.includes(chosen) ? names : [...names, chosen];
 }
 
 function modelText(model: { parameters: number | null; context_length: number | null; license: string } | undefined): string {

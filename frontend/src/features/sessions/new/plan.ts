@@ -1,5 +1,5 @@
 // The memory part of a dry run: whether it fits, and of what it is made.
-import { ApiError } from "../../../api/client";
+import { ApiError } from "../../../api/errors";
 import type { MemoryEstimate, SessionPlan } from "../../../api/types";
 
 export type MemoryFit = "fits" | "tight" | "does not fit" | "unknown";

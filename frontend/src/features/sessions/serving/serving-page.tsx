@@ -12,6 +12,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
+import { UserText } from "../../../ui/user-text";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
 import { useServe } from "./use-serve";
@@ -57,7 +58,7 @@ function Row({ session }: { session: Session }) {
     <tr className="hover:bg-sunken">
       <th scope="row" className={`${headCell} max-w-64`}>
         <Link to={`/sessions/${session.id}`} className="block truncate rounded text-ink hover:text-accent hover:underline">
-          <bdi>{session.name}</bdi>
+          <UserText text={session.name} />
         </Link>
       </th>
       <td className={cell}>

@@ -7,7 +7,7 @@ import { Button } from "../../../ui/button";
 import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
-import { visible } from "../../../ui/plain-text";
+import { UserText } from "../../../ui/user-text";
 import { Conversation } from "../episodes/conversation";
 import { joinPages } from "../episodes/join-pages";
 
@@ -26,7 +26,7 @@ export function SharedEpisode({ token, episodeId }: { token: string; episodeId: 
       {told && (
         <>
           <h2 className="font-semibold break-words">
-            <bdi>{visible(told.episode.task ?? episodeId)}</bdi>
+            <UserText text={told.episode.task ?? episodeId} />
             <span className="ml-3 font-normal text-muted tabular-nums">reward {number(told.episode.reward)}</span>
           </h2>
           <Conversation timelines={told.timelines} calls={told.calls} />

@@ -13,6 +13,7 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Empty, Panel } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
 import { useTitle } from "../../../ui/use-title";
+import { UserText } from "../../../ui/user-text";
 import { Wordmark } from "../../../ui/wordmark";
 import { lines, rewardBand, type Line } from "../detail/step-columns";
 import { EpisodesTable } from "../episodes/episodes-table";
@@ -89,7 +90,7 @@ function Run({ token, run, episode, isErrorShown }: RunProps & { episode: string
     <>
       <div className="flex flex-wrap items-center gap-3">
         <h1 className="min-w-0 text-xl font-semibold tracking-tight break-words">
-          <bdi>{visible(run.name) || "A run"}</bdi>
+          <UserText text={run.name || "A run"} />
         </h1>
         <StateBadge state={run.state} />
       </div>

@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { answer, api, apiByToken } from "./client";
+import { ApiError } from "./errors";
+
+const sent: Request[] = [];
+
+function answering(response: () => Response | Promise<Response>): void {
+  vi.stubGlobal("fetch", (request: Request | string, init?: RequestInit) => {
+    sent.push(request instanceof Request ? request : new Request(`http://localhost${request}`, init));
+    return response();
+  });
+}
+
+beforeEach(() => {
+  vi.stubGlobal("document", { cookie: "a=1; csrftoken=tok" });
+  vi.stubGlobal("localStorage", { getItem: () => "prj_2" });
+});
+afterEach(() => {
+  sent.length = 0;
+});
+
+test("a write carries the token and the chosen project, and its answer is what the server wrote", async () => {
+  answering(() => Response.json({ id: "key_1" }, { status: 201 }));
+  const made = await answer(api.POST("/v1/keys", { body: { name: "a" } }));
+  expect(made.id).toBe("key_1");
+  const [request] = sent;
+  expect(request?.method).toBe("POST");
+  expect(Object.fromEntries(request?.headers ?? [])).toMatchObject({ accept: "application/json", "content-type": "application/json", "x-csrftoken": "tok", "x-project-id": "prj_2" });
+  expect(await request?.json()).toEqual({ name: "a" });
+});
+
+test("whose account it is does not depend on the project, and a link's reader sends the link's token alone", async () => {
+  answering(() => Response.json({}));
+  await answer(api.GET("/v1/account"));
+  await answer(apiByToken("shr_1").GET("/v1/shared"));
+  expect(sent.map(({ headers }) => headers.get("X-Project-Id"))).toEqual([null, null]);
+  expect(sent[1]?.headers.get("Authorization")).toBe("Bearer shr_1");
+  expect(sent[1]?.credentials).toBe("omit");
+});
+
+test("what a path is made of is encoded", async () => {
+  answering(() => new Response(null, { status: 204 }));
+  expect(await answer(api.DELETE("/v1/keys/{key_id}", { params: { path: { key_id: "a/../b?" } } }))).toBeUndefined();
+  expect(new URL(sent[0]?.url ?? "").pathname).toBe("/v1/keys/a%2F..%2Fb%3F");
+});
+
+test("a refusal, a proxy's page and no answer at all each have their words", async () => {
+  const asked = () => answer(api.GET("/v1/keys")).catch((error: unknown) => error as ApiError);
+  answering(() => Response.json({ error: { code: "forbidden", message: "No.", hint: "Ask.", details: {} }, request_id: "r1" }, { status: 403 }));
+  expect(await asked()).toMatchObject({ status: 403, code: "forbidden", hint: "Ask.", requestId: "r1" });
+  answering(() => new Response("<html>Bad gateway</html>", { status: 502 }));
+  expect(await asked()).toMatchObject({ status: 502, code: "unexpected", message: "The server returned 502." });
+  answering(() => new Response(null, { status: 503 }));
+  expect(await asked()).toMatchObject({ status: 503, code: "unexpected" });
+  answering(() => Promise.reject(new TypeError("Failed to fetch")));
+  expect(await asked()).toMatchObject({ status: 0, code: "unreachable" });
+  expect(await asked()).toBeInstanceOf(ApiError);
+});
+
+/** Not run: the type check of these is the test. */
+export function typed(): unknown {
+  return [
+    // @ts-expect-error there is no such path
+    api.GET("/v1/keyz"),
+    // @ts-expect-error this path is not written to
+    api.POST("/v1/server"),
+    // @ts-expect-error there is no such parameter
+    api.GET("/v1/usage", { params: { query: { limt: 5 } } }),
+  ];
+}

@@ -1,0 +1,35 @@
+// What the API, or a proxy before it, returned instead of a result.
+import type { ErrorBody } from "./types";
+
+/** `status` is 0 where no answer came. `fields` maps a field's path to what is wrong with it. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly hint = "",
+    readonly fields: Record<string, string> = {},
+    readonly requestId = "",
+    readonly details: Record<string, unknown> = {},
+  ) {
+    super(message);
+  }
+}
+
+export function unreachable(): ApiError {
+  return new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
+}
+
+/** The error of an answer. A body that is not the API's own (a proxy's page, say) still gives a message. */
+export function apiError(status: number, body: unknown): ApiError {
+  const error = (body as Partial<ErrorBody> | null | undefined)?.error;
+  if (!error) return new ApiError(status, "unexpected", `The server returned ${String(status)}.`, "Try again in a moment.");
+  const { code, message, hint, details } = error;
+  return new ApiError(status, code, message, hint, fieldErrors(details.fields), (body as ErrorBody).request_id, details);
+}
+
+/** `details.fields` is a list of {field, problem}. */
+function fieldErrors(fields: unknown): Record<string, string> {
+  if (!Array.isArray(fields)) return {};
+  return Object.fromEntries((fields as { field: string; problem: string }[]).map(({ field, problem }) => [field, problem]));
+}

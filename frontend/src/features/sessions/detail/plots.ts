@@ -1,0 +1,63 @@
+// What is drawn of a run: every measure of a step.
+import type { Line } from "./step-columns";
+
+export interface Plot {
+  title: string;
+  unit?: string;
+  lines: Line[];
+}
+
+export const PAIRS: Plot[][] = [
+  [
+    { title: "Gradient norm", lines: [["norm", "grad_norm"]] },
+    { title: "KL engine to trainer", lines: [["KL", "kl_engine"]] },
+  ],
+  [
+    { title: "Entropy", unit: "nats per token", lines: [["entropy", "entropy"]] },
+    { title: "Clipped tokens", unit: "share", lines: [["clipped", "clip_fraction"]] },
+  ],
+  [
+    { title: "Completion length", unit: "tokens", lines: [["length", "completion_length_mean"]] },
+    {
+      title: "Step time",
+      unit: "s",
+      lines: [
+        ["rollout", "rollout_s"],
+        ["train", "train_s", "--series-2"],
+        ["handover", "handover_s", "--series-3"],
+      ],
+    },
+  ],
+  [
+    {
+      title: "Tokens",
+      lines: [
+        ["trained", "tokens_trained"],
+        ["computed", "tokens_computed", "--series-2"],
+      ],
+    },
+    {
+      title: "Groups",
+      lines: [
+        ["all", "groups"],
+        ["equal rewards", "groups_skipped", "--series-2"],
+        ["set aside", "groups_replaced", "--series-3"],
+      ],
+    },
+  ],
+  [
+    { title: "Episodes", lines: [["episodes", "episodes"]] },
+    { title: "Spread of the answers", unit: "share, within groups", lines: [["distinct", "answers_distinct"]] },
+  ],
+  [
+    { title: "Updates", unit: "in the step", lines: [["updates", "updates"]] },
+    { title: "KL within the step", unit: "k3, from before the step", lines: [["KL", "kl_before"]] },
+  ],
+  [
+    { title: "Staleness", unit: "versions, oldest", lines: [["staleness", "staleness_max"]] },
+    { title: "Learning rate", lines: [["rate", "learning_rate"]] },
+  ],
+  [{ title: "Weight of the entropy", unit: "in the loss", lines: [["weight", "entropy_coef"]] }],
+];
+export const REWARD: Plot = { title: "Reward", unit: "mean, 10th to 90th percentile", lines: [["reward", "reward_mean"]] };
+export const LOSS: Plot = { title: "Loss", lines: [["loss", "loss", "--series-2"]] };

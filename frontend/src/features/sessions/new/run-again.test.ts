@@ -1,0 +1,36 @@
+import { expect, test } from "vitest";
+import schema from "../../../api/session-config.json";
+import { readTurn } from "../budget";
+import { configFields, readForm, type OptionSchema } from "../config-fields";
+import { startOf, withKept } from "./run-again";
+
+const fields = configFields(schema as unknown as OptionSchema);
+const defaults = Object.fromEntries(fields.map((field) => [field.name, field.default]));
+
+const run = {
+  id: "ses_1",
+  name: "first try",
+  base_model: "m",
+  config: { ...defaults, grpo_n: 4, learning_rate: 2e-6, max_steps: 3, loss: "dapo", model_names: { "gpt-4o": "planner" } },
+  priority: 2,
+  budget: { steps: 5, wall_s: 5400, device_s: null },
+} as unknown as Parameters<typeof startOf>[0];
+
+test("another run is asked for with every option that this one had changed, and its turn and budget", () => {
+  const start = startOf(run, fields);
+  expect(start).toMatchObject({ baseModel: "m", name: "first try" });
+  const { values, errors } = readForm(fields, start.texts);
+  expect(errors).toEqual({});
+  expect(withKept(values, start, start.texts)).toEqual({ grpo_n: 4, learning_rate: 2e-6, max_steps: 3, loss: "dapo", model_names: { "gpt-4o": "planner" } });
+  expect(readTurn(start.texts).values).toEqual({ priority: 2, budget: { steps: 5, wall_s: 5400, device_s: null } });
+});
+
+test("what is typed stands in the place of what was kept", () => {
+  const start = startOf(run, fields);
+  const texts = { ...start.texts, model_names: "any" };
+  expect(withKept(readForm(fields, texts).values, start, texts)).toMatchObject({ model_names: "any" });
+});
+
+test("a run without a name of its own gives none away", () => {
+  expect(startOf({ ...run, name: "ses_1" }, fields).name).toBe("");
+});

@@ -1,0 +1,43 @@
+// A session's options as the form's texts: another run begins with what this one had.
+import type { Session } from "../../../api/types";
+import { defaultText, type ConfigField, type OptionValue } from "../config-fields";
+
+const HOUR_S = 3600;
+
+export interface Start {
+  baseModel: string;
+  name: string;
+  texts: Record<string, string>;
+  /** Options that the form has no input for: a map of names, say. They go with what is typed. */
+  kept: Record<string, unknown>;
+}
+
+export const EMPTY: Start = { baseModel: "", name: "", texts: {}, kept: {} };
+
+export function startOf(session: Pick<Session, "id" | "name" | "base_model" | "config" | "priority" | "budget">, fields: ConfigField[]): Start {
+  const config = session.config as unknown as Record<string, OptionValue | object>;
+  const texts: Record<string, string> = {};
+  const kept: Record<string, unknown> = {};
+  for (const field of fields) {
+    const value = config[field.name];
+    if (value === undefined) continue;
+    if (typeof value === "object" && value !== null) kept[field.name] = value;
+    else if (textOf(value) !== defaultText(field)) texts[field.name] = textOf(value);
+  }
+  const { steps, wall_s: wallS, device_s: deviceS } = session.budget;
+  if (session.priority !== 0) texts.priority = String(session.priority);
+  if (steps !== null) texts["budget.steps"] = String(steps);
+  if (wallS !== null) texts["budget.wall_s"] = String(wallS / HOUR_S);
+  if (deviceS !== null) texts["budget.device_s"] = String(deviceS / HOUR_S);
+  return { baseModel: session.base_model, name: session.name === session.id ? "" : session.name, texts, kept };
+}
+
+function textOf(value: OptionValue): string {
+  return value === null ? "" : String(value);
+}
+
+/** What is sent: what was typed, and of the kept options those in whose place nothing was typed. */
+export function withKept(values: Record<string, OptionValue>, { kept }: Start, texts: Record<string, string>): Record<string, unknown> {
+  const untouched = Object.fromEntries(Object.entries(kept).filter(([name]) => texts[name] === undefined));
+  return { ...untouched, ...values };
+}

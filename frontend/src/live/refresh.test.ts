@@ -1,0 +1,39 @@
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import type { Event, EventPage } from "../api/types";
+import { EVERY_MS, refresher, type Moved } from "./refresh";
+
+const page = (...kinds: Event["kind"][]) => ({ items: kinds.map((kind, at) => ({ kind, cursor: at + 1 })), next_cursor: kinds.length }) as EventPage;
+
+beforeEach(() => vi.useFakeTimers());
+afterEach(() => vi.useRealTimers());
+
+function reads() {
+  const all: Moved[][] = [];
+  return { all, ...refresher((moved) => all.push([...moved])) };
+}
+
+test("what moved is read at once, and a burst after it once a second, with nothing left out", () => {
+  const { all, page: taken } = reads();
+  taken(page("metric"));
+  expect(all).toEqual([["session"]]);
+  for (let at = 0; at < 500; at += 1) taken(page("metric", ...(at === 7 ? (["event"] as const) : [])));
+  expect(all).toHaveLength(1);
+  vi.advanceTimersByTime(EVERY_MS);
+  expect(all).toEqual([["session"], ["session", "checkpoints"]]);
+  vi.advanceTimersByTime(10 * EVERY_MS);
+  expect(all).toHaveLength(2);
+  taken(page("state"));
+  expect(all).toHaveLength(3);
+});
+
+test("the log moves nothing, and nothing is read after the end", () => {
+  const { all, page: taken, stop } = reads();
+  taken(page("log"));
+  taken(page());
+  expect(all).toEqual([]);
+  taken(page("event"));
+  taken(page("event"));
+  stop();
+  vi.advanceTimersByTime(EVERY_MS);
+  expect(all).toHaveLength(1);
+});

@@ -1,0 +1,15 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
+import { expect, test } from "vitest";
+import { Chart } from "./chart";
+
+const NONE = { title: "Reward", x: [], series: [] };
+
+test("a chart whose data is on its way does not say that there is none", () => {
+  const loading = renderToStaticMarkup(createElement(Chart, { ...NONE, isLoading: true }));
+  expect(loading).toContain('aria-label="Reward: Loading…"');
+  expect(loading).not.toContain("No step yet");
+  const empty = renderToStaticMarkup(createElement(Chart, NONE));
+  expect(empty).toContain('aria-label="Reward: No step yet"');
+  expect(empty).not.toContain("animate-pulse");
+});

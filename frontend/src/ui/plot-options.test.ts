@@ -1,0 +1,16 @@
+import { expect, test, vi } from "vitest";
+import { AXES, tickText } from "./chart-axis";
+import { plotOptions } from "./plot-options";
+
+const WIDEST_PX = 6.2; // of a digit or letter of an 11 px sans-serif font, on average
+
+test("the label of the last tick has its place on every axis", () => {
+  vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
+  const element = { clientWidth: 600, dataset: {} } as unknown as HTMLElement;
+  for (const { value: axis } of AXES) {
+    const { padding } = plotOptions({ element, lines: [], banded: false, height: 100, axis, overlay: false, printed: false, onHover: () => undefined });
+    const ticks = [1, 10, 100, 1000, 10_000, 99_999, 2_000_000, 86_340, 43_140, 604_800];
+    const longest = Math.max(...ticks.map((tick) => tickText(axis, tick).length));
+    expect(padding?.[1], axis).toBeGreaterThanOrEqual((longest * WIDEST_PX) / 2);
+  }
+});
