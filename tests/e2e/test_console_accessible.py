@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 AXE = ROOT / "frontend/node_modules/axe-core/axe.min.js"
 # What axe reports, one line a node: the rule, where, and what is wrong there.
-# Besides axe's own rules one that it does not apply by itself: whoever speaks a button's words must be able to press it.
+# Besides axe's own rules one that it does not apply by itself: who speaks a button's words must be able to press it.
 PROBLEMS = """async () => (await axe.run(document, {
     rules: { "label-content-name-mismatch": { enabled: true } } })).violations.flatMap(
     ({ id, nodes }) => nodes.map(({ target, failureSummary }) => `${id} ${target.join(" ")}: ${failureSummary}`))"""
@@ -29,7 +29,8 @@ CUT = """[...document.querySelectorAll('main *')].filter((it) =>
     && (it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1)).map((it) => it.textContent)"""
 # Choices whose words are cut away, and charts too narrow to be read.
 SQUEEZED = """[...document.querySelectorAll('select'), ...document.querySelectorAll('.u-wrap')].filter((it) =>
-    it.clientWidth > 0 && it.clientWidth < (it.matches('select') ? 80 : 200)).map((it) => it.ariaLabel ?? it.className)"""
+    it.clientWidth > 0 && it.clientWidth < (it.matches('select') ? 80 : 200)).map((it) =>
+        it.ariaLabel ?? it.className)"""
 BUSY = re.compile("^Loading|^Reading")
 NARROW = {"width": 320, "height": 700}
 WIDE = {"width": 1440, "height": 900}
