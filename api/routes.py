@@ -86,7 +86,7 @@ from api.views.sharing import (
     shared_metrics,
     shared_timelines,
 )
-from api.views.tasks import task_counts, task_episode_set, task_finish, tasks_lease, tasks_put
+from api.views.tasks import task_counts, task_episode_set, task_finish, task_group_set, tasks_lease, tasks_put
 from api.views.trajectories import (
     episode_annotate,
     episode_calls,
@@ -239,6 +239,7 @@ route("POST", SESSION + "/tasks", tasks_put, episodes, TaskCounts, status=201, o
 route("GET", SESSION + "/tasks", task_counts, sessions_read, TaskCounts)
 route("POST", SESSION + "/tasks/lease", tasks_lease, episodes, TaskLeases, audit=False)
 route("POST", TASK + "/episode", task_episode_set, episodes, TaskView, audit=False)
+route("POST", TASK + "/group", task_group_set, episodes, TaskView, audit=False, large=True)
 route("POST", TASK + "/finish", task_finish, episodes, TaskView, audit=False)
 
 # What runtimes reported: there in every state of the session.

@@ -12,7 +12,6 @@ from console.sessions.models import (
     EpisodeAnnotation,
     EpisodePack,
     EpisodeRecord,
-    QueuedTask,
     Removal,
     RuntimeSpan,
     Session,
@@ -20,6 +19,7 @@ from console.sessions.models import (
 )
 from console.sessions.runtime.models import SessionTurn
 from console.sessions.sharing.models import ShareLink
+from console.sessions.tasks.models import QueuedTask
 from console.tinker.models import (
     TinkerCheckpoint,
     TinkerModel,

@@ -1,12 +1,13 @@
 """The queue of tasks of a session."""
 
 from api.rest.requests import ApiRequest
-from console.sessions.models import QueuedTask
 from console.sessions.tasks import queue
+from console.sessions.tasks.models import QueuedTask
 from tinkerscript.wire.queue.tasks import (
     TaskCounts,
     TaskEpisode,
     TaskFinish,
+    TaskGroup,
     TaskLeases,
     TasksLease,
     TasksPut,
@@ -34,6 +35,12 @@ def task_episode_set(request: ApiRequest, session_id: str, task_id: str, body: T
     ids = {"session_id": session_id, "task_id": task_id}
     row = queue.task_episode_set(project=request.auth.project, lease=body.lease, episode_id=body.episode_id, **ids)
     return _view(row)
+
+
+def task_group_set(request: ApiRequest, session_id: str, task_id: str, body: TaskGroup) -> TaskView:
+    """Say in which episodes a judged task is played, and what the judge made of them, before they are ended."""
+    ids = {"session_id": session_id, "task_id": task_id}
+    return _view(queue.task_group_set(project=request.auth.project, body=body, **ids))
 
 
 def task_finish(request: ApiRequest, session_id: str, task_id: str, body: TaskFinish) -> TaskView:

@@ -225,33 +225,6 @@ class Alert(models.Model):
         ]
 
 
-class QueuedTask(models.Model):
-    """One attempt at a task that workers pull. ``lease`` is of the worker that has it, or had it last."""
-
-    id = models.BigAutoField(primary_key=True)
-    task_id = models.CharField(max_length=40, unique=True, default=new_task_id, editable=False)
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="queued_tasks", db_index=False)
-    name = models.CharField(max_length=512)
-    row = models.JSONField(null=True)  # None once it is over
-    size_bytes = models.PositiveIntegerField(default=0)
-    eval = models.BooleanField(default=False)
-    state = models.CharField(max_length=8, default="waiting")  # running, done, failed
-    try_number = models.PositiveSmallIntegerField(default=0)
-    tries = models.PositiveSmallIntegerField()
-    lease = models.CharField(max_length=64, blank=True)
-    lease_expires_at = models.DateTimeField(null=True)
-    worker = models.CharField(max_length=120, blank=True)
-    episode_id = models.CharField(max_length=64, null=True)
-    error = models.CharField(max_length=500, blank=True)
-    ended_at = models.DateTimeField(null=True)
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["session", "state", "id"], name="task_next"),
-            models.Index(fields=["session", "name", "state"], name="task_name"),
-        ]
-
-
 class Removal(models.Model):
     """Objects of the store that were deleted and are still to go: all whose key begins with ``prefix``.
 

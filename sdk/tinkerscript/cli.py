@@ -2,7 +2,7 @@
 
     tinkerscript sessions | session ID | events ID | logs ID | metrics ID | plot ID | stop ID
     tinkerscript suspend ID | resume ID [--trainer-ranks N]
-    tinkerscript tasks ID | worker MODULE:FUNCTION --session ID | serve MODEL
+    tinkerscript tasks ID | worker MODULE:FUNCTION --session ID [--judge MODULE:NAME] | serve MODEL
     tinkerscript download ID [PATH] | episodes ID [PATH] | record ID [PATH] | view FOLDER
     tinkerscript export FOLDER [--gguf KIND] | push FOLDER OWNER/NAME [--endpoint URL] [--public]
     tinkerscript chat ID | models | keys | --version
@@ -37,7 +37,7 @@ from .wire.account import KeyList
 from .wire.events import EventKind, StepMetrics
 from .wire.sessions import BaseModelList, SessionLogs
 from .wire.version import VERSION
-from .worker import Worker, agent_load
+from .worker import Worker, agent_load, judge_load
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Look at and steer training sessions.")
 for command in (files.download, files.episodes, files.record, files.view, files.export, files.push):
@@ -189,14 +189,17 @@ def worker(
         float | None,
         typer.Option(help="After so long an agent has failed; by default episode_timeout_s."),
     ] = None,
+    judge: Annotated[
+        str, typer.Option(help="module:name, called with a row and outputs, or an LlmJudge: plays judged tasks alone.")
+    ] = "",
 ) -> None:
     """Pull tasks of a session and run an agent on them, until the session ends."""
-    run = agent_load(agent)
+    run, judging = agent_load(agent), judge_load(judge) if judge else None
     attached = TinkerScript(session_id=session)
     try:
         pulling = Worker(
             attached, run, workers=workers, lease_s=lease_s, until_empty=until_empty,
-            attempt_timeout_s=attempt_timeout_s,
+            attempt_timeout_s=attempt_timeout_s, judge=judging,
         )  # fmt: skip
         print(f"pulling from {session}", flush=True)
         pulling.run()

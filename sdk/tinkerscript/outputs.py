@@ -65,7 +65,10 @@ def _fields_of(said: Any) -> dict[str, Any]:
         return {name: getattr(said, name) for name in FIELDS if hasattr(said, name)}
     if said is None or isinstance(said, str | bytes) or not hasattr(said, "__float__"):
         what = "None (did the agent return nothing?)" if said is None else f"{type(said).__name__} ({said!r:.80})"
-        text = " A text or messages are for a judge: session.rollouts(judge=...) has one, a worker of a queue has none."
+        text = (
+            " A text or messages are for a judge: session.rollouts(judge=...) has one, and a worker with --judge, for"
+            " tasks that were put with judged=True."
+        )
         raise InvalidReward(
             f"{what} is no workflow output.",
             hint="Give a WorkflowOutput, an object or dict with a `reward`, or a number."

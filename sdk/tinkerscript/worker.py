@@ -2,6 +2,7 @@
 
 Each attempt has one ended episode: the worker says in which episode it plays before the agent runs; whoever gets the
 attempt after it gives that episode up first, and where that comes too late because it has ended, the attempt is done.
+A worker with a judge takes judged tasks, each with all of its attempts (``rollouts.judged_task``), and no others.
 """
 
 import contextlib
@@ -23,13 +24,15 @@ from .errors import (
     ClientClosed,
     Conflict,
     InvalidRequest,
-    NotFound,
     SessionEnded,
     SessionFailed,
     StaleLease,
     TinkerScriptError,
     WaitTimeout,
 )
+from .judge import Judge
+from .rollouts.judged_task import JudgedTask, had_ended, lost
+from .rollouts.judging import check_judge
 from .rollouts.runner import Agent, check_agent, run_agent
 from .wire.queue.tasks import LeasedTask, TasksLease
 
@@ -44,9 +47,22 @@ def agent_load(named: str) -> Agent:
 
     Raises InvalidRequest when there is no such module or name, and for what cannot be called as an agent.
     """
+    agent: Agent = _load(named, "agent", "my_agent:run")
+    check_agent(agent)
+    return agent
+
+
+def judge_load(named: str) -> Judge:
+    """As agent_load(), for a judge: a function of a task and outputs, or an LlmJudge."""
+    judge: Judge = _load(named, "judge", "my_judge:rank")
+    check_judge(judge)
+    return judge
+
+
+def _load(named: str, kind: str, example: str) -> Any:
     module, _, name = named.partition(":")
     if not module or not name:
-        raise InvalidRequest(f"{named!r} names no agent.", hint="Give module:function, such as my_agent:run.")
+        raise InvalidRequest(f"{named!r} names no {kind}.", hint=f"Give module:function, such as {example}.")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -59,9 +75,7 @@ def agent_load(named: str) -> Agent:
         found = getattr(found, part)
     if not callable(found):
         raise InvalidRequest(f"{named} is a {type(found).__name__}, not a function.")
-    check_agent(found)
-    agent: Agent = found
-    return agent
+    return found
 
 
 @dataclass
@@ -69,10 +83,14 @@ class _Held:
     task: LeasedTask
     until: float  # time.monotonic(), when its agent has taken too long
     episode: Episode | None = None
+    group: JudgedTask | None = None
 
 
 class Worker:
-    """Plays up to ``workers`` attempts at once until the session ends, or with ``until_empty`` until the queue is."""
+    """Plays up to ``workers`` attempts at once until the session ends, or with ``until_empty`` until the queue is.
+
+    With ``judge`` it plays judged tasks alone, of each one all attempts; without it those that are not.
+    """
 
     def __init__(
         self,
@@ -83,6 +101,7 @@ class Worker:
         lease_s: float = 60.0,
         until_empty: bool = False,
         attempt_timeout_s: float | None = None,
+        judge: Judge | None = None,
     ) -> None:
         """``attempt_timeout_s``: an agent that has not returned then has failed; ``episode_timeout_s`` if absent."""
         self._session, self._agent, self._until_empty = session, agent, until_empty
@@ -95,6 +114,9 @@ class Worker:
         if attempt_timeout_s is not None:
             seconds("attempt_timeout_s", attempt_timeout_s, least=1.0)
         self._attempt_timeout_s = attempt_timeout_s
+        if judge is not None:
+            check_judge(judge)
+        self._judge, self._has_told = judge, False
         self.done = self.failed = 0
 
     def run(self) -> None:
@@ -111,27 +133,64 @@ class Worker:
                 log.warning("Session %s has ended: this worker stops.", self._session.id)
                 return
             first = False
-            if idle and self._until_empty:
-                counts = self._session.tasks.counts()
-                if counts.waiting + counts.running == 0:
-                    return
+            if idle and self._until_empty and not self._left():
+                return
             # A slot that becomes free is filled at once; an empty queue is asked again a little later.
             self._freed.wait(min(POLL_INTERVAL_S, self._lease_s / 3))
+
+    def _left(self) -> int:
+        """Attempts of this worker's kind that wait or run, wherever."""
+        counts = self._session.tasks.counts()
+        judged = counts.waiting_judged + counts.running_judged
+        return judged if self._judge is not None else counts.waiting + counts.running - judged
 
     def _lease_more(self) -> bool:
         """Renew, and begin what there is; True when nothing is held then."""
         with self._lock:
             held = sorted(self._held)
-        body = TasksLease(worker=self._name, count=self._workers - len(held), held=held, lease_s=self._lease_s)
+            places = max(0, self._workers - sum(one.task.attempts for one in self._held.values()))
+        if self._judge is None:
+            body = TasksLease(worker=self._name, count=places, held=held, lease_s=self._lease_s)
+        else:  # one group at least, be it larger than there are places
+            groups = max(places // self._session.config.grpo_n, 0 if held else 1)
+            body = TasksLease(worker=self._name, count=groups, held=held, lease_s=self._lease_s, judged=True)
         leases = self._session.tasks.lease(body)
+        taken = {task.lease: self._taken(task) for task in leases.items}
         with self._lock:
-            until = time.monotonic() + (self._attempt_timeout_s or self._session.config.episode_timeout_s)
-            self._held |= {task.lease: _Held(task, until) for task in leases.items}
-            for lost in leases.lost:
-                self._held.pop(lost, None)
+            self._held |= taken
+            gone = [self._held.pop(lease, None) for lease in leases.lost]
+        for one in gone:
+            if one is not None and one.group is not None:
+                one.group.cancel()
+        self._tell_others(leases.others_waiting)
         for task in leases.items:
             threading.Thread(target=self._work, args=(task,), name="tinkerscript-worker", daemon=True).start()
         return not self._held
+
+    def _taken(self, task: LeasedTask) -> "_Held":
+        limit_s = self._attempt_timeout_s or self._session.config.episode_timeout_s
+        if self._judge is None:
+            return _Held(task, time.monotonic() + limit_s)
+        group = JudgedTask(
+            self._session, self._agent, self._judge, task, threads=self._workers, attempt_timeout_s=limit_s
+        )
+        return _Held(task, time.monotonic() + group.limit_s, group=group)
+
+    def _tell_others(self, waiting: int) -> None:
+        """Once: that there is something in the queue which this worker leaves."""
+        if not waiting or self._has_told:
+            return
+        self._has_told = True
+        if self._judge is None:
+            log.warning(
+                "%d attempts of judged tasks wait: this worker has no judge and leaves them. Start one with"
+                " --judge module:function.", waiting,
+            )  # fmt: skip
+        else:
+            log.warning(
+                "%d attempts wait of tasks that are not judged: this worker has a judge and leaves them. Start one"
+                " without --judge.", waiting,
+            )  # fmt: skip
 
     def _give_up_overdue(self) -> None:
         """No thread can be ended from outside: its place is free, and what its agent still does counts nothing."""
@@ -144,6 +203,10 @@ class Worker:
 
     def _give_up(self, held: "_Held") -> None:
         late = WaitTimeout("The agent did not return in time.")
+        if held.group is not None:  # first its lease: a judge that returns after all decides nothing then
+            self._failed(held.task, WaitTimeout("The agent or its judge did not return in time."))
+            held.group.cancel()
+            return
         if held.episode is not None:
             with contextlib.suppress(TinkerScriptError):  # it expires on the server
                 held.episode.abandon(type(late).__name__)
@@ -154,6 +217,8 @@ class Worker:
             error = self._played(task)
             if self._holds(task):
                 self._ended(task, error)
+                if error is not None:
+                    log.warning("Task %s failed in try %d of %d: %s", task.name, task.try_number, task.tries, error)
         except StaleLease:
             log.warning("Task %s was taken over: its lease of %g s had run out.", task.name, self._lease_s)
         except FAR_OVER:
@@ -173,10 +238,14 @@ class Worker:
 
     def _played(self, task: LeasedTask) -> str | None:
         """None when the attempt has one ended episode, else what is wrong."""
-        if task.episode_id is not None and self._had_ended(task.episode_id):
+        with self._lock:
+            held = self._held.get(task.lease)
+        if held is not None and held.group is not None:
+            return held.group.play()
+        if task.episode_id is not None and had_ended(self._session, task.episode_id):
             return None
         if task.try_number > task.tries:
-            return f"Its workers were lost {task.tries} times."
+            return lost(task)
         with self._session.begin_waiting(Wait(), task=task.name, eval=task.eval) as episode:
             self._session.tasks.episode_set(task, episode.id)
             with self._lock:
@@ -187,22 +256,10 @@ class Worker:
                 episode.end(output)
         return None
 
-    def _had_ended(self, episode_id: str) -> bool:
-        """Give up the episode of the worker that was lost; True when it had been ended before."""
-        try:
-            self._session.when_ready(lambda: self._session.episode_abandon(episode_id, "its worker was lost"))
-        except NotFound:
-            return False
-        except (SessionEnded, SessionFailed):
-            raise
-        except Conflict:
-            return True
-        return False
-
     def _ended(self, task: LeasedTask, error: str | None) -> None:
         self._session.tasks.finish(task, error)
         with self._lock:
-            self.done += error is None
+            self.done += task.attempts if error is None else 0
             self.failed += error is not None
 
     def _failed(self, task: LeasedTask, failure: Exception) -> None:

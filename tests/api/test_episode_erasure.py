@@ -23,7 +23,6 @@ from console.sessions.models import (
     EpisodeAnnotation,
     EpisodePack,
     EpisodeRecord,
-    QueuedTask,
     Session,
     Upload,
 )
@@ -32,6 +31,7 @@ from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.models import SessionTurn
 from console.sessions.runtime.session_turn import Turn, session_turn
 from console.sessions.services import session_delete
+from console.sessions.tasks.models import QueuedTask
 from console.users.models import new_id
 from gpu_runtime.archive.table import SCHEMA, part_write
 from support import factories
@@ -300,16 +300,21 @@ def test_an_object_that_is_away_is_not_taken_for_an_empty_one(owner, ended) -> N
     assert [document_read(record)["said"] for record in left] == [f"{SECRET} 0", f"{SECRET} 2"]
 
 
-def test_what_failed_attempts_at_its_task_said_goes_with_it(owner, ended) -> None:
-    EpisodeRecord.objects.filter(episode_id="ep_1").update(task="its")
+@pytest.mark.parametrize("judged", [False, True])
+def test_what_failed_attempts_at_its_task_said_goes_with_it(owner, ended, judged) -> None:
+    EpisodeRecord.objects.filter(episode_id="ep_1").update(task="its #0a1b2c3d" if judged else "its")
     for name, state, episode_id in (
         ("its", "failed", "ep_1"), ("its", "waiting", None), ("its", "failed", "ep_0"), ("other", "waiting", None)
     ):  # fmt: skip
         QueuedTask.objects.create(
-            session=ended, name=name, row=1, tries=2, state=state, episode_id=episode_id, error=SECRET
-        )
+            session=ended, name=name, row=1, tries=2, state=state, episode_id=episode_id, error=SECRET, judged=judged,
+            outputs=[{"reward": 1.0, "metadata": {"judge": SECRET}}],
+        )  # fmt: skip
     assert erase(owner, ended, "ep_1").status_code == 204
-    assert list(QueuedTask.objects.order_by("id").values_list("error", flat=True)) == ["", "", SECRET, SECRET]
+    left = QueuedTask.objects.order_by("id")
+    assert list(left.values_list("error", flat=True)) == ["", "", "" if judged else SECRET, SECRET]
+    if judged:
+        assert [row.outputs is None for row in left] == [True, True, True, False]
 
 
 def test_an_erased_episode_is_in_no_list_of_documents(owner: Client, ended: Session) -> None:

@@ -74,6 +74,7 @@ NOT_ONCE = {
     "/sessions/{session_id}/rescore": BY_THE_GATEWAY,
     "/sessions/{session_id}/tasks/lease": "a lease that its worker does not know of runs out",
     "/sessions/{session_id}/tasks/{task_id}/episode": BY_NATURE,
+    "/sessions/{session_id}/tasks/{task_id}/group": BY_NATURE,
     "/sessions/{session_id}/tasks/{task_id}/finish": BY_NATURE,
     "/runtime/register": BY_NATURE,
     "/runtime/heartbeat": BY_NATURE,

@@ -58,6 +58,7 @@ NAMES_NOTHING = {
     "actor", "action", "target", "since", "until", "metric", "above", "value", "steps", "runs",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "rows", "attempts", "tries", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
+    "judged", "outputs",
     "episode_ids",  # the gateway looks among its own session's
     "rewards",  # by episode: the same
     "upto", "tag", "tags", "notes", "thumb", "comment", "commented", "annotations_after", "standing",

@@ -6,11 +6,13 @@ import pytest
 from django.utils import timezone
 
 from console.errors import Conflict, InvalidRequest, NotFound, QuotaExceeded, StaleLease
-from console.sessions.models import QueuedTask, Session
+from console.sessions.models import Session
 from console.sessions.tasks import queue
+from console.sessions.tasks.models import QueuedTask
 from console.users.models import Project
 from support import factories
-from tinkerscript.wire.queue.tasks import TasksLease, TasksPut
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.queue.tasks import TaskGroup, TasksLease, TasksPut
 from tinkerscript.wire.sessions import SessionKind
 
 
@@ -133,3 +135,49 @@ def test_a_session_that_has_ended_or_is_no_ones_loop_is_named(ids, session, bob)
         queue.task_finish(**ids, task_id="tsk_none", lease=task.lease, error=None)
     with pytest.raises(NotFound):
         queue.task_counts(project=Project.objects.get(memberships__user=bob), session_id=session.id)
+
+
+def judged_put(ids, *names, **options):
+    return put(ids, *names, judged=True, attempts=SessionConfig().grpo_n, **options)
+
+
+def group_set(ids, task, episode_ids, outputs=None):
+    body = TaskGroup(lease=task.lease, episode_ids=episode_ids, outputs=outputs)
+    return queue.task_group_set(**ids, task_id=task.task_id, body=body)
+
+
+def test_a_judged_task_is_one_lease_of_all_its_attempts_for_a_worker_with_a_judge(ids) -> None:
+    n = SessionConfig().grpo_n
+    judged_put(ids, "a", "b")
+    put(ids, "plain")
+    plain = lease(ids, 3)
+    assert ([task.name for task in plain.items], plain.others_waiting) == (["plain"], 2 * n)
+    (group,) = lease(ids, 1, worker="two", judged=True).items
+    assert (group.name, group.attempts, group.judged) == ("a", n, True)
+    now = queue.task_counts(**ids)
+    assert (now.waiting, now.running, now.waiting_judged, now.running_judged, now.workers) == (n, n + 1, n, n, 2)
+    assert queue.task_finish(**ids, task_id=group.task_id, lease=group.lease, error=None).state == "done"
+    assert counts(ids) == (n, 1, n, 0, 1)
+    with pytest.raises(InvalidRequest, match=f"one group of grpo_n={n} attempts; attempts is 3"):
+        put(ids, "c", judged=True, attempts=3)
+    assert put(ids, "c", judged=True, attempts=3, eval=True).waiting == n + 3
+
+
+def test_a_judged_task_of_a_lost_worker_goes_on_with_its_episodes_and_the_rewards_that_were_decided(ids) -> None:
+    judged_put(ids, "a", tries=3)
+    (dead,) = lease(ids, judged=True).items
+    group_set(ids, dead, ["ep_1", "ep_2"])
+    run_out()
+    (second,) = lease(ids, worker="two", judged=True).items
+    assert (second.episode_ids, second.outputs) == (["ep_1", "ep_2"], None)
+    with pytest.raises(StaleLease):
+        group_set(ids, dead, ["ep_1"], [{"reward": 1.0}])
+    with pytest.raises(InvalidRequest, match="1 outputs for 2 episodes"):
+        group_set(ids, second, ["ep_3", "ep_4"], [{"reward": 1.0}])
+    group_set(ids, second, ["ep_3", "ep_4"], [{"reward": 1.0}, {"reward": 0.5, "metadata": {"judge": {"of": 2}}}])
+    queue.task_finish(**ids, task_id=second.task_id, lease=second.lease, error="lost its server")
+    (third,) = lease(ids, judged=True).items
+    assert (third.try_number, third.episode_ids) == (3, ["ep_3", "ep_4"])
+    assert [output.reward for output in third.outputs] == [1.0, 0.5]
+    queue.task_finish(**ids, task_id=third.task_id, lease=third.lease, error=None)
+    assert QueuedTask.objects.get().outputs is None

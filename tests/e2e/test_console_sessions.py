@@ -177,16 +177,20 @@ def queue_and_watch(page: Page, server: Server, secret: str, session_id: str) ->
     expect(panel).to_have_count(0)
     tasks = f"/v1/sessions/{session_id}/tasks"
     with httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {secret}"}) as call:
-        rows = [{"name": "mist", "row": "mist"}, {"name": "rain", "row": "rain"}]
-        call.post(tasks, json={"rows": rows, "eval": True, "tries": 1}).raise_for_status()
+        for name, judged in (("mist", False), ("rain", True)):
+            body = {"rows": [{"name": name, "row": name}], "eval": True, "tries": 1, "judged": judged}
+            call.post(tasks, json=body).raise_for_status()
         expect(panel).to_contain_text(re.compile("0 workers.*waiting2running0"), timeout=20_000)
-        expect(panel).to_contain_text(f"tinkerscript worker my_agent:run --session {session_id}")
-        asked = {"worker": "laptop", "count": 2}
-        leased = call.post(f"{tasks}/lease", json=asked).raise_for_status().json()["items"]
-        expect(panel).to_contain_text(re.compile("1 worker.*waiting0running2"))
-        for task, error in zip(leased, (None, "ValueError: no idea"), strict=True):
+        advice = f"tinkerscript worker my_agent:run --session {session_id}"
+        expect(panel).to_contain_text(re.compile(f"{advice}$"))
+        for judged, error in ((False, None), (True, "ValueError: no idea")):
+            asked = {"worker": "laptop", "count": 2, "judged": judged}
+            (task,) = call.post(f"{tasks}/lease", json=asked).raise_for_status().json()["items"]
+            expect(panel).to_contain_text(re.compile(f"1 worker.*waiting{int(not judged)}running1"))
             body = {"lease": task["lease"], "error": error}
             call.post(f"{tasks}/{task['task_id']}/finish", json=body).raise_for_status()
+            if not judged:
+                expect(panel).to_contain_text(f"{advice} --judge my_judge:rank")
         expect(panel).to_contain_text(re.compile("running0done1failed1"))
         expect(panel.get_by_label("Attempts that failed")).to_have_text("rain: ValueError: no idea")
     shot(page, "queue")

@@ -123,6 +123,28 @@ def test_hello_is_played_by_runners_that_pull_from_its_queue(loop_server: LoopSe
     assert sum(done) == 2 + 4 * 4 + 2, ended
 
 
+def test_judge_is_played_and_judged_by_a_worker_that_pulls_from_its_queue(
+    loop_server: LoopServer, tmp_path: Path
+) -> None:
+    server = {"TINKERSCRIPT_BASE_URL": loop_server.url, "TINKERSCRIPT_API_KEY": loop_server.api_key}
+    environment = os.environ | server | {"PYTHONPATH": str(EXAMPLES.parent)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    train = [sys.executable, str(EXAMPLES / "judge" / "train.py"), "--queue", "--smoke"]
+    with subprocess.Popen(train, cwd=tmp_path, env=environment, **pipes) as trainer:
+        told = trainer.stdout.readline().split()
+        assert told[:5] == ["tinkerscript", "worker", "train:agent", "--judge", "train:rank"], trainer.stderr.read()
+        name, _, url = trainer.stdout.readline().removeprefix("with ").strip().partition("=")
+        command, judged_by = [sys.executable, "-m", *told], environment | {name: url}
+        with subprocess.Popen(command, cwd=EXAMPLES / "judge", env=judged_by, **pipes) as worker:
+            out, err = trainer.communicate(timeout=120)
+            assert (trainer.returncode, "failed" in out) == (0, False), (out, err)
+            said, _ = worker.communicate(timeout=60)
+    assert said.splitlines()[-1] == "16 attempts done, 0 tries failed"
+    session = next(s for s in loop_server.get("/v1/sessions")["items"] if s["name"] == "judge")
+    played = [e for e in loop_server.get(f"/v1/sessions/{session['id']}/episodes")["items"] if not e["eval"]]
+    assert len(played) == 16 and all(0 <= episode["reward"] <= 1 for episode in played)
+
+
 @pytest.mark.parametrize(
     ("said", "reward"),
     [

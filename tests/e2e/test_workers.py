@@ -31,9 +31,41 @@ def run(row, episode):
 """
 
 
-def worker(server: LoopServer, folder: Path, session_id: str, mode: str, agent: str = "run") -> subprocess.Popen:
+# A text for the judge, which likes "b" more than "a". A worker that "dies" does so when it has ended one of a group.
+JUDGED = """
+import itertools, os, signal, time
+from tinkerscript.episodes.episode import Episode
+
+letters = itertools.cycle("ab")
+end = Episode.end
+
+def end_and_die(episode, output):
+    end(episode, output)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if os.environ["MODE"] == "dies":
+    Episode.end = end_and_die
+
+def run(row, episode):
+    asked = [{"role": "user", "content": row["q"]}]
+    with episode.openai() as client:
+        client.chat.completions.create(model=episode.model, messages=asked, max_tokens=4)
+    if os.environ["MODE"] == "hangs":
+        time.sleep(600)
+    return next(letters)
+
+def rank(row, texts):
+    if row["q"] == "hard":
+        raise ConnectionError("the judge is down")
+    return [{"reward": float(text == "b"), "metadata": {"read": texts}} for text in texts]
+"""
+
+
+def worker(
+    server: LoopServer, folder: Path, session_id: str, mode: str, agent: str = "run", judge: str = ""
+) -> subprocess.Popen:
     """``tinkerscript worker`` in a process of its own."""
-    (folder / "my_agent.py").write_text(AGENT)
+    (folder / "my_agent.py").write_text(JUDGED if judge else AGENT)
     command = [
         "worker",
         f"my_agent:{agent}",
@@ -44,6 +76,7 @@ def worker(server: LoopServer, folder: Path, session_id: str, mode: str, agent: 
         "--lease-s",
         "1.5",
         "--until-empty",
+        *(["--judge", judge] if judge else []),
     ]
     environment = os.environ | {
         "MODE": mode, "PYTHONPATH": str(ROOT / "sdk"), "TINKERSCRIPT_BASE_URL": server.url,
@@ -78,6 +111,46 @@ def test_a_killed_workers_attempts_are_played_elsewhere_once(loop_server: LoopSe
         assert {episode.reward for episode in episodes if episode.state == "completed"} == {1.0}
         reasons = Counter(episode.reason for episode in episodes if episode.state == "abandoned")
         assert reasons["its worker was lost"] >= 2 and reasons["ValueError"] == 6
+
+
+def test_a_killed_workers_group_is_judged_elsewhere_and_each_attempt_ended_once(
+    loop_server: LoopServer, tmp_path: Path
+) -> None:
+    with loop_server.session(grpo_n=2, tasks_per_batch=50) as session, ExitStack() as processes:
+        rows = [{"q": name} for name in ("x", "y", "hard")]
+        session.tasks.put(rows, tries=3, judged=True, task_name=lambda row: row["q"])
+        plain = processes.enter_context(worker(loop_server, tmp_path, session.id, "none"))
+        _, err = plain.communicate(timeout=60)
+        assert (plain.returncode, session.accounting().begun) == (0, 0), err
+        assert "6 attempts of judged tasks wait: this worker has no judge and leaves them" in err
+        hangs = processes.enter_context(worker(loop_server, tmp_path, session.id, "hangs", judge="my_agent:rank"))
+        until(lambda: session.accounting().open == 2 and all(e.calls for e in session.episodes()), "it plays a group")
+        assert (session.tasks.counts().running, session.tasks.counts().waiting) == (2, 4)
+        hangs.kill()
+        dies = processes.enter_context(worker(loop_server, tmp_path, session.id, "dies", judge="my_agent:rank"))
+        dies.communicate(timeout=60)
+        assert dies.returncode == -9
+        assert sum(episode.state == "completed" for episode in session.episodes()) == 1
+        ends = processes.enter_context(worker(loop_server, tmp_path, session.id, "none", judge="my_agent:rank"))
+        out, err = ends.communicate(timeout=60)
+        hangs.communicate(timeout=25)
+        assert ends.returncode == 0, err
+        counts = session.tasks.counts()
+        assert (counts.waiting, counts.running, counts.done, counts.failed) == (0, 0, 4, 2), (out, err)
+        assert [(failure.name, failure.error) for failure in counts.failures] == [
+            ("hard", "ConnectionError: the judge is down (2)")
+        ]
+        episodes = list(session.episodes())
+        ended = Counter((e.task, e.reward) for e in episodes if e.state == "completed")
+        assert sorted((task.split(" #")[0], reward) for task, reward in ended) == [
+            ("x", 0.0), ("x", 1.0), ("y", 0.0), ("y", 1.0),
+        ]  # fmt: skip
+        assert set(ended.values()) == {1} and len({task for task, _ in ended}) == 2
+        for one in (e for e in episodes if e.state == "completed"):
+            kept = loop_server.get(f"/v1/sessions/{session.id}/episodes/{one.episode_id}")["metadata"]
+            assert sorted(kept["read"]) == ["a", "b"]
+        assert all(e.state in ("completed", "abandoned") for e in episodes)
+        assert Counter(e.reason for e in episodes)["ConnectionError"] == 6
 
 
 def test_what_a_worker_cannot_do_is_said(loop_server: LoopServer, tmp_path: Path) -> None:

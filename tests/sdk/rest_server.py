@@ -268,8 +268,9 @@ class RestServer:
             self.close_episode(wanted.supersedes, state="abandoned", reason="superseded")
         episode_id = f"ep_{next(self._ids)}"
         self.episodes[episode_id] = EpisodeView(
-            episode_id=episode_id, task=wanted.task, group_key=wanted.task, state="open", eval=wanted.eval, begun_at=1.0
-        )
+            episode_id=episode_id, task=wanted.task, group_key=wanted.task, state="open", eval=wanted.eval,
+            calls=self.calls_per_episode, begun_at=1.0,
+        )  # fmt: skip
         return reply(
             201,
             EpisodeBegun(

@@ -157,6 +157,7 @@ def test_a_failed_attempt_is_tried_again_and_its_group_waits_for_it(server, conn
         (lambda task, episode: "x", lambda task, outputs: [1.0], "returned 1 outputs for 2 candidates"),
         (lambda task, episode: "x", lambda task, outputs: 1.0, "returned float for 2 candidates"),
         (lambda task, episode: "x", lambda task, outputs: [None, None], "None"),
+        (lambda task, episode: "x", lambda task, outputs: [1.0, "good"], "output for candidate 2 cannot be used: str"),
         (lambda task, episode: "x", lambda task, outputs: 1 / 0, "ZeroDivisionError"),
         (lambda task, episode: object(), LlmJudge("http://127.0.0.1:1", "k", "m", rubric="r"), "cannot read a object"),
     ],
@@ -166,7 +167,28 @@ def test_what_agent_or_judge_do_wrong_is_counted_and_no_reward(server, connect, 
     report = session.rollouts(agent, ["a"], judge=judged, retries=0, progress=False)
     assert report.count == 0 and len(report.failures) == 2
     assert any(said in failure.kind for failure in report.failures)
+    assert not server.ended or "ended its" in said, "none of a group without the others"
     assert not any(episode.state == "open" for episode in server.episodes.values())
+
+
+def test_an_agent_that_calls_nothing_costs_its_group_no_judgement(server, connect):
+    server.calls_per_episode = 0
+    report = connect(grpo_n=2, tasks_per_batch=1).rollouts(
+        lambda task, episode: "x", ["a"], judge=lambda task, outputs: 1 / 0, retries=0, progress=False
+    )
+    kinds = {failure.kind for failure in report.failures}
+    assert {kind.split(".")[0] for kind in kinds} == {"EmptyEpisode: The agent made no LLM call in its episode"}
+    assert states(server) == {("abandoned", "EmptyEpisode"): 2}
+
+
+@pytest.mark.parametrize(
+    ("judged", "said"),
+    [(lambda task: [1.0], "cannot be called with a task and outputs"), ("rank", "judge must be a function")],
+)
+def test_a_judge_that_is_none_is_named_before_anything_begins(server, connect, judged, said):
+    with pytest.raises(InvalidRequest, match=said):
+        connect().rollouts(texts([1]), ["a"], judge=judged, progress=False)
+    assert server.episodes == {}
 
 
 def test_evaluation_is_judged_in_groups_of_its_attempts(server, connect):

@@ -11,7 +11,7 @@ from tinkerscript import InvalidRequest, InvalidReward
 from tinkerscript.rollouts import task_queue
 from tinkerscript.rollouts.task_queue import TaskQueue
 from tinkerscript.wire.queue.tasks import LeasedTask, TaskCounts, TaskLeases, TaskView
-from tinkerscript.worker import Worker, agent_load
+from tinkerscript.worker import Worker, agent_load, judge_load
 
 
 class Noted(TaskQueue):
@@ -74,12 +74,30 @@ def test_an_agent_that_is_none_is_named(named, words):
 
 
 @pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ("my_judge", "'my_judge' names no judge. Hint: Give module:function, such as my_judge:rank"),
+        ("json:missing", "module json has no missing"),
+        ("math:pi", "is a float, not a function"),
+        ("os:getcwd", "The judge cannot be called with a task and outputs"),
+        ("tinkerscript:LlmJudge", "The judge cannot be called with a task and outputs"),
+        ("asyncio:wait_for", "judge is a coroutine function"),
+    ],
+)
+def test_a_judge_of_a_worker_that_is_none_is_named(named, words):
+    with pytest.raises(InvalidRequest) as refused:
+        judge_load(named)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"workers": 0}, "workers must be"),
         ({"workers": 257}, "256 are allowed"),
         ({"lease_s": 0}, "lease_s must be"),
         ({"attempt_timeout_s": 0}, "attempt_timeout_s must be"),
+        ({"judge": "my_judge:rank"}, "judge must be a function"),
     ],
 )
 def test_an_option_of_a_worker_that_cannot_be_is_named(options, words):
@@ -137,9 +155,41 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(sessio
     assert worker.done == 0
 
 
+@pytest.mark.parametrize(
+    ("agent", "judge", "said"),
+    [
+        (lambda row, episode: "a", lambda row, outputs: time.sleep(30), "WaitTimeout: The agent or its judge did not"),
+        (lambda row, episode: "a", lambda row, outputs: [1.0], "JudgeFailed: The judge returned 1 outputs for 2"),
+        (lambda row, episode: row["missing"], lambda row, outputs: [0.0, 1.0], "KeyError: 'missing' (4)"),
+        (lambda row, episode: None, lambda row, outputs: [0.0, 1.0], "InvalidRequest: The agent returned nothing"),
+        (lambda row, episode: time.sleep(30), lambda row, outputs: [0.0, 1.0], "WaitTimeout: The agent had not"),
+    ],
+)
+def test_a_group_whose_agent_or_judge_fails_or_hangs_is_told_to_the_server_and_none_of_it_ends(
+    session, server, agent, judge, said
+):
+    task = LeasedTask(
+        task_id="tsk_1", lease="tlk_1", name="a", row={}, eval=False, try_number=1, tries=1, attempts=2, judged=True
+    )
+    counts = {"waiting": 3, "running": 0, "done": 0, "failed": 2, "workers": 0}
+    view = TaskView(task_id="tsk_1", name="a", state="running", try_number=1, tries=1)
+    server.fail("POST .*/lease", answer=reply(200, TaskLeases(items=[task], lost=[])))
+    server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[], others_waiting=3)))
+    server.fail("POST .*/tasks/tsk_1/.*", times=99, answer=reply(200, view))
+    server.fail("GET .*/tasks", times=9, answer=reply(200, TaskCounts(**counts)))
+    worker = Worker(session, agent, judge=judge, until_empty=True, lease_s=1.0, attempt_timeout_s=1.0)
+    worker.run()
+    wait_until(lambda: server.seen("POST .*/finish"), 25)
+    (finished,) = server.seen("POST .*/finish")
+    assert json.loads(finished.body)["error"].startswith(said)
+    wait_until(lambda: all(episode.state == "abandoned" for episode in server.episodes.values()), 25)
+    assert not server.ended and not any(json.loads(r.body).get("outputs") for r in server.seen("POST .*/group"))
+    assert json.loads(server.seen("POST .*/lease")[0].body)["judged"] is True
+
+
 def test_what_a_judge_reads_is_no_output_of_a_worker(session):
     session.begin_episode()
     for said in ("a text", [{"role": "user", "content": "a"}]):
         with pytest.raises(InvalidReward) as refused:
             session.end_episode(said)
-        assert "session.rollouts(judge=...) has one, a worker of a queue has none" in refused.value.hint
+        assert "and a worker with --judge, for tasks that were put with judged=True" in refused.value.hint

@@ -3,10 +3,11 @@
 from django.utils import timezone
 
 from console.sessions.alerts.models import MetricRule
-from console.sessions.models import Alert, Checkpoint, EpisodeRecord, QueuedTask, Session
+from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.services import session_create
 from console.sessions.sharing.services import share_create
+from console.sessions.tasks.models import QueuedTask
 from console.users.keys import key_create
 from console.users.members import member_invite
 from console.users.models import ApiKey, Membership, Project, User

@@ -66,6 +66,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", S + "/tasks"): None,
     ("POST", S + "/tasks/lease"): {"worker": "w", "count": 1},
     ("POST", S + "/tasks/{task_id}/episode"): {"lease": "tlk_1", "episode_id": "ep_1"},
+    ("POST", S + "/tasks/{task_id}/group"): {"lease": "tlk_1", "episode_ids": ["ep_1"]},
     ("POST", S + "/tasks/{task_id}/finish"): {"lease": "tlk_1"},
     ("GET", S + "/groups"): None,
     ("GET", S + "/steps/{step}"): None,

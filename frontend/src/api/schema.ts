@@ -1207,6 +1207,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/tasks/{task_id}/group": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say in which episodes a judged task is played, and what the judge made of them, before they are ended.
+         * @description Say in which episodes a judged task is played, and what the judge made of them, before they are ended.
+         */
+        post: operations["task_group_set"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/usage": {
         parameters: {
             query?: never;
@@ -2824,16 +2844,36 @@ export interface components {
         /**
          * LeasedTask
          * @description An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon that one first.
+         *
+         *     Of a judged task it is all ``attempts`` at once. ``episode_ids`` are then those of the worker before; with
+         *     ``outputs``, one for each, they had been judged: end them with these.
          */
         LeasedTask: {
+            /**
+             * Attempts
+             * @default 1
+             */
+            attempts: number;
             /** Episode Id */
             episode_id: string | null;
+            /**
+             * Episode Ids
+             * @default []
+             */
+            episode_ids: string[];
             /** Eval */
             eval: boolean;
+            /**
+             * Judged
+             * @default false
+             */
+            judged: boolean;
             /** Lease */
             lease: string;
             /** Name */
             name: string;
+            /** Outputs */
+            outputs: components["schemas"]["WorkflowOutput"][] | null;
             /** Row */
             row: unknown;
             /** Task Id */
@@ -4427,10 +4467,21 @@ export interface components {
             /** Running */
             running: number;
             /**
+             * Running Judged
+             * @default 0
+             */
+            running_judged: number;
+            /**
              * Waiting
              * @description Those whose worker's lease has run out among them.
              */
             waiting: number;
+            /**
+             * Waiting Judged
+             * @description Of those that wait: they need a worker with a judge.
+             * @default 0
+             */
+            waiting_judged: number;
             /**
              * Workers
              * @description That hold a lease.
@@ -4468,6 +4519,24 @@ export interface components {
             lease: string;
         };
         /**
+         * TaskGroup
+         * @description ``POST .../tasks/{task_id}/group``: the episodes in which the holder of ``lease`` plays a judged task.
+         *
+         *     ``outputs`` are what its judge made of them, one for each, before the first of them is ended: should this worker be
+         *     lost then, the next one ends them.
+         */
+        TaskGroup: {
+            /**
+             * Episode Ids
+             * @description Those of failed tries among them.
+             */
+            episode_ids: string[];
+            /** Lease */
+            lease: string;
+            /** Outputs */
+            outputs?: components["schemas"]["WorkflowOutput"][] | null;
+        };
+        /**
          * TaskLeases
          * @description ``lost`` are those of ``held`` that another worker has, or that are over.
          */
@@ -4476,6 +4545,12 @@ export interface components {
             items: components["schemas"]["LeasedTask"][];
             /** Lost */
             lost: string[];
+            /**
+             * Others Waiting
+             * @description Where this worker has room left: attempts that wait for one with a judge, or for one without.
+             * @default 0
+             */
+            others_waiting: number;
         };
         /**
          * TaskRow
@@ -4526,6 +4601,12 @@ export interface components {
              */
             held?: string[];
             /**
+             * Judged
+             * @description The worker has a judge: it takes judged tasks, and no others.
+             * @default false
+             */
+            judged?: boolean;
+            /**
              * Lease S
              * @description From now; later another worker may take the attempt.
              * @default 60
@@ -4554,6 +4635,12 @@ export interface components {
              * @default false
              */
             eval?: boolean;
+            /**
+             * Judged
+             * @description One worker plays all attempts at a task, and its judge rewards them together.
+             * @default false
+             */
+            judged?: boolean;
             /** Rows */
             rows: components["schemas"]["TaskRow"][];
             /**
@@ -7439,6 +7526,45 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["TaskFinish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    task_group_set: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                session_id: string;
+                task_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TaskGroup"];
             };
         };
         responses: {

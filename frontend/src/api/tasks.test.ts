@@ -4,7 +4,17 @@ import { isUsed, nextAfterMs } from "./tasks";
 import type { Session, TaskCounts } from "./types";
 
 const session = (state: Session["state"]) => ({ state }) as Session;
-const counts = (some: Partial<TaskCounts>): TaskCounts => ({ waiting: 0, running: 0, done: 0, failed: 0, workers: 0, failures: [], ...some });
+const counts = (some: Partial<TaskCounts>): TaskCounts => ({
+  waiting: 0,
+  running: 0,
+  done: 0,
+  failed: 0,
+  workers: 0,
+  waiting_judged: 0,
+  running_judged: 0,
+  failures: [],
+  ...some,
+});
 
 describe("the queue of tasks", () => {
   it("is looked at often while attempts wait or run, seldom else, and not after the end", () => {

@@ -1,17 +1,19 @@
 """Rewards from a judge: a model compares the attempts at one task with each other, where no rule could.
 
-``python train.py`` trains; ``--smoke`` plays a few games to see that everything is connected. The judge is any OpenAI
+``python train.py`` trains; ``--queue`` lets workers on any machines play and judge, ``tinkerscript worker train:agent
+--judge train:rank``; ``--smoke`` plays a few games to see that everything is connected. The judge is any OpenAI
 endpoint: JUDGE_BASE_URL, JUDGE_API_KEY and JUDGE_MODEL. Without one a stand-in that counts words does it.
 """
 
 import argparse
 import contextlib
+import functools
 import os
 
 from openai import OpenAI
 from stand_in import stand_in
 
-from tinkerscript import LlmJudge, TinkerScript
+from tinkerscript import LlmJudge, TinkerScript, WorkflowOutput
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 RUBRIC = "The explanation that is short, at most ten words, and names the thing is better."
@@ -32,6 +34,28 @@ def agent(thing: str, episode) -> str:
     return reply.choices[0].message.content or ""
 
 
+@functools.cache
+def judge_of(url: str) -> LlmJudge:
+    """The judge at an endpoint, of which a program has one."""
+    key, model = os.environ.get("JUDGE_API_KEY", "none"), os.environ.get("JUDGE_MODEL", "stand-in")
+    return LlmJudge(url, key, model, rubric=RUBRIC)
+
+
+def rank(thing: str, texts: list[str]) -> list[WorkflowOutput]:
+    """For a worker: the judge at JUDGE_BASE_URL."""
+    return judge_of(os.environ["JUDGE_BASE_URL"])(thing, texts)
+
+
+def played_by_workers(session: TinkerScript, things: list[str], epochs: int, url: str) -> None:
+    """The attempts at a thing are played and judged by one worker; what has failed is printed and not rewarded."""
+    print(f"tinkerscript worker train:agent --judge train:rank --session {session.id} --workers 8", flush=True)
+    print(f"with JUDGE_BASE_URL={url}", flush=True)
+    for _ in range(epochs):
+        session.tasks.put(things, judged=True)
+        for failure in session.tasks.wait(timeout_s=3600).failures:
+            print(f"failed: {failure.name}: {failure.error}")
+
+
 def words_of(session: TinkerScript, things: list[str]) -> float:
     """Mean number of words of an answer, by episodes that are never trained: a measure that no judge makes."""
 
@@ -46,13 +70,13 @@ def main() -> None:
     parser.add_argument("--base-model", default=BASE_MODEL)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--queue", action="store_true", help="put the things into the queue that workers pull from")
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
     held_out, train = (THINGS[:2], THINGS[2:6]) if arguments.smoke else (THINGS[:16], THINGS[16:])
     with contextlib.ExitStack() as stack:
         url = os.environ.get("JUDGE_BASE_URL") or stack.enter_context(stand_in())
-        key, model = os.environ.get("JUDGE_API_KEY", "none"), os.environ.get("JUDGE_MODEL", "stand-in")
-        judge = LlmJudge(url, key, model, rubric=RUBRIC)
+        judge, epochs = judge_of(url), 1 if arguments.smoke else arguments.epochs
         session = stack.enter_context(
             TinkerScript(
                 arguments.base_model, name="judge", seed=arguments.seed, grpo_n=4 if arguments.smoke else 8,
@@ -60,11 +84,15 @@ def main() -> None:
             )
         )  # fmt: skip
         before = words_of(session, held_out)
-        session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs, judge=judge)
+        if arguments.queue:
+            played_by_workers(session, train, epochs, url)
+            session.flush()
+        else:
+            session.rollouts(agent, train, epochs=epochs, judge=judge)
+            print(f"judge: {judge.requests} requests, faults: {dict(judge.faults) or 'none'}")
         after = words_of(session, held_out)
         tuned = session.download_tuned_model("judge-model")
         print(session.plot("judge.svg"))
-    print(f"judge: {judge.requests} requests, faults: {dict(judge.faults) or 'none'}")
     print(f"words, held out: {before:.1f} before, {after:.1f} after; the model lies in {tuned.path}")
 
 

@@ -1,10 +1,12 @@
 """The queue of tasks of a session by REST: one request per method."""
 
+from tinkerscript.wire.episodes import WorkflowOutput
 from tinkerscript.wire.queue.tasks import (
     LeasedTask,
     TaskCounts,
     TaskEpisode,
     TaskFinish,
+    TaskGroup,
     TaskLeases,
     TasksLease,
     TasksPut,
@@ -36,6 +38,16 @@ class TaskApi:
         """Say in which episode a task is played. Raises StaleLease when another worker has it."""
         body = TaskEpisode(lease=task.lease, episode_id=episode_id)
         return self._transport.request("POST", f"{self._path}/{task.task_id}/episode", body=body, response=TaskView)
+
+    def group_set(
+        self, task: LeasedTask, episode_ids: list[str], outputs: list[WorkflowOutput] | None = None
+    ) -> TaskView:
+        """Say in which episodes a judged task is played, and what its judge made of them, before they are ended.
+
+        Raises StaleLease when another worker has it.
+        """
+        body = TaskGroup(lease=task.lease, episode_ids=episode_ids, outputs=outputs)
+        return self._transport.request("POST", f"{self._path}/{task.task_id}/group", body=body, response=TaskView)
 
     def finish(self, task: LeasedTask, error: str | None = None) -> TaskView:
         """It is done, or why not. Raises StaleLease when another worker has it."""

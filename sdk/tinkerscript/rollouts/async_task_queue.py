@@ -23,9 +23,12 @@ class AsyncTaskQueue:
         eval: bool = False,
         tries: int = 3,
         task_name: Callable[[Any], str] | None = None,
+        judged: bool = False,
     ) -> TaskCounts:
         """As TaskQueue.put()."""
-        put = partial(self._queue.put, rows, attempts=attempts, eval=eval, tries=tries, task_name=task_name)
+        put = partial(
+            self._queue.put, rows, attempts=attempts, eval=eval, tries=tries, task_name=task_name, judged=judged
+        )
         return await self._run(put)
 
     async def counts(self) -> TaskCounts:

@@ -10,16 +10,17 @@ from typing import Any
 
 from tinkerscript.arguments import function_or_none
 from tinkerscript.episodes.episode import Episode
-from tinkerscript.errors import InvalidRequest, JudgeFailed
+from tinkerscript.errors import EmptyEpisode, InvalidRequest, JudgeFailed
 from tinkerscript.judge import Judge
-
-MAX_NAME = 500
+from tinkerscript.outputs import workflow_output
+from tinkerscript.wire.episodes import WorkflowOutput
+from tinkerscript.wire.queue.tasks import GROUP_MARK, MAX_GROUP_NAME
 
 
 def group_key(name: str) -> str:
     """The name of one group on the server. Attempts of other groups at the same task must not fill it: their judge is
     another, and whose attempts wait for each other must be those that the server waits for."""
-    return f"{name[:MAX_NAME]} #{secrets.token_hex(4)}"
+    return f"{name[:MAX_GROUP_NAME]}{GROUP_MARK}{secrets.token_hex(4)}"
 
 
 @dataclass(eq=False)
@@ -43,9 +44,7 @@ class JudgedGroups:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        function_or_none("judge", self.judge)
-        if inspect.iscoroutinefunction(self.judge):
-            raise InvalidRequest("judge is a coroutine function.", hint="Give a plain function of a task and outputs.")
+        check_judge(self.judge)
 
     def add(self, group: str, candidate: Candidate) -> list[Candidate]:
         """All of the group once they are there; else none."""
@@ -64,8 +63,11 @@ class JudgedGroups:
             return []
         return self._waiting.pop(group, [])
 
-    def outputs(self, candidates: Sequence[Candidate]) -> list[Any]:
-        """What the judge makes of them, in their order. Raises JudgeFailed; what the judge raises goes through."""
+    def outputs(self, candidates: Sequence[Candidate]) -> list[WorkflowOutput]:
+        """What the judge makes of them, in their order: all of it, or none.
+
+        Raises JudgeFailed; what the judge raises goes through.
+        """
         if len(candidates) < self.size:
             raise JudgeFailed(f"{self.size - len(candidates)} of the {self.size} candidates of a task are missing.")
         judged = self.judge(candidates[0].attempt.task, [candidate.output for candidate in candidates])
@@ -75,7 +77,7 @@ class JudgedGroups:
                 f"The judge returned {said} for {len(candidates)} candidates.",
                 hint="Return a list with a reward or WorkflowOutput for each.",
             )
-        return list(judged)
+        return [_output(number, said) for number, said in enumerate(judged, 1)]
 
     def abandon_all(self) -> None:
         """Give up what still waits for others: no one will come."""
@@ -86,9 +88,34 @@ class JudgedGroups:
             candidate.held.close()
 
 
+def _output(number: int, said: Any) -> WorkflowOutput:
+    try:
+        return workflow_output(said)
+    except InvalidRequest as failure:
+        raise JudgeFailed(f"The judge's output for candidate {number} cannot be used: {failure.message}") from failure
+
+
+def check_judge(judge: Any) -> None:
+    """Raises InvalidRequest for what cannot be called with a task and outputs."""
+    function_or_none("judge", judge)
+    hint = "Give a plain function: def judge(task, outputs): ... return a reward for each."
+    if inspect.iscoroutinefunction(judge):
+        raise InvalidRequest("judge is a coroutine function.", hint=hint)
+    try:
+        inspect.signature(judge).bind("task", ["output"])
+    except ValueError:
+        return  # some callables written in C do not tell
+    except TypeError as failure:
+        raise InvalidRequest(f"The judge cannot be called with a task and outputs: {failure}.", hint=hint) from failure
+
+
 def check_judgeable(episode: Episode, output: Any) -> None:
-    """Raises InvalidRequest for an agent that left the judge nothing to do."""
+    """Raises InvalidRequest for an agent that left the judge nothing to do, EmptyEpisode for one that called nothing:
+    it could not be ended, and the group would lack it once the others are.
+    """
     if episode.result is not None:
         raise InvalidRequest("The agent ended its episode, which the judge does.", hint="Return what it is to read.")
     if output is None:
         raise InvalidRequest("The agent returned nothing for the judge.", hint="Return a text or messages.")
+    if episode.heartbeat().calls == 0:
+        raise EmptyEpisode("The agent made no LLM call in its episode.", hint="Give its client the episode's base_url.")

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import inspect
 import math
-import sys
 import threading
 import time
 from collections import deque
@@ -27,14 +26,15 @@ from tinkerscript.errors import (
     WaitTimeout,
 )
 from tinkerscript.reports import Failure, Report
+from tinkerscript.wire.episodes import WorkflowOutput
 
 from .attempts import Attempt
 from .judging import Candidate, JudgedGroups, check_judgeable
+from .progress_line import ProgressLine
 
 Agent = Callable[[Any, Episode], Any]
 Begin = Callable[[Wait, str], Episode]
 
-LINE_INTERVAL_S = 10.0  # of the progress line where it cannot rewrite itself
 INTERRUPTED_WAIT_S = 5.0
 # What an attempt can get wrong by itself. Any other error of ours would meet every attempt.
 OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, JudgeFailed, NoOpenEpisode)
@@ -60,6 +60,7 @@ class Runner:
     judging: JudgedGroups | None = None
     put_aside: Callable[[], None] = lambda: None  # the thread's current episode, which stays open
     attempt_timeout_s: float = math.inf
+    decided: Callable[[list[Episode], list[WorkflowOutput]], None] = lambda episodes, outputs: None  # before they end
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _fatal: BaseException | None = None
@@ -81,7 +82,7 @@ class Runner:
         started = time.monotonic()
         size = min(workers, len(self.attempts))
         threads: list[threading.Thread] = []
-        line = _Line(self.progress)
+        line = ProgressLine(self.progress)
         try:
             for _ in range(size):  # Ctrl-C may come while they start
                 threads.append(_started(self._work))
@@ -189,9 +190,11 @@ class Runner:
         with contextlib.ExitStack() as held:
             for candidate in group:
                 held.enter_context(candidate.held)
-            outputs: list[Any] = []
+            outputs: list[WorkflowOutput] = []
             with self._counted(*((c.attempt, c.episode) for c in group), again=False):
-                outputs = self.judging.outputs(group)
+                judged = self.judging.outputs(group)
+                self.decided([candidate.episode for candidate in group], judged)
+                outputs = judged
             for candidate, output in zip(group, outputs, strict=False):  # none when it failed
                 with self._counted((candidate.attempt, candidate.episode), again=False):
                     self._end(candidate.attempt, candidate.episode, output)
@@ -276,23 +279,3 @@ def _in(group: set[Any], member: Any) -> Any:
         yield
     finally:
         group.discard(member)
-
-
-class _Line:
-    """One line on stderr: it rewrites itself on a terminal, elsewhere there is one now and then."""
-
-    def __init__(self, wanted: bool) -> None:
-        self._wanted, self._rewrites = wanted, sys.stderr.isatty()
-        self._next = time.monotonic() + LINE_INTERVAL_S
-
-    def show(self, text: str) -> None:
-        if not self._wanted or (not self._rewrites and time.monotonic() < self._next):
-            return
-        self._next = time.monotonic() + LINE_INTERVAL_S
-        sys.stderr.write(f"\r\x1b[K{text}" if self._rewrites else f"{text}\n")
-        sys.stderr.flush()
-
-    def end(self, *texts: str) -> None:
-        if self._wanted:
-            said = "\n".join(text for text in texts if text)
-            sys.stderr.write(f"\r\x1b[K{said}\n" if self._rewrites else f"{said}\n")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tinkerscript.arguments import count, deadline_after, function_or_none
+from tinkerscript.arguments import count, deadline_after, function_or_none, wrong
 from tinkerscript.connection.task_api import TaskApi
 from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import InvalidRequest, WaitTimeout
@@ -41,21 +41,27 @@ class TaskQueue(TaskApi):
         eval: bool = False,
         tries: int = 3,
         task_name: Callable[[Any], str] | None = None,
+        judged: bool = False,
     ) -> TaskCounts:
         """Add ``attempts`` at each row (``grpo_n``; 1 with ``eval``) at the end of the queue.
 
         A row is what the agent is given: JSON of at most 16 KiB. Its name is as in rollouts(). An attempt whose agent
         fails or whose worker is lost is handed out ``tries`` times, then it has failed, with its error.
 
+        ``judged``: one worker, ``tinkerscript worker my_agent:run --judge my_judge:rank``, plays all attempts at a row
+        and its judge rewards them together, as ``rollouts(judge=...)`` does. A try is then one of all of them.
+
         Raises InvalidRequest for a row that is not JSON, for none, for one that is there twice; Conflict for a task
         that still waits or runs, and when the session has ended. Many rows are sent in parts, each all or none.
         """
         function_or_none("task_name", task_name)
+        if not isinstance(judged, bool):
+            raise wrong("judged", judged, "True or False; a judge is given to the workers")
         if attempts is None:
             attempts = 1 if eval else self._attempts
         attempts, tries = count("attempts", attempts, least=1), count("tries", tries, least=1)
         bodies = [
-            TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries)
+            TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries, **({"judged": True} if judged else {}))
             for part in _parts(rows, task_name or name_of)
         ]
         if not eval:
@@ -79,11 +85,11 @@ class TaskQueue(TaskApi):
                 notice = time.monotonic() + NO_WORKER_S
             elif time.monotonic() >= notice:
                 notice = math.inf
-                log.warning("%d attempts wait, and no worker pulls them. %s", now.waiting, START_WORKERS)
+                log.warning("%d attempts wait, and no worker pulls them. %s", now.waiting, _advice(now))
             if time.monotonic() >= deadline:
                 raise WaitTimeout(
                     f"After {timeout_s:g} s {now.waiting} attempts wait and {now.running} run ({now.workers} workers).",
-                    hint=START_WORKERS,
+                    hint=_advice(now),
                 )
             self._transport.sleep(POLL_INTERVAL_S)
 
@@ -102,6 +108,12 @@ class TaskQueue(TaskApi):
                 "Put more tasks, or start a session with tasks_per_batch=%d.",
                 groups, self._groups, groups,
             )  # fmt: skip
+
+
+def _advice(counts: TaskCounts) -> str:
+    if not counts.waiting_judged:
+        return START_WORKERS
+    return f"{START_WORKERS} Give one --judge my_judge:rank: {counts.waiting_judged} attempts that wait are judged."
 
 
 def _parts(rows: Iterable[Any], name: Callable[[Any], str]) -> list[list[TaskRow]]:

@@ -5,9 +5,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from ..base import Request, Response
+from ..episodes import WorkflowOutput
 
 MAX_ROW_BYTES = 16 << 10
+# The name of one group of attempts that are judged together: so much of its task's, the mark, and what is its own.
+MAX_GROUP_NAME, GROUP_MARK = 500, " #"
+MAX_ATTEMPTS = 256  # at one task
 LeaseId = Annotated[str, Field(min_length=1, max_length=64)]
+EpisodeId = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class TaskRow(Request):
@@ -21,9 +26,14 @@ class TasksPut(Request):
     """``POST /v1/sessions/{id}/tasks``: a name that is still to be played is refused."""
 
     rows: list[TaskRow] = Field(min_length=1, max_length=1000)
-    attempts: int = Field(1, ge=1, le=256, description="Episodes of each task; grpo_n of them make a full group.")
+    attempts: int = Field(
+        1, ge=1, le=MAX_ATTEMPTS, description="Episodes of each task; grpo_n of them make a full group."
+    )
     eval: bool = Field(False, description="Served and counted, never trained.")
     tries: int = Field(3, ge=1, le=20, description="How often an attempt is handed out before it counts as failed.")
+    judged: bool = Field(
+        False, description="One worker plays all attempts at a task, and its judge rewards them together."
+    )
 
 
 class TaskFailure(Response):
@@ -41,6 +51,8 @@ class TaskCounts(Response):
     done: int
     failed: int
     workers: int = Field(description="That hold a lease.")
+    waiting_judged: int = Field(0, description="Of those that wait: they need a worker with a judge.")
+    running_judged: int = 0
     failures: list[TaskFailure] = Field([], description="The latest ten.")
 
 
@@ -51,10 +63,15 @@ class TasksLease(Request):
     count: int = Field(ge=0, le=256)
     held: list[LeaseId] = Field([], max_length=256)
     lease_s: float = Field(60, ge=1, le=3600, description="From now; later another worker may take the attempt.")
+    judged: bool = Field(False, description="The worker has a judge: it takes judged tasks, and no others.")
 
 
 class LeasedTask(Response):
-    """An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon that one first."""
+    """An attempt to play. ``episode_id`` is that of the worker that had it before: end or abandon that one first.
+
+    Of a judged task it is all ``attempts`` at once. ``episode_ids`` are then those of the worker before; with
+    ``outputs``, one for each, they had been judged: end them with these.
+    """
 
     task_id: str
     lease: str
@@ -64,6 +81,10 @@ class LeasedTask(Response):
     try_number: int = Field(description="From 1.")
     tries: int
     episode_id: str | None = None
+    attempts: int = 1
+    judged: bool = False
+    episode_ids: list[str] = []
+    outputs: list[WorkflowOutput] | None = None
 
 
 class TaskLeases(Response):
@@ -71,6 +92,10 @@ class TaskLeases(Response):
 
     items: list[LeasedTask]
     lost: list[str]
+    others_waiting: int = Field(
+        0,
+        description="Where this worker has room left: attempts that wait for one with a judge, or for one without.",
+    )
 
 
 class TaskEpisode(Request):
@@ -78,6 +103,18 @@ class TaskEpisode(Request):
 
     lease: LeaseId
     episode_id: str = Field(min_length=1, max_length=64)
+
+
+class TaskGroup(Request):
+    """``POST .../tasks/{task_id}/group``: the episodes in which the holder of ``lease`` plays a judged task.
+
+    ``outputs`` are what its judge made of them, one for each, before the first of them is ended: should this worker be
+    lost then, the next one ends them.
+    """
+
+    lease: LeaseId
+    episode_ids: list[EpisodeId] = Field(max_length=2 * MAX_ATTEMPTS, description="Those of failed tries among them.")
+    outputs: list[WorkflowOutput] | None = Field(None, max_length=MAX_ATTEMPTS)
 
 
 class TaskFinish(Request):

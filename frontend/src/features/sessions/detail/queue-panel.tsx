@@ -16,6 +16,7 @@ export function QueuePanel({ session }: { session: Session }) {
     { name: "failed", value: counts.failed },
   ];
   const stuck = counts.workers === 0 && counts.waiting > 0;
+  const judge = counts.waiting_judged === counts.waiting ? " --judge my_judge:rank" : "";
   return (
     <Panel title="Queue of tasks" actions={<Badge tone={stuck ? "warn" : counts.running > 0 ? "busy" : "neutral"}>{counts.workers === 1 ? "1 worker" : `${number(counts.workers)} workers`}</Badge>}>
       <dl className="tabular-nums">
@@ -28,7 +29,7 @@ export function QueuePanel({ session }: { session: Session }) {
       </dl>
       {stuck && (
         <p className="border-t border-line px-4 py-2 text-xs text-muted">
-          Start one: <code className="break-all">tinkerscript worker my_agent:run --session {session.id}</code>
+          Start one: <code className="break-all">{`tinkerscript worker my_agent:run --session ${session.id}${judge}`}</code>
         </p>
       )}
       {counts.failures.length > 0 && (
