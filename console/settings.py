@@ -30,17 +30,18 @@ TINKERSCRIPT_RECORD_DAYS 400                       days after its end that a ses
 TINKERSCRIPT_WEBHOOKS_PRIVATE 0                    1: webhooks may lead to private addresses, and without TLS
 TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP): http://host:4318, as runtimes see it
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
-REDIS_URL               (in memory)                channel layer and cache for more than one server process
+REDIS_URL               (in memory)                channel layer and cache for servers on more than one machine
+TINKERSCRIPT_SHARED_COUNTS 0                       1: web processes of one machine count together; `up` sets it
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
 """
 
 import secrets
 from pathlib import Path
-from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from console.config.counting import caches, channel_layers
 from console.config.data_folder import data_folder_open
 from console.config.environment import read_int, read_models, read_text, read_url, unknown_refuse
 from console.config.limits import limits_read
@@ -137,23 +138,11 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-CHANNEL_LAYERS: dict[str, dict[str, Any]]
-CACHES: dict[str, dict[str, Any]]
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))
-if REDIS_URL:
-    CHANNEL_LAYERS = {
-        "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}},
-    }
-    CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
-else:
-    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
-    # It counts failed sign-ins and requests: many entries, so that no caller can push their own count out.
-    CACHES = {
-        "default": {
-            "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
-            "OPTIONS": {"MAX_ENTRIES": 1_000_000},
-        }
-    }
+# What the web processes of `manage.py up` count together: console/server/shared_counts.py.
+_counts_are_shared = read_text("TINKERSCRIPT_SHARED_COUNTS", "0", among=("0", "1")) == "1"
+SHARED_COUNTS = DATA / "run" / "counts.sqlite3" if _counts_are_shared else None
+CHANNEL_LAYERS, CACHES = channel_layers(REDIS_URL), caches(REDIS_URL, SHARED_COUNTS)
 
 # -- Django -------------------------------------------------------------------------------------------------------
 INSTALLED_APPS = [

@@ -4,11 +4,11 @@ A body is kept until its call ends, because it may have to be sent again. One ke
 that no one client keeps the others out.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from api.relay.errors import RelayError
+from console.server.shared_counts import tally
 
 MAX_CALLS, MAX_CALLS_PER_KEY = 8_192, 4_096
 MAX_BYTES, MAX_BYTES_PER_KEY = 512 << 20, 256 << 20
@@ -29,40 +29,34 @@ class Holding:
 
 
 class RelayLimits:
-    """The counts of this process. All of it runs on the event loop: no lock is needed."""
+    """The counts of this machine's web processes. All of it runs on the event loop: no lock is needed."""
 
     def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
-        self.bytes: Counter[str] = Counter()
+        self.calls, self.bytes = tally("relay calls"), tally("relay bytes")
 
     @contextmanager
     def hold(self, key: str) -> Iterator[Holding]:
         """One call made with ``key``, from its beginning to its end. Raises RelayError when there are too many."""
-        if self.calls[key] >= MAX_CALLS_PER_KEY:
-            raise _too_much(f"{MAX_CALLS_PER_KEY} calls of this API key are under way")
-        if self.calls.total() >= MAX_CALLS:
-            raise _overloaded()
-        self.calls[key] += 1
+        of_key, of_all = self.calls.add(key, 1)
         holding = Holding(self, key)
         try:
+            if of_key > MAX_CALLS_PER_KEY:
+                raise _too_much(f"{MAX_CALLS_PER_KEY} calls of this API key are under way")
+            if of_all > MAX_CALLS:
+                raise _overloaded()
             yield holding
         finally:
-            _subtract(self.calls, key, 1)
-            _subtract(self.bytes, key, holding.size_bytes)
+            self.calls.add(key, -1)
+            if holding.size_bytes:
+                self.bytes.add(key, -holding.size_bytes)
 
     def bytes_add(self, key: str, size_bytes: int) -> None:
         """Raises RelayError when these are too many; they count all the same until their call ends."""
-        self.bytes[key] += size_bytes
-        if self.bytes[key] > MAX_BYTES_PER_KEY:
+        of_key, of_all = self.bytes.add(key, size_bytes)
+        if of_key > MAX_BYTES_PER_KEY:
             raise _too_much(f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of bodies")
-        if self.bytes.total() > MAX_BYTES:
+        if of_all > MAX_BYTES:
             raise _overloaded()
-
-
-def _subtract(counts: Counter[str], key: str, number: int) -> None:
-    counts[key] -= number
-    if counts[key] <= 0:
-        del counts[key]
 
 
 def _too_much(what: str) -> RelayError:

@@ -44,7 +44,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         super().__init__()
         self.allow = allow
         self.sender: asyncio.Task[None] | None = None
-        self.credential: bytes | None = None  # what is counted of it, until it goes
+        self.credential: str | None = None  # what is counted of it, until it goes
 
     async def connect(self) -> None:
         await self.accept()

@@ -1,40 +1,40 @@
-"""How many clients may watch at once: per credential, and in all of this process."""
+"""How many clients may watch at once: per credential, and in all of this machine's web processes."""
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from console.errors import RateLimited
+from console.server.shared_counts import tally
 
 MAX_WATCHERS, MAX_PER_CREDENTIAL = 4_096, 100
 
 
 class Watchers:
-    """The counts of this process. All of it runs on the event loop: no lock is needed."""
+    """The counts. All of it runs on the event loop: no lock is needed."""
 
     def __init__(self) -> None:
-        self.by_credential: Counter[bytes] = Counter()
+        self.by_credential = tally("watchers")
 
-    def enter(self, credential: bytes) -> None:
+    def enter(self, credential: str) -> None:
         """Count one more. Raises RateLimited, and counts nothing, when there are too many."""
-        if self.by_credential[credential] >= MAX_PER_CREDENTIAL:
+        of_credential, of_all = self.by_credential.add(credential, 1)
+        if of_credential <= MAX_PER_CREDENTIAL and of_all <= MAX_WATCHERS:
+            return
+        self.leave(credential)
+        if of_credential > MAX_PER_CREDENTIAL:
             raise RateLimited(f"{MAX_PER_CREDENTIAL} connections of this key or sign-in watch already.")
-        if self.by_credential.total() >= MAX_WATCHERS:
-            raise RateLimited("The server has as many watchers as it takes. Try again in a moment.")
-        self.by_credential[credential] += 1
+        raise RateLimited("The server has as many watchers as it takes. Try again in a moment.")
 
-    def leave(self, credential: bytes) -> None:
+    def leave(self, credential: str) -> None:
         """Count one less."""
-        self.by_credential[credential] -= 1
-        if self.by_credential[credential] <= 0:
-            del self.by_credential[credential]
+        self.by_credential.add(credential, -1)
 
 
-def credential_of(scope: Mapping[str, Any]) -> bytes:
+def credential_of(scope: Mapping[str, Any]) -> str:
     """What stands for the key or sign-in of a handshake, without being it."""
     headers = dict(scope["headers"])
-    return hashlib.sha256(headers.get(b"authorization") or headers.get(b"cookie", b"")).digest()
+    return hashlib.sha256(headers.get(b"authorization") or headers.get(b"cookie", b"")).hexdigest()
 
 
 watchers = Watchers()

@@ -117,15 +117,17 @@ class Supervisor:
             if child.process is None and now >= child.not_before:
                 self._spawn(child)
 
-    def stop(self, name: str, *, force: Callable[[], bool]) -> None:
-        """End a child: asked first, killed after its grace or as soon as ``force()``."""
-        for child in [child for child in self._children if child.name == name]:
+    def stop(self, *names: str, force: Callable[[], bool]) -> None:
+        """End these children together: asked first, killed after their grace or as soon as ``force()``."""
+        ending = [child for child in self._children if child.name in names]
+        for child in ending:
             self._children.remove(child)
-            process = child.process
             self._forget_health(child)
-            if process is not None:
-                process.terminate()
-                process.send_signal(signal.SIGCONT)  # one that was stopped would not hear it
+            if child.process is not None:
+                child.process.terminate()
+                child.process.send_signal(signal.SIGCONT)  # one that was stopped would not hear it
+        for child in ending:
+            if (process := child.process) is not None:
                 processes.wait_until(partial(_has_ended, process, force), timeout_s=child.grace_s)
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # the whole group: it may have children of its own

@@ -31,7 +31,7 @@ def lease_listener(*, wait_s: float = WAIT_S) -> socket.socket | None:
     free one. Raises OSError when the port of the settings is taken, or none is free.
     """
     if settings.LEASE_PORT:
-        return _listen(settings.HOST, settings.LEASE_PORT)
+        return listen(settings.HOST, settings.LEASE_PORT)
     if settings.RUNTIME_SERVER_URL:
         return None
     kept = _kept_port()
@@ -71,7 +71,7 @@ def _listen_when_free(port: int, wait_s: float) -> socket.socket | None:
     until = time.monotonic() + wait_s
     while True:
         with suppress(OSError):
-            return _listen("127.0.0.1", port)
+            return listen("127.0.0.1", port)
         if time.monotonic() >= until:
             return None
         time.sleep(POLL_S)
@@ -80,8 +80,8 @@ def _listen_when_free(port: int, wait_s: float) -> socket.socket | None:
 def _listen_anew() -> socket.socket:
     for port in random.sample(PORT_RANGE, PORTS_TRIED):
         with suppress(OSError):
-            return _listen("127.0.0.1", port)
-    return _listen("127.0.0.1", 0)
+            return listen("127.0.0.1", port)
+    return listen("127.0.0.1", 0)
 
 
 def _kept_port() -> int:
@@ -94,7 +94,8 @@ def _path() -> Path:
     return settings.DATA / "run" / "lease_port"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket there. Raises OSError."""
     listener = socket.socket()
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

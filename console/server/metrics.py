@@ -1,6 +1,13 @@
-"""What this process counts for Prometheus. Served, with what the database knows, by operations.metrics_endpoint."""
+"""What a web process counts for Prometheus. Served, with what the database knows, by operations.metrics_endpoint.
+
+Several of one machine count in files of one folder (PROMETHEUS_MULTIPROC_DIR), and each serves the sums.
+"""
+
+import os
+from pathlib import Path
 
 from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.multiprocess import mark_process_dead
 
 REQUESTS = Counter("tinkerscript_http_requests", "HTTP requests.", ["route", "method", "status"])
 REQUEST_S = Histogram(
@@ -15,9 +22,13 @@ RELAY_FIRST_BYTE_S = Histogram(
     "From an LLM call's arrival to the head of its response.",
     buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
-RELAY_IN_FLIGHT = Gauge("tinkerscript_relay_in_flight", "LLM calls that the relay is carrying now.")
+RELAY_IN_FLIGHT = Gauge(
+    "tinkerscript_relay_in_flight", "LLM calls that the relay is carrying now.", multiprocess_mode="livesum"
+)
 RELAY_BYTES = Counter("tinkerscript_relay_bytes", "Bytes of bodies that the relay carried.", ["direction"])
-WEBSOCKET_CLIENTS = Gauge("tinkerscript_websocket_clients", "Clients that follow a session on a websocket now.")
+WEBSOCKET_CLIENTS = Gauge(
+    "tinkerscript_websocket_clients", "Clients that follow a session on a websocket now.", multiprocess_mode="livesum"
+)
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -26,3 +37,11 @@ def request_count(*, route: str, method: str, status: int, seconds: float) -> No
     """Count one response. ``route`` is the URL pattern, never the URL: there is no bound on the number of those."""
     REQUESTS.labels(route, method if method in METHODS else "other", status).inc()
     REQUEST_S.labels(route).observe(seconds)
+
+
+def dead_gauges_remove() -> None:
+    """What processes have under way that are gone is over. What they counted stays in the sums."""
+    for path in Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("gauge_live*_*.db"):
+        pid = path.stem.rpartition("_")[2]
+        if not Path("/proc", pid).exists():
+            mark_process_dead(int(pid))

@@ -1,6 +1,7 @@
-"""``python -m console.server.uvicorn``: the web server's process, on the address of the settings or on a given socket.
+"""``python -m console.server.uvicorn``: a web server's process, on the address of the settings or on a given socket.
 
-With ``--lease`` it is the lease process, which serves runtimes alone; it listens on the port of that, where one is set.
+With ``--worker`` it is one of several on one socket (console.server.web_processes). With ``--lease`` it is the lease
+process, which serves runtimes alone; it listens on the port of that, where one is set.
 
 It is uvicorn because uvicorn makes an application wait for a client that reads slowly. A server that takes all that it
 is given keeps in memory what such a client has not read, and the live channel, which would send it fewer and longer
@@ -38,11 +39,23 @@ def port_of(*, lease: bool) -> int:
     return settings.LEASE_PORT if lease and settings.LEASE_PORT else settings.PORT
 
 
+def _worker_begin(name: str) -> socket.socket:
+    """Take the place of the worker of that name before; where ``manage.py up`` asks this one whether it works."""
+    from console.server.metrics import dead_gauges_remove
+    from console.server.shared_counts import worker_begin
+    from console.server.web_processes import probe_listener
+
+    worker_begin(name)
+    dead_gauges_remove()
+    return probe_listener(name)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--fd", type=int, help="a listening socket that the parent made")
     parser.add_argument("--lease", action="store_true", help="serve what runtimes ask under their lease, nothing else")
+    parser.add_argument("--worker", help="the name of this one of several web processes that share a socket")
     options = parser.parse_args(arguments)
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     from django.conf import settings
@@ -68,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.collect()
     gc.freeze()  # what is loaded by now stays: collections that look at it hold every stream up
     sockets = [socket.socket(fileno=options.fd)] if options.fd is not None else None
+    if sockets and options.worker:
+        sockets.append(_worker_begin(options.worker))
     uvicorn.Server(config).run(sockets)
 
 

@@ -6,80 +6,17 @@ import select
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import textwrap
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 
-from console.scheduling import processes
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
-from support.ports import free_port
 from support.small_disk import small_disk
-
-ROOT = Path(__file__).resolve().parents[2]
-START_S = 120
-
-
-class Server:
-    """One machine's folder, and the ``up`` that serves it."""
-
-    def __init__(self, folder: Path):
-        self.data = folder / "data"
-        self.port = free_port()
-        private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(private)}
-        self.environment = clean | {"TINKERSCRIPT_DATA": str(self.data), "TINKERSCRIPT_PORT": str(self.port)}
-        self.log = (folder / "up.log").open("ab")
-        self.up: subprocess.Popen[bytes] | None = None
-        self.lines: list[str] = []
-
-    def start(self) -> subprocess.Popen[bytes]:
-        self.up = self.manage("up", stdout=subprocess.PIPE, stderr=self.log)
-        self.lines = []
-        deadline, text = time.monotonic() + START_S, b""
-        while b"ready " not in text or not text.endswith(b"\n"):
-            readable, _, _ = select.select([self.up.stdout], [], [], max(0, deadline - time.monotonic()))
-            chunk = os.read(self.up.stdout.fileno(), 4096) if readable else b""
-            assert chunk, f"up did not become ready: {text!r}"
-            text += chunk
-        self.lines = text.decode().splitlines()
-        return self.up
-
-    def manage(self, *arguments: str, **streams) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "manage.py", *arguments]
-        return subprocess.Popen(command, cwd=ROOT, env=self.environment, **streams)
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "manage.py", *arguments]
-        return subprocess.run(command, cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60)
-
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        self.up.send_signal(number)
-        code = self.up.wait(60)
-        self.up.stdout.close()
-        return code
-
-    def answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=25) as answer:
-                return json.load(answer) == {"status": "ok"}
-        except OSError:
-            return False
-
-    def left(self) -> list[int]:
-        """Every process that was started with our folder in its environment."""
-        entry = f"TINKERSCRIPT_DATA={self.data}"
-        return [
-            p.pid for p in processes.processes_list() if p.state not in "ZX" and processes.has_environment(p.pid, entry)
-        ]
-
-    def child(self, name: str) -> int:
-        return json.loads((self.data / "run" / f"{name}.json").read_text())["pid"]
+from support.up_server import Server
 
 
 def is_free(port: int) -> bool:
@@ -156,9 +93,10 @@ def test_a_clean_folder_serves_and_ends_with_nothing_left(server):
     second = server.run("up")
     assert second.returncode != 0 and f"pid {server.up.pid}" in second.stderr and server.answers()
 
-    os.kill(server.child("web"), signal.SIGKILL)
-    assert wait_until(lambda: not server.answers(), timeout_s=25, poll_s=0.05)
-    assert wait_until(server.answers, timeout_s=60, poll_s=0.2), "a child that died was not started again"
+    os.kill(killed := server.child("web"), signal.SIGKILL)
+    assert wait_until(lambda: server.child("web") != killed and server.answers(), timeout_s=85, poll_s=0.2), (
+        "a child that died was not started again"
+    )
 
     heartbeat = session_plant(server, "ses_leased", state="provisioning")
     stopped = server.child("web")

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import IO
 
 from django.conf import settings
@@ -31,7 +32,8 @@ from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import leader_status
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
-from console.server.lease_address import lease_listener
+from console.server.lease_address import lease_listener, listen
+from console.server.web_processes import web_environment, web_names, web_responds
 from console.sessions.limits.devices import devices_sync
 from console.users.sealing import sealed_renew
 
@@ -55,6 +57,8 @@ class Command(BaseCommand):
         self._has_tables = False
         self._free_space = FreeSpaceMonitor()
         self._listener: socket.socket | None = None
+        self._web_listener: socket.socket | None = None
+        self._web_names = ["web"]
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         run = settings.DATA / "run"
@@ -93,9 +97,7 @@ class Command(BaseCommand):
         self._find_devices()
         self._start_store()
         self._start_lease_process()
-        self._children.start(
-            Child("web", lambda: python_start("-m", "console.server.uvicorn"), grace_s=5.0, probe=_web_responds)
-        )
+        self._start_web()
         self._wait_for_store()
         self._say(f"store   {object_store.store_get().endpoint_url}")
         self._log_free_space()
@@ -122,6 +124,23 @@ class Command(BaseCommand):
         spawn = partial(python_start, *arguments, keep=(listener.fileno(),))
         self._listener = listener
         self._children.start(Child("lease", spawn, grace_s=5.0, probe=partial(_responds, url)))
+
+    def _start_web(self) -> None:
+        serve, names = ("-m", "console.server.uvicorn"), web_names()
+        if len(names) == 1:
+            self._children.start(Child("web", partial(python_start, *serve), grace_s=5.0, probe=_web_responds))
+            return
+        try:
+            self._web_listener = listener = listen(settings.HOST, settings.PORT)
+        except OSError as error:
+            raise _port_refused(error) from None
+        self._web_names, environment, number = names, web_environment(), listener.fileno()
+        for name in names:
+            spawn = partial(
+                python_start, *serve, "--fd", str(number), "--worker", name, keep=(number,), more=environment
+            )
+            probe = partial(web_responds, name, timeout_s=PROBE_TIMEOUT_S)
+            self._children.start(Child(name, spawn, grace_s=5.0, probe=probe))
 
     def _find_devices(self) -> None:
         """Write down this machine's devices before anybody can ask for some."""
@@ -172,7 +191,9 @@ class Command(BaseCommand):
 
     def _stop(self) -> None:
         """Stop in this order: web server, leases, reconciler, runtimes, and last the store that runtimes write to."""
-        self._children.stop("web", force=self._force)
+        if self._web_listener is not None:
+            self._web_listener.close()  # whoever comes now is refused, and does not wait for nobody
+        self._children.stop(*self._web_names, force=self._force)
         self._children.stop("lease", force=self._force)
         self._children.stop("reconcile", force=self._force)
         if self._has_tables:
@@ -217,10 +238,14 @@ def _port_check() -> None:
         try:
             probe.bind((settings.HOST, settings.PORT))
         except OSError as error:
-            raise CommandError(
-                f"{settings.HOST}:{settings.PORT} cannot be listened on ({error.strerror}). "
-                "Stop what uses it, or set TINKERSCRIPT_PORT."
-            ) from None
+            raise _port_refused(error) from None
+
+
+def _port_refused(error: OSError) -> CommandError:
+    return CommandError(
+        f"{settings.HOST}:{settings.PORT} cannot be listened on ({error.strerror}). "
+        "Stop what uses it, or set TINKERSCRIPT_PORT."
+    )
 
 
 def _web_responds() -> bool:
@@ -244,13 +269,16 @@ def _reconciler_leads() -> bool:
         return True  # a database that is away is not the reconciler's fault
 
 
-def python_start(*arguments: str, keep: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+def python_start(
+    *arguments: str, keep: Sequence[int] = (), more: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.Popen[bytes]:
     path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "TINKERSCRIPT_DATA": str(settings.DATA),  # a relative one would mean another folder to a child
         "PYTHONPATH": path,
         "PYTHONUNBUFFERED": "1",
+        **more,
     }
     return subprocess.Popen(
         [sys.executable, *arguments],

