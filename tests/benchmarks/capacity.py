@@ -2,6 +2,7 @@
 
     .venv/bin/python tests/benchmarks/capacity.py                  on SQLite
     .venv/bin/python tests/benchmarks/capacity.py --postgres       on a PostgreSQL of its own
+    ... --sessions 2000 --day 600 --traffic 0.001                  sessions of a day in ten minutes: capacity_day.py
 
 The web server, the lease process and the database are real ones; runtimes are requests that this program sends under
 their leases, and their gateway returns a fixed body. CPU time is that of the process alone, the database's own where it
@@ -65,17 +66,21 @@ class Measured:
     """The processes under measurement, and how large the database is."""
 
     def __init__(self, pids: dict[str, int], database_bytes: Callable[[], int]) -> None:
-        self._pids, self._database_bytes = pids, database_bytes
+        self._pids, self.database_bytes = pids, database_bytes
         self.costs: dict[str, Cost] = {}
+
+    def cpu_s(self) -> dict[str, float]:
+        """What each has used."""
+        return {name: _cpu_s(pid) for name, pid in self._pids.items()}
 
     async def take(self, unit: str, count: float, work: Awaitable[None]) -> None:
         """Do ``work``, which is ``count`` units."""
-        before, size = {name: _cpu_s(pid) for name, pid in self._pids.items()}, self._database_bytes()
+        before, size = self.cpu_s(), self.database_bytes()
         began = time.monotonic()
         await work
         wall_s = time.monotonic() - began
-        cpu_ms = {name: 1000 * (_cpu_s(pid) - before[name]) / count for name, pid in self._pids.items()}
-        self.costs[unit] = Cost(cpu_ms, (self._database_bytes() - size) / count)
+        cpu_ms = {name: 1000 * (used_s - before[name]) / count for name, used_s in self.cpu_s().items()}
+        self.costs[unit] = Cost(cpu_ms, (self.database_bytes() - size) / count)
         told = "  ".join(f"{name} {ms:8.3f}" for name, ms in cpu_ms.items())
         print(f"{unit:10}{count:10.0f}  {told}  {self.costs[unit].size_bytes:10.0f} B   {wall_s:6.1f} s", flush=True)
 
@@ -197,6 +202,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=300)
     parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--day", type=float, help="seconds in which a day of --sessions sessions passes")
+    parser.add_argument("--traffic", type=float, default=0.001, help="of what a session does in its hour, with --day")
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rows is not None:
@@ -232,11 +239,32 @@ def main() -> None:
             pids[name] = stack.enter_context(running([*serve, *more], health, env=own)).pid
         measured = Measured(pids, lambda: _size_bytes(folder, of_database))
         web, lease = f"http://127.0.0.1:{web_port}", f"http://127.0.0.1:{lease_port}"
+        if options.day is not None:
+            import capacity_day
+
+            command = [sys.executable, str(ROOT / "tests" / "benchmarks" / "capacity_day.py"), str(folder)]
+            own = environment | {"TINKERSCRIPT_MAX_RUNTIMES": "1024", "TINKERSCRIPT_RUNTIME_SERVER_URL": lease}
+            reconciler = stack.enter_context(ended(subprocess.Popen(command, env=own, cwd=ROOT)))
+            pids["reconciler"] = reconciler.pid
+            simulator = capacity_day.Simulator(web, lease, key, folder)
+            given = {"sessions": options.sessions, "day_s": options.day, "traffic": options.traffic}
+            capacity_day.run(measured, simulator, **given, postgres=options.postgres)
+            return
         print("to warm up, as follows:")
         uvloop.run(measure(measured, web, lease, key, rows, WARM_UP))
         print(f"\n{'unit':10}{'count':>10}  CPU ms of a unit by process, growth of the database by a unit, wall time\n")
         uvloop.run(measure(measured, web, lease, key, rows, options.sessions))
     a_day(measured.costs)
+
+
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, which is killed at the end."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(25)
 
 
 def _cpu_s(pid: int) -> float:

@@ -1,0 +1,299 @@
+"""A day of many sessions in less than a day: what the control plane takes, beside the table of docs/capacity.md.
+
+    .venv/bin/python tests/benchmarks/capacity.py --sessions 100000 --day 3600 --postgres
+
+Web server, lease process, reconciler and database are real ones. Sessions are created evenly over ``--day`` seconds,
+queue, and are started by the reconciler, whose launcher hands each lease to this program: a simulated runtime
+registers, beats once a second, reports and ends when its session is stopped. In between people begin and end episodes,
+call the relay and watch. A session lives for an hour of that day, less where more than MOST_AT_ONCE would run at once;
+of what it does in its hour (DAY) it does the share ``--traffic``, each thing once at least, but for heartbeats: those
+are real ones, one a second of its life. Nothing here is multiplied.
+"""
+
+import asyncio
+import json
+import os
+import random
+import re
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from capacity import DAY, ROWS_AT_ONCE, STEP, TEXT, Measured
+from serving import ROOT
+
+MOST_AT_ONCE = 1000  # TINKERSCRIPT_MAX_RUNTIMES has a bound
+CLIENTS = 64  # requests of people under way at once: more would only wait in the server
+WRONG = 1.33  # times the table, or less than one part in it
+# How the rows of the table begin, by what is counted here.
+ROWS = {
+    "session": "session created",
+    "heartbeat": "heartbeat (each",
+    "step": "step reported",
+    "row": "episode's row",
+    "begin": "`begin_episode`",
+    "end": "`end_episode`",
+    "call": "call through",
+    "watcher": "a second of a watcher",
+}
+
+
+class Launcher:
+    """Hands the lease of what it starts to the simulator, by lines of a file; another names those that ended."""
+
+    name, names_devices = "process", False
+
+    def __init__(self, folder: Path) -> None:
+        self._launched, self._ended, self._gone = folder / "launched", folder / "ended", set[str]()
+        self._read = 0
+
+    def new_handle(
+        self, *, session_id: str, instance_id: str, folder: Path, gpus: int = 0, devices: Any = ()
+    ) -> dict[str, Any]:
+        return {"launch": session_id, "folder": str(folder), "gpus": gpus, "devices": []}
+
+    def start(self, handle: dict[str, Any], *, environment: Any) -> dict[str, Any]:
+        with self._launched.open("a") as lines:
+            lines.write(f"{handle['launch']} {environment['TINKERSCRIPT_LEASE']}\n")
+        return handle
+
+    def inspect(self, handle: dict[str, Any]) -> Any:
+        from console.scheduling.launchers.protocol import RuntimeStatus
+
+        if self._ended.exists() and self._ended.stat().st_size > self._read:
+            with self._ended.open() as lines:
+                lines.seek(self._read)
+                self._gone.update(lines.read().split())
+                self._read = lines.tell()
+        return RuntimeStatus("gone" if handle["launch"] in self._gone else "running")
+
+    def address(self, handle: dict[str, Any], *, port: int) -> str:
+        return os.environ["CAPACITY_GATEWAY"]
+
+    def stop(self, handle: dict[str, Any], *, grace_s: float) -> None:
+        """It ends by itself."""
+
+    def logs(self, handle: dict[str, Any], *, lines: int) -> list[str]:
+        return []
+
+
+def reconcile(folder: Path) -> None:
+    """The reconciler's own program, with the launcher above."""
+    import django
+
+    django.setup()
+    from django.core.management import call_command
+
+    from console.management.commands import reconcile as command
+
+    command.launcher_get = lambda: Launcher(folder)
+    command.warm_get = lambda launcher: None
+    call_command("reconcile")
+
+
+class Simulator:
+    """Everybody outside the control plane."""
+
+    def __init__(self, web: str, lease: str, key: str, folder: Path) -> None:
+        self._web, self._lease, self._key, self._folder = web, lease, key, folder
+        self.done: Counter[str] = Counter()
+        self.took_s: dict[str, list[float]] = defaultdict(list)
+        self.failed: Counter[str] = Counter()
+        self.late_s = 0.0
+        self._begun: dict[str, asyncio.Future[str]] = {}
+        self._people = asyncio.Semaphore(CLIENTS)
+
+    async def day(self, *, sessions: int, day_s: float, traffic: float) -> float:
+        """Simulate it; how long it took."""
+        life_s = min(day_s / 24, MOST_AT_ONCE * day_s / sessions)
+        began = time.monotonic()
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as self._http:
+            launches = asyncio.create_task(self._launches())
+            async with asyncio.TaskGroup() as group:
+                for number in range(sessions):
+                    at = began + number * day_s / sessions
+                    await asyncio.sleep(max(0.0, at - time.monotonic()))
+                    self.late_s = max(self.late_s, time.monotonic() - at)
+                    group.create_task(self._session(life_s, traffic))
+            launches.cancel()
+        return time.monotonic() - began
+
+    async def _session(self, life_s: float, traffic: float) -> None:
+        made = await self._ask("session", "POST", "/v1/sessions", {"base_model": "SmolLM2-135M-Instruct"})
+        if made is None:
+            return
+        lease = await self._begun.setdefault(made["id"], asyncio.get_running_loop().create_future())
+        beating = asyncio.create_task(self._runtime(made["id"], lease))
+        until = time.monotonic() + life_s
+        try:
+            key = await self._key_of(made["id"], lease)
+            plan = self._plan(made["id"], lease, key, traffic)
+            for number, act in enumerate(plan):
+                await asyncio.sleep(max(0.0, (until - time.monotonic()) / (len(plan) - number)))
+                await act()
+        finally:
+            await self._ask("stop", "POST", f"/v1/sessions/{made['id']}/stop")
+            await beating
+
+    def _plan(self, session_id: str, lease: str, key: str, traffic: float) -> list[Callable[[], Awaitable[None]]]:
+        """What people and the runtime do, in a random order: a share of what a session does in its hour."""
+
+        def times(unit: str) -> int:
+            return max(1, round(DAY[unit] * traffic))
+
+        of = f"/v1/sessions/{session_id}"
+        output = {"output": {"reward": 1.0, "metrics": {"turns": 3}}}
+        call = {"model": "m", "messages": [{"role": "user", "content": TEXT}]}
+
+        async def episode() -> None:
+            await self._ask("begin", "POST", f"{of}/episodes", {"task": "t"})
+            for _ in range(max(1, times("call") // times("episode"))):
+                await self._ask("call", "POST", "/openai/v1/chat/completions", call, bearer=key)
+            await self._ask("end", "POST", f"{of}/episodes/ep_1/end", output)
+
+        async def step(number: int) -> None:
+            entry = {"key": f"step-{number}", "kind": "metric", "data": STEP | {"step": number}}
+            await self._ask("step", "POST", "/v1/runtime/report", {"entries": [entry]}, bearer=lease)
+
+        async def rows(number: int) -> None:
+            common = {"task": "a task", "group_key": "a task", "fate": "trained", "reward": 0.5, "begun_at": 1.0,
+                      "prompt": TEXT, "answer": TEXT, "calls": 3, "sampled_tokens": 300, "trained_step": 1}  # fmt: skip
+            numbers = range(number * ROWS_AT_ONCE, (number + 1) * ROWS_AT_ONCE)
+            body = {"rows": [{"episode_id": f"ep_{at}", "seq": at, **common} for at in numbers]}
+            if await self._ask("rows", "POST", "/v1/runtime/episodes", body, bearer=lease) is not None:
+                self.done["row"] += ROWS_AT_ONCE
+
+        async def watch() -> None:
+            began = time.monotonic()
+            headers = {"Authorization": f"Bearer {self._key}"}
+            async with self._http.ws_connect(f"{self._web}/ws{of}", headers=headers):
+                await asyncio.sleep(times("watcher"))
+            self.done["watcher"] += round(time.monotonic() - began)
+
+        acts: list[Callable[[], Awaitable[None]]] = [episode] * times("episode") + [watch]
+        acts += [partial(step, number + 1) for number in range(times("step"))]
+        acts += [partial(rows, number) for number in range(max(1, times("episode") // ROWS_AT_ONCE))]
+        random.shuffle(acts)
+        return acts
+
+    async def _key_of(self, session_id: str, lease: str) -> str:
+        from tinkerscript.wire.episode_key import EpisodeClaim, sign
+
+        given = await self._ask("register", "POST", "/v1/runtime/register", bearer=lease)
+        claim = EpisodeClaim(session_id, "ep_1", int(time.time()) + 36_000, "")
+        return sign(bytes.fromhex(given["episode_signing_key"]), claim)
+
+    async def _runtime(self, session_id: str, lease: str) -> None:
+        """Beat once a second until it is told to stop."""
+        body: dict[str, Any] = {
+            "state": "ready",
+            "phase": "waiting for episodes",
+            "progress": 1,
+            "address": "127.0.0.1:9",
+        }
+        while True:
+            orders = await self._ask("heartbeat", "POST", "/v1/runtime/heartbeat", body, bearer=lease)
+            if orders is None or orders["stop"]:
+                break
+            body["progress"] += 1
+            await asyncio.sleep(1.0)
+        with (self._folder / "ended").open("a") as lines:
+            lines.write(f"{session_id}\n")
+
+    async def _launches(self) -> None:
+        """Give each lease that the reconciler's launcher wrote down to its session."""
+        path, read = self._folder / "launched", 0
+        while True:
+            if path.exists() and path.stat().st_size > read:
+                with path.open() as lines:
+                    lines.seek(read)
+                    text = lines.read()
+                whole = text.rpartition("\n")[0]
+                read += len(whole) + 1 if whole else 0
+                for line in whole.splitlines():
+                    session_id, lease = line.split()
+                    begun = self._begun.setdefault(session_id, asyncio.get_running_loop().create_future())
+                    if not begun.done():
+                        begun.set_result(lease)
+            await asyncio.sleep(0.1)
+
+    async def _ask(self, unit: str, method: str, path: str, body: Any = None, *, bearer: str = "") -> Any:
+        """Send a request; its body, or None where it failed, which is counted."""
+        began = time.monotonic()
+        of_runtime = path.startswith("/v1/runtime/")
+        headers = {"Authorization": f"Bearer {bearer or self._key}"}
+        url = f"{self._lease if of_runtime else self._web}{path}"
+        if of_runtime:
+            status, text = await self._exchange(method, url, body, headers)
+        else:
+            async with self._people:
+                status, text = await self._exchange(method, url, body, headers)
+        self.took_s[unit].append(time.monotonic() - began)
+        if status >= 300:
+            self.failed[f"{unit} {status}"] += 1
+            return None
+        self.done[unit] += 1
+        return json.loads(text) if text else {}
+
+    async def _exchange(self, method: str, url: str, body: Any, headers: dict[str, str]) -> tuple[int, str]:
+        try:
+            async with self._http.request(method, url, json=body, headers=headers) as response:
+                return response.status, await response.text()
+        except aiohttp.ClientError as error:
+            return 599, str(error)
+
+
+def table(*, postgres: bool) -> dict[str, dict[str, float]]:
+    """CPU ms of a unit by process, as docs/capacity.md has them."""
+    found: dict[str, dict[str, float]] = {}
+    names = {"web": 3 if postgres else 1, "lease": 4 if postgres else 2} | ({"postgres": 5} if postgres else {})
+    for line in (ROOT / "docs" / "capacity.md").read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        unit = next((unit for unit, begin in ROWS.items() if cells[0].startswith(begin)), None)
+        if unit and len(cells) == 7 and unit not in found:
+            found[unit] = {name: float(number[0]) for name, at in names.items()
+                           if (number := re.findall(r"^[\d.]+", cells[at]))}  # fmt: skip
+    return found
+
+
+def report(done: Counter[str], used_s: dict[str, float], wall_s: float, *, postgres: bool) -> None:
+    """CPU seconds of each process, what they would be by the table, and where that was wrong."""
+    costs = table(postgres=postgres)
+    print(f"\n{'process':12}{'CPU s':>9}{'by table':>10}{'ratio':>8}{'cores':>8}")
+    for name, measured in used_s.items():
+        by_table = sum(done[unit] * of.get(name, 0.0) / 1000 for unit, of in costs.items())
+        if not by_table:
+            print(f"{name:12}{measured:9.1f}{'-':>10}{'':8}{measured / wall_s:8.2f}   not in the table")
+            continue
+        ratio = measured / by_table
+        wrong = "" if 1 / WRONG < ratio < WRONG else "   THE TABLE IS WRONG"
+        print(f"{name:12}{measured:9.1f}{by_table:10.1f}{ratio:8.2f}{measured / wall_s:8.2f}{wrong}")
+
+
+def run(
+    measured: Measured, simulator: Simulator, *, sessions: int, day_s: float, traffic: float, postgres: bool
+) -> None:
+    """The day, and what it took."""
+    import uvloop
+
+    print(f"{sessions} sessions over {day_s:.0f} s, {traffic:g} of a session's traffic")
+    before, size = measured.cpu_s(), measured.database_bytes()
+    wall_s = uvloop.run(simulator.day(sessions=sessions, day_s=day_s, traffic=traffic))
+    used_s = {name: used - before[name] for name, used in measured.cpu_s().items()}
+    print(f"it took {wall_s:.0f} s, load {os.getloadavg()[0]:.1f}; sessions came {simulator.late_s:.1f} s late at most")
+    print(f"\n{'request':12}{'times':>9}{'median s':>10}{'99 % s':>9}")
+    for unit, took in sorted(simulator.took_s.items()):
+        took.sort()
+        print(f"{unit:12}{simulator.done[unit]:9}{took[len(took) // 2]:10.3f}{took[len(took) * 99 // 100]:9.3f}")
+    print(f"failed: {dict(simulator.failed) or 'none'}; watched for {simulator.done['watcher']} s")
+    print(f"the database grew by {(measured.database_bytes() - size) / 1e6:.1f} MB")
+    report(simulator.done, used_s, wall_s, postgres=postgres)
+
+
+if __name__ == "__main__":
+    reconcile(Path(sys.argv[1]))
