@@ -244,7 +244,10 @@ def main() -> None:
 
             command = [sys.executable, str(ROOT / "tests" / "benchmarks" / "capacity_day.py"), str(folder)]
             own = environment | {"TINKERSCRIPT_MAX_RUNTIMES": "1024", "TINKERSCRIPT_RUNTIME_SERVER_URL": lease}
-            reconciler = stack.enter_context(ended(subprocess.Popen(command, env=own, cwd=ROOT)))
+            log = stack.enter_context((folder / "reconciler.log").open("wb"))  # that there is no object store
+            reconciler = stack.enter_context(
+                ended(subprocess.Popen(command, env=own, cwd=ROOT, stdout=log, stderr=log))
+            )
             pids["reconciler"] = reconciler.pid
             simulator = capacity_day.Simulator(web, lease, key, folder)
             given = {"sessions": options.sessions, "day_s": options.day, "traffic": options.traffic}
