@@ -129,6 +129,9 @@ class SessionQuery(PageQuery):
     base_model: str | None = None
     name: str | None = Field(None, description="Only those with this in their name or id.")
     tag: list[Tag] = Field([], max_length=20, description="Only those with all of these tags.")
+    config: list[Annotated[str, Field(max_length=400)]] = Field(
+        [], max_length=20, description="Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null."
+    )
     pinned: bool | None = Field(None, description="Only those that are, or are not, pinned.")
     since: Time | None = Field(None, description="Only those created from this time on.")
     until: Time | None = Field(None, description="Only those created before this time.")

@@ -42,6 +42,7 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         base_model=query.base_model,
         name=query.name,
         tags=query.tag,
+        options=query.config,
         pinned=query.pinned,
         kinds=query.kind,
         since=query.since,

@@ -1,9 +1,12 @@
 """Reads about sessions: users' take their project, the relay's a session id that a signed key vouches for."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import isfinite
+from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Value
 from django.db.models.functions import StrIndex
@@ -14,6 +17,7 @@ from console.sessions.models import Session
 from console.sessions.states import ENDED
 from console.users.keys import key_session_check
 from console.users.models import ApiKey, Project
+from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Failure, SessionKind, SessionSort, SessionState
 
 ORDERS = {
@@ -59,6 +63,7 @@ def session_list(
     base_model: str | None = None,
     name: str | None = None,
     tags: Collection[str] = (),
+    options: Collection[str] = (),
     pinned: bool | None = None,
     kinds: Collection[SessionKind] = (),
     since: datetime | None = None,
@@ -68,8 +73,9 @@ def session_list(
     """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this was the last).
 
     Only those in one of ``states``, of one of ``kinds``, of ``base_model``, with ``name`` in their name or id (any
-    case), with all ``tags``, that are or are not ``pinned``, created from ``since`` on and before ``until``, where
-    given. A cursor is the id of the last session seen. Raises InvalidRequest for any other.
+    case), with all ``tags`` and ``options`` ("grpo_n=8"), that are or are not ``pinned``, created from ``since`` on and
+    before ``until``, where given. A cursor is the id of the last session seen. Raises InvalidRequest for any other, and
+    for what is no option.
     """
     columns = ORDERS[sort]
     sessions = _created(since, until).filter(project=project).order_by(*columns)
@@ -84,6 +90,8 @@ def session_list(
     for tag in tags:
         # Not LIKE: SQLite has no regard for case there.
         sessions = sessions.filter(GreaterThan(StrIndex("tags", Value(tags_text([tag]))), 0))
+    for option in options:
+        sessions = sessions.filter(**_option(option))
     if pinned is not None:
         sessions = sessions.filter(pinned=pinned)
     if cursor:
@@ -93,6 +101,23 @@ def session_list(
         sessions = sessions.filter(_after(last, columns))
     page = list(sessions[: limit + 1])
     return page[:limit], page[limit - 1].id if len(page) > limit else None
+
+
+def _option(text: str) -> dict[str, Any]:
+    """The condition that a text such as "grpo_n=8" puts on a session's options."""
+    name, sign, value = (part.strip() for part in text.partition("="))
+    if not sign or name not in SessionConfig.model_fields:
+        raise InvalidRequest(
+            f"{text[:80]!r} names no option of a session.", hint="Write the option and its value: grpo_n=8."
+        )
+    try:
+        wanted = json.loads(value)
+    except ValueError:
+        wanted = value
+    is_odd = isinstance(wanted, str) and not wanted.isprintable()  # databases keep no such text as JSON
+    if isinstance(wanted, list | dict) or (isinstance(wanted, float) and not isfinite(wanted)) or is_odd:
+        raise InvalidRequest(f"{name} is compared with one value: a number, a word, true, false or null.")
+    return {f"config__{name}": wanted}
 
 
 def _created(since: datetime | None, until: datetime | None) -> QuerySet[Session]:

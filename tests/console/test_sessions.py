@@ -152,6 +152,22 @@ def test_a_session_is_found_by_a_part_of_its_name_or_id(project):
     assert [found.id for found in selectors.session_list(project=project, name=other.id[4:].upper())[0]] == [other.id]
 
 
+def test_sessions_are_found_by_their_options(project):
+    small, large = create(project, grpo_n=4, learning_rate=2e-6), create(project, grpo_n=8, loss="dapo", max_steps=3)
+
+    def found(*options):
+        return {session.id for session in selectors.session_list(project=project, options=options)[0]}
+
+    assert found("grpo_n=4") == found("learning_rate=0.000002") == found("max_steps=null", "loss=grpo") == {small.id}
+    assert found("loss = dapo") == found('loss="dapo"') == {large.id}
+    assert found("seed=0", "dynamic_sampling=false") == {small.id, large.id}
+    assert found("grpo_n=4", "loss=dapo") == found("grpo_n=four") == set()
+    wrongs = ["grpo", "nonsense=1", "grpo_n__gt=1", "model_names={}", "kl_coef=NaN", "kl_coef=1e999", "loss=\0"]
+    for wrong in [*wrongs, r'loss="\ud800"']:
+        with pytest.raises(InvalidRequest):
+            found(wrong)
+
+
 @pytest.mark.parametrize(
     ("state", "ends_as", "desired"),
     [

@@ -5816,6 +5816,8 @@ export interface operations {
                 name?: string | null;
                 /** @description Only those with all of these tags. */
                 tag?: string[];
+                /** @description Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null. */
+                config?: string[];
                 /** @description Only those that are, or are not, pinned. */
                 pinned?: boolean | null;
                 /** @description Only those created from this time on. */

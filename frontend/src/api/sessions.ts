@@ -23,6 +23,8 @@ export interface SessionFilter {
   /** Part of the name, in any case. */
   name: string;
   tag?: string;
+  /** An option and its value: "grpo_n=8". */
+  option?: string;
   /** The name of a base model. */
   model?: string;
   /** Created from this time on, and before that one. */
@@ -38,8 +40,8 @@ export interface SessionFilter {
 export const sessionsKey = ["sessions"];
 
 export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE) {
-  const { states, name, tag, model, since, until, pinned, sort, kinds = [] } = filter;
-  const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], base_model: model || null };
+  const { states, name, tag, option, model, since, until, pinned, sort, kinds = [] } = filter;
+  const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], config: option ? [option] : [], base_model: model || null };
   const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, cursor: cursor || null };
   return answer(api.GET("/v1/sessions", { params: { query } }));
 }

@@ -68,7 +68,7 @@ function InvitationsPanel() {
   );
 }
 
-function AddressPanel() {
+export function AddressPanel() {
   const { data: account } = useQuery(accountQuery);
   const { data: addresses, error } = useQuery(addressesQuery);
   const resend = useMutation({ meta: { done: "Look into your mail" }, mutationFn: resendConfirmation });

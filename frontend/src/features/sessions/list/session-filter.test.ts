@@ -4,7 +4,7 @@ import { inTurn, sessionsPage, sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import { filterOf, isNarrowed, STATE_CHOICES } from "./session-filter";
 
-const EVERY = { states: [], name: "", tag: "", model: "", since: "", until: "", pinned: false, sort: "pinned" } as const;
+const EVERY = { states: [], name: "", tag: "", option: "", model: "", since: "", until: "", pinned: false, sort: "pinned" } as const;
 
 test("an address without a filter asks for every session", async () => {
   expect(filterOf(new URLSearchParams())).toEqual(EVERY);
@@ -17,6 +17,12 @@ test("a filter goes with every page that is asked for", async () => {
   const filter = filterOf(new URLSearchParams("state=ended&name=a%26b&tag=x%26y+&model=m%2F1&pinned=true&sort=name"));
   const [url] = await asked(() => sessionsPage(filter, "ses_1"));
   expect(url).toBe("/v1/sessions?limit=50&state=stopped&state=failed&state=cancelled&name=a%26b&tag=x%26y&base_model=m%2F1&pinned=true&sort=name&cursor=ses_1");
+});
+
+test("an option is asked for once it has a value", async () => {
+  const [url] = await asked(() => sessionsPage(filterOf(new URLSearchParams({ option: " grpo_n=8 " })), ""));
+  expect(url).toContain("&config=grpo_n%3D8");
+  for (const typed of ["grpo", "grpo_n=", "=8"]) expect(filterOf(new URLSearchParams({ option: typed }))).toEqual(EVERY);
 });
 
 test("a list of some days is of the runs that were created in them", async () => {

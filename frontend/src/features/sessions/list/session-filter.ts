@@ -20,6 +20,7 @@ export const SORT_CHOICES: { value: SessionSort; name: string }[] = [
 ];
 
 // What the server takes as a tag: no bar and no comma.
+const OPTION = /^\w+\s*=.{1,300}$/; // while it is being typed it is none yet
 const TAG = /^[^|,]{1,40}$/;
 
 /** The filter that an address asks for; a state that there is not means every one, and so does what is no tag. */
@@ -28,11 +29,12 @@ export function filterOf(address: URLSearchParams): SessionFilter {
   const sort = SORT_CHOICES.find((one) => one.value === address.get("sort"))?.value ?? "pinned";
   const tag = (address.get("tag") ?? "").trim();
   const name = (address.get("name") ?? "").trim();
+  const option = (address.get("option") ?? "").trim();
   const model = address.get("model") ?? "";
-  return { states: choice?.states ?? [], name, tag: TAG.test(tag) ? tag : "", model, ...rangeOf(address), pinned: address.get("pinned") === "true", sort };
+  return { states: choice?.states ?? [], name, tag: TAG.test(tag) ? tag : "", option: OPTION.test(option) ? option : "", model, ...rangeOf(address), pinned: address.get("pinned") === "true", sort };
 }
 
 /** Whether the list leaves something out. */
-export function isNarrowed({ states, name, tag, model, since, until, pinned }: SessionFilter): boolean {
-  return states.length > 0 || Boolean(name || tag || model || since || until) || pinned === true;
+export function isNarrowed({ states, name, tag, option, model, since, until, pinned }: SessionFilter): boolean {
+  return states.length > 0 || Boolean(name || tag || option || model || since || until) || pinned === true;
 }

@@ -32,6 +32,7 @@ export function SessionsFilterBar() {
         ))}
       </select>
       <SearchInput part="tag" label="Tag" maxLength={40} className="max-w-36" />
+      <SearchInput part="option" label="Option, e.g. grpo_n=8" maxLength={300} className="max-w-48" />
       <select
         aria-label="Base model"
         className={`${inputClass} max-w-56`}
