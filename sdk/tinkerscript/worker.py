@@ -33,7 +33,7 @@ from .errors import (
 from .judge import Judge
 from .rollouts.judged_task import JudgedTask, had_ended, lost
 from .rollouts.judging import check_judge
-from .rollouts.runner import Agent, check_agent, run_agent
+from .rollouts.runner import EXITS, Agent, check_agent, run_agent
 from .wire.queue.tasks import LeasedTask, TasksLease
 
 POLL_INTERVAL_S = 1.0
@@ -223,7 +223,7 @@ class Worker:
             log.warning("Task %s was taken over: its lease of %g s had run out.", task.name, self._lease_s)
         except FAR_OVER:
             pass  # the next lease says so too
-        except Exception as failure:  # noqa: BLE001 - the agent is the user's: told to the server, tried again
+        except (Exception, *EXITS) as failure:  # noqa: BLE001 - the agent is the user's: told to the server, tried again
             if self._holds(task):
                 self._failed(task, failure)
         finally:
@@ -262,7 +262,7 @@ class Worker:
             self.done += task.attempts if error is None else 0
             self.failed += error is not None
 
-    def _failed(self, task: LeasedTask, failure: Exception) -> None:
+    def _failed(self, task: LeasedTask, failure: BaseException) -> None:
         log.warning("Task %s failed in try %d of %d: %r", task.name, task.try_number, task.tries, failure)
         with contextlib.suppress(TinkerScriptError):  # its lease runs out, and another worker tries
             self._ended(task, f"{type(failure).__name__}: {failure}")

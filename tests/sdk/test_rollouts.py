@@ -137,6 +137,19 @@ def test_a_wrong_column_and_an_endpoint_that_is_down_are_named_and_no_reward(ser
     assert not [e for e in server.episodes.values() if e.reward is not None]
 
 
+@pytest.mark.parametrize("raised", [SystemExit("no such row"), asyncio.CancelledError("no such row")])
+def test_an_agent_that_exits_as_a_program_does_ends_its_attempt_alone(server, connect, raised):
+    def agent(task, episode):
+        if task == "bad":
+            raise raised
+        return 1.0
+
+    report = connect(grpo_n=2, tasks_per_batch=1).rollouts(agent, ["bad", "good"], retries=0, progress=False)
+    assert report.rewards == {"good": [1.0, 1.0]}
+    assert {failure.kind for failure in report.failures} == {f"{type(raised).__name__}: no such row"}
+    assert fates(server) == {("bad", "abandoned", False): 2, ("good", "completed", False): 2}
+
+
 def test_what_ends_the_session_ends_the_rollouts(server, connect):
     session = connect(grpo_n=2)
     server.fail("POST .*/episodes", times=999, answer=error(409, "session_failed", "it failed"))

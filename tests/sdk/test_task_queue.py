@@ -1,6 +1,7 @@
 """session.tasks.put(): what a row may be, and what is said of one that may not. The agent of a worker by name."""
 
 import json
+import sys
 import time
 
 import pytest
@@ -134,6 +135,7 @@ def test_waiting_for_workers_that_there_are_none_of_is_told(session, server, mon
         (lambda row, episode: None, "InvalidReward: None (did the agent return nothing?) is no workflow output."),
         (lambda row, episode: "a text", "InvalidReward: str ('a text') is no workflow output."),
         (lambda row, episode: row["missing"], "KeyError: 'missing'"),
+        (lambda row, episode: sys.exit("no row"), "SystemExit: no row"),
         (lambda row, episode: time.sleep(30), "WaitTimeout: The agent did not return in time."),
     ],
 )

@@ -36,6 +36,8 @@ Agent = Callable[[Any, Episode], Any]
 Begin = Callable[[Wait, str], Episode]
 
 INTERRUPTED_WAIT_S = 5.0
+# What an agent may raise beside an Exception: sys.exit(), as programs call it, ends its attempt and not the run.
+EXITS = (SystemExit, asyncio.CancelledError)
 # What an attempt can get wrong by itself. Any other error of ours would meet every attempt.
 OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, JudgeFailed, NoOpenEpisode)
 
@@ -206,7 +208,7 @@ class Runner:
             yield
         except (ClientClosed, SessionEnded):
             raise
-        except Exception as failure:
+        except (Exception, *EXITS) as failure:
             if isinstance(failure, TinkerScriptError) and not isinstance(failure, OF_ONE_ATTEMPT):
                 raise
             for attempt, episode in played:
@@ -214,7 +216,7 @@ class Runner:
                     _abandon(episode, type(failure).__name__)
                 self._failed(attempt, failure, again)
 
-    def _failed(self, attempt: Attempt, failure: Exception, again: bool) -> None:
+    def _failed(self, attempt: Attempt, failure: BaseException, again: bool) -> None:
         if self._stop.is_set():
             return
         with self._lock:
