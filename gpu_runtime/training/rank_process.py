@@ -118,7 +118,7 @@ def _process_group_make(spec: RankSpec, backend: str) -> None:
 
     if is_initialized():
         return
-    store = FileStore(spec.meeting, spec.world_size)
+    store = FileStore(spec.rendezvous_path, spec.world_size)
     # As DeepSpeed would: ranks of NCCL name their device.
     device = torch.device("cuda", spec.rank) if backend == "nccl" and spec.world_size > 1 else None
     init_process_group(

@@ -9,15 +9,15 @@ from tinkerscript.wire.config import SessionConfig
 class RankSpec:
     """What a rank is given at start.
 
-    ``meeting`` is the file in which ranks find each other, empty where there is no process group. ``device`` is "cpu"
-    or "cuda"; ``threads`` is its share of the cores.
+    ``rendezvous_path`` is the file in which ranks find each other; a process without a group does not read it.
+    ``device`` is "cpu" or "cuda"; ``threads`` is its share of the cores.
     """
 
     base_model_path: str
     config: SessionConfig
     rank: int
     world_size: int
-    meeting: str
+    rendezvous_path: str
     device: str
     threads: int
     gpus: tuple[str, ...] = ()  # the devices it may see; empty: those of its parent

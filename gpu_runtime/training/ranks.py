@@ -52,14 +52,16 @@ class RankProcesses:
         self._connections: list[Connection] = []
         self.processes: list[Any] = []
         self._is_closed = False
-        self._meeting: TemporaryDirectory[str] | None = None
+        self._rendezvous: TemporaryDirectory[str] | None = None
 
     def _start(self) -> None:
         context = process_context(self._spec.device)
-        self._meeting = TemporaryDirectory(prefix="tinkerscript-ranks-")
+        # In the runtime's own folder, which goes with it where it is killed.
+        of_runtime = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
+        self._rendezvous = TemporaryDirectory(prefix="tinkerscript-ranks-", dir=of_runtime)
         self._connections, self.processes = [], []
         for rank in range(self._world):
-            spec = replace(self._spec, rank=rank, meeting=str(Path(self._meeting.name, "ranks")))
+            spec = replace(self._spec, rank=rank, rendezvous_path=str(Path(self._rendezvous.name, "ranks")))
             ours, theirs = context.Pipe()
             arguments = (self._main, dict(os.environ), theirs, spec)
             process = context.Process(target=_run_rank, args=arguments, name=f"trainer-rank-{rank}", daemon=True)
@@ -96,8 +98,8 @@ class RankProcesses:
         self._kill()
         for process in self.processes:
             await asyncio.to_thread(process.join, JOIN_S)
-        if self._meeting is not None:
-            self._meeting.cleanup()
+        if self._rendezvous is not None:
+            self._rendezvous.cleanup()
 
     async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
         async with self._lock:

@@ -22,7 +22,6 @@ FILES = {"config.json": b"{}", "model.safetensors": b"weights" * 1000, "README.m
 def token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """That of the environment, and none of this machine's."""
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no-token"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
 
 
@@ -59,6 +58,10 @@ def test_an_adapter_is_a_model_too_and_may_be_public(hub: Hub, folder: Path) -> 
     folder_push(folder, NAME, endpoint=hub.address, is_public=True)
     assert "adapter_config.json" in hub.repositories[NAME]
     assert hub.private == {NAME: False}
+    (folder / "more.json").write_text("{}")
+    with pytest.raises(InvalidRequest, match="Everybody may read"):
+        folder_push(folder, NAME, endpoint=hub.address)
+    assert "more.json" not in hub.repositories[NAME]
 
 
 def test_what_cannot_be_pushed_is_refused_before_anything_is_sent(

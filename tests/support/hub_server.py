@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 TOKEN = "hf_of_the_test"
+UNKNOWN = 401, {"error": "Invalid credentials in Authorization header"}
 
 
 class Hub:
@@ -47,6 +48,12 @@ class Hub:
             return 200, self._commit(found[1], [json.loads(line) for line in body.splitlines()])
         return 404, {"error": f"no {path}"}
 
+    def get(self, path: str) -> tuple[int, Any]:
+        name = path.removeprefix("/api/models/")
+        if name not in self.repositories:
+            return 404, {"error": f"no {path}"}
+        return 200, {"id": name, "private": self.private[name], "siblings": []}
+
     def _action(self, wanted: dict[str, Any]) -> dict[str, Any]:
         upload = {"upload": {"href": f"{self.address}/large/{wanted['oid']}"}}
         return wanted | ({} if wanted["oid"] in self.large else {"actions": upload})
@@ -63,53 +70,69 @@ class Hub:
         return {"commitUrl": f"{self.address}/{name}/commit/{oid}", "commitOid": oid}
 
 
+class Handler(BaseHTTPRequestHandler):
+    """A request to the server's hub; without TOKEN it is refused, but where it has a link of its own."""
+
+    server: "HubServer"
+
+    def do_GET(self) -> None:
+        self._send(*(self.server.hub.get(self.path.partition("?")[0]) if self._is_known() else UNKNOWN))
+
+    def do_POST(self) -> None:
+        body = self._body()
+        self._send(*(self.server.hub.post(self.path.partition("?")[0], body) if self._is_known() else UNKNOWN))
+
+    def do_PUT(self) -> None:
+        body, oid, hub = self._body(), self.path.rpartition("/")[2], self.server.hub
+        if hub.cut:
+            self._send(400, {"error": "cut off"})
+            return
+        assert hashlib.sha256(body).hexdigest() == oid
+        hub.large[oid] = body
+        hub.put.append(oid)
+        self._send(200, {})
+
+    def _is_known(self) -> bool:
+        return self.headers["Authorization"] == f"Bearer {TOKEN}"
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers["Content-Length"]))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def _send(self, status: int, answer: Any) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+class HubServer(ThreadingHTTPServer):
+    """On a free port of loopback, with its hub."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.hub = Hub()
+        self.hub.address = f"http://127.0.0.1:{self.server_address[1]}"
+
+
 @contextmanager
 def running_hub() -> Iterator[Hub]:
-    """Listens until the block ends; every request without TOKEN is refused."""
-    hub = Hub()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self._body()
-            if self.headers["Authorization"] != f"Bearer {TOKEN}":
-                return self._send(401, {"error": "Invalid credentials in Authorization header"})
-            return self._send(*hub.post(self.path.partition("?")[0], body))
-
-        def do_PUT(self) -> None:
-            body, oid = self._body(), self.path.rpartition("/")[2]
-            if hub.cut:
-                return self._send(400, {"error": "cut off"})
-            assert hashlib.sha256(body).hexdigest() == oid
-            hub.large[oid] = body
-            hub.put.append(oid)
-            return self._send(200, {})
-
-        def _body(self) -> bytes:
-            if self.headers.get("Transfer-Encoding") != "chunked":
-                return self.rfile.read(int(self.headers["Content-Length"]))
-            body = b""
-            while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-            return body
-
-        def _send(self, status: int, answer: Any) -> None:
-            body = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.address = f"http://127.0.0.1:{server.server_address[1]}"
+    """Listens until the block ends."""
+    server = HubServer()
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield hub
+        yield server.hub
     finally:
         server.shutdown()
         server.server_close()

@@ -22,6 +22,7 @@ from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.webhooks import WebhookTopic
 
+EARLIER = 2000  # steps before the window in which a rule looks for a measure that few steps have
 MAX_UNREAD = 100  # more are not counted
 AGAIN_AFTER = 50  # steps from one alert of a rule to the next
 
@@ -55,7 +56,7 @@ def alerts_close(alerts: QuerySet[Alert]) -> None:
 def steps_watch(*, session: Session, new: int) -> None:
     """Apply the rules after each of the last ``new`` steps of the record: three reads, or none without a step.
 
-    One more for each rule of the project whose measure is in few of the last steps, at a step that has it.
+    Two more for each rule of the project whose measure is in few of the last steps, at a step that has it.
     """
     if new == 0:
         return
@@ -65,9 +66,10 @@ def steps_watch(*, session: Session, new: int) -> None:
     steps = [data for _, data in rows]
 
     def earlier(metric: str, count: int) -> list[float]:
-        # Read only at a step that has the measure, so that however rare it is about ``count`` steps are read for each.
-        name = f"data__{metric}"
-        values = record.filter(id__lt=rows[0][0], **{f"{name}__isnull": False}).exclude(**{name: None})
+        # Read only at a step that has the measure, so that one in few steps costs few reads; and never a whole record.
+        name, before = f"data__{metric}", record.filter(id__lt=rows[0][0])
+        oldest = [*before.values_list("id", flat=True)[EARLIER - 1 : EARLIER], 0][0]
+        values = before.filter(id__gte=oldest, **{f"{name}__isnull": False}).exclude(**{name: None})
         return [float(value) for value in values.values_list(name, flat=True)[:count]]
 
     standing = set(_standing(session).values_list("rule", "subject"))

@@ -131,10 +131,10 @@ async def test_ranks_listen_on_this_machine_alone(model) -> None:
     try:
         await trainer.ready()
         open_there = [found for it in trainer.processes for found in psutil.Process(it.pid).net_connections("tcp")]
-        meeting = Path(trainer._meeting.name)  # noqa: SLF001 - where they found each other
-        assert stat.S_IMODE(meeting.stat().st_mode) == 0o700
+        rendezvous = Path(trainer._rendezvous.name)  # noqa: SLF001 - where they found each other
+        assert stat.S_IMODE(rendezvous.stat().st_mode) == 0o700
     finally:
         await trainer.close()
-    assert not meeting.exists()
+    assert not rendezvous.exists()
     listening = [found.laddr.ip for found in open_there if found.status == psutil.CONN_LISTEN]
     assert len(trainer.processes) == 2 and len(listening) > 1 and set(listening) == {"127.0.0.1"}
