@@ -1,7 +1,8 @@
 """Headers on every response that make the browser refuse foreign scripts, frames, devices, and copies of API data.
 
 The console shows what models wrote, which may be anything: a script that got into a page must not run. Styles may stand
-in a page, because the dialogs' scroll lock puts one there; they can neither run nor send anything.
+in a page, because the dialogs' scroll lock and the toasts' library (sonner) each put one there; they can neither run
+nor send anything.
 """
 
 from collections.abc import Callable

@@ -36,7 +36,7 @@ const client = new QueryClient({
       const done = meta?.done;
       if (!done) return;
       // Loaded when it is first used: who signs in needs none of it. What was done is done, whether it can be told or not.
-      void import("./ui/toasts").then(({ tell }) => { tell(done); }, () => undefined);
+      void import("./ui/toasts").then(({ showToast }) => { showToast(done); }, () => undefined);
     },
   }),
   // Signed out elsewhere: asking who we are again leads to the sign-in page.

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Suspense } from "react";
 import { Navigate, Outlet, useLocation } from "react-router";
-import { answer, api } from "./api/client";
+import { unwrap, api } from "./api/client";
 import { exportedAt, isShownOffline } from "./api/offline";
 import { ButtonLink } from "./ui/button";
 import { dateTime } from "./ui/format";
@@ -33,7 +33,7 @@ export function OfflineShell() {
 
 /** Lists of runs lead to the one that there is; what is about a server says so. */
 function Elsewhere({ pathname }: { pathname: string }) {
-  const { data, error } = useQuery({ queryKey: ["exported run"], queryFn: () => answer(api.GET("/v1/sessions")) });
+  const { data, error } = useQuery({ queryKey: ["exported run"], queryFn: () => unwrap(api.GET("/v1/sessions")) });
   const id = data?.items[0]?.id;
   if (id === undefined) return error ? <ErrorNotice error={error} /> : <Loading />;
   if (["/", "/home", "/sessions", "/sessions/"].includes(pathname)) return <Navigate to={`/sessions/${id}`} replace />;

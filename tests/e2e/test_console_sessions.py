@@ -182,7 +182,7 @@ def queue_and_watch(page: Page, server: Server, secret: str, session_id: str) ->
             call.post(tasks, json=body).raise_for_status()
         expect(panel).to_contain_text(re.compile("0 workers.*waiting2running0"), timeout=20_000)
         advice = f"tinkerscript worker my_agent:run --session {session_id}"
-        expect(panel).to_contain_text(re.compile(f"{advice}$"))
+        expect(panel).to_contain_text(re.compile(f"{advice}(?! --judge).*{advice} --judge my_judge:rank$"))
         for judged, error in ((False, None), (True, "ValueError: no idea")):
             asked = {"worker": "laptop", "count": 2, "judged": judged}
             (task,) = call.post(f"{tasks}/lease", json=asked).raise_for_status().json()["items"]

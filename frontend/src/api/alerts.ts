@@ -1,13 +1,13 @@
 // What a person should look at in the project's runs, and what they have seen of it.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 
 const SHOWN = 30;
 const REFRESH_MS = 15_000;
 
 export const alertsQuery = queryOptions({
   queryKey: ["alerts"],
-  queryFn: () => answer(api.GET("/v1/alerts", { params: { query: { limit: SHOWN } } })),
+  queryFn: () => unwrap(api.GET("/v1/alerts", { params: { query: { limit: SHOWN } } })),
   refetchInterval: REFRESH_MS,
 });
 
@@ -15,10 +15,10 @@ export const alertsQuery = queryOptions({
 export function sessionAlertsQuery(id: string) {
   return queryOptions({
     queryKey: ["session", id, "alerts"],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/alerts", { params: { path: { session_id: id }, query: { standing: true, limit: 100 } } })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/alerts", { params: { path: { session_id: id }, query: { standing: true, limit: 100 } } })),
   });
 }
 
 export function readAlerts(upto: number): Promise<void> {
-  return answer(api.POST("/v1/alerts/read", { body: { upto } }));
+  return unwrap(api.POST("/v1/alerts/read", { body: { upto } }));
 }

@@ -1,6 +1,6 @@
 // The project's audit log.
 import { infiniteQueryOptions, keepPreviousData } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 
 /** What entries have in them; empty: any. `since` and `until` are times. */
 export interface AuditFilter {
@@ -13,7 +13,7 @@ export interface AuditFilter {
 
 export function auditPage({ actor, action, target, since, until }: AuditFilter, before: number | null) {
   const query = { limit: 50, before, actor: actor || undefined, action: action || undefined, target: target || undefined, since: since || null, until: until || null };
-  return answer(api.GET("/v1/audit", { params: { query } }));
+  return unwrap(api.GET("/v1/audit", { params: { query } }));
 }
 
 export function auditQuery(filter: AuditFilter) {

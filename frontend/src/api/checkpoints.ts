@@ -1,6 +1,6 @@
 // Checkpoints of a session and the presigned URLs of their files.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 import type { Checkpoint, CheckpointDownload, CheckpointKind } from "./types";
 
 const ONE = "/v1/sessions/{session_id}/checkpoints/{checkpoint_id}";
@@ -13,14 +13,14 @@ export function isPending(checkpoint: Checkpoint): boolean {
 export function checkpointsQuery(sessionId: string) {
   return queryOptions({
     queryKey: ["session", sessionId, "checkpoints"],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } } })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } } })),
     refetchInterval: (query) => (query.state.data?.items.some(isPending) ? 2_000 : 15_000),
   });
 }
 
 /** Each file with an address that is good for some minutes. */
 export function readDownload(sessionId: string, checkpointId: string): Promise<CheckpointDownload> {
-  return answer(api.GET(`${ONE}/download`, at(sessionId, checkpointId)));
+  return unwrap(api.GET(`${ONE}/download`, at(sessionId, checkpointId)));
 }
 
 /** URLs expire: they are asked for when shown and not kept. */
@@ -40,20 +40,20 @@ export function downloadQuery(sessionId: string, checkpointId: string) {
 export function provenanceQuery(sessionId: string, checkpointId: string) {
   return queryOptions({
     queryKey: ["provenance", sessionId, checkpointId],
-    queryFn: () => answer(api.GET(`${ONE}/provenance`, at(sessionId, checkpointId))),
+    queryFn: () => unwrap(api.GET(`${ONE}/provenance`, at(sessionId, checkpointId))),
     staleTime: 60_000,
   });
 }
 
 export function createCheckpoint(sessionId: string, kind: CheckpointKind): Promise<Checkpoint> {
-  return answer(api.POST("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } }, body: { kind } }));
+  return unwrap(api.POST("/v1/sessions/{session_id}/checkpoints", { params: { path: { session_id: sessionId } }, body: { kind } }));
 }
 
 /** A pinned checkpoint is kept until it is deleted, whatever its age. */
 export function pinCheckpoint(checkpoint: Checkpoint, pinned: boolean): Promise<Checkpoint> {
-  return answer(api.PATCH(ONE, { ...at(checkpoint.session_id, checkpoint.id), body: { pinned } }));
+  return unwrap(api.PATCH(ONE, { ...at(checkpoint.session_id, checkpoint.id), body: { pinned } }));
 }
 
 export function deleteCheckpoint(checkpoint: Checkpoint): Promise<void> {
-  return answer(api.DELETE(ONE, at(checkpoint.session_id, checkpoint.id)));
+  return unwrap(api.DELETE(ONE, at(checkpoint.session_id, checkpoint.id)));
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { answer, api, apiByToken } from "./client";
+import { unwrap, api, apiByToken } from "./client";
 import { ApiError } from "./errors";
 
 const sent: Request[] = [];
@@ -21,7 +21,7 @@ afterEach(() => {
 
 test("a write carries the token and the chosen project, and its answer is what the server wrote", async () => {
   answering(() => Response.json({ id: "key_1" }, { status: 201 }));
-  const made = await answer(api.POST("/v1/keys", { body: { name: "a" } }));
+  const made = await unwrap(api.POST("/v1/keys", { body: { name: "a" } }));
   expect(made.id).toBe("key_1");
   const [request] = sent;
   expect(request?.method).toBe("POST");
@@ -31,8 +31,8 @@ test("a write carries the token and the chosen project, and its answer is what t
 
 test("whose account it is does not depend on the project, and a link's reader sends the link's token alone", async () => {
   answering(() => Response.json({}));
-  await answer(api.GET("/v1/account"));
-  await answer(apiByToken("shr_1").GET("/v1/shared"));
+  await unwrap(api.GET("/v1/account"));
+  await unwrap(apiByToken("shr_1").GET("/v1/shared"));
   expect(sent.map(({ headers }) => headers.get("X-Project-Id"))).toEqual([null, null]);
   expect(sent[1]?.headers.get("Authorization")).toBe("Bearer shr_1");
   expect(sent[1]?.credentials).toBe("omit");
@@ -40,12 +40,12 @@ test("whose account it is does not depend on the project, and a link's reader se
 
 test("what a path is made of is encoded", async () => {
   answering(() => new Response(null, { status: 204 }));
-  expect(await answer(api.DELETE("/v1/keys/{key_id}", { params: { path: { key_id: "a/../b?" } } }))).toBeUndefined();
+  expect(await unwrap(api.DELETE("/v1/keys/{key_id}", { params: { path: { key_id: "a/../b?" } } }))).toBeUndefined();
   expect(new URL(sent[0]?.url ?? "").pathname).toBe("/v1/keys/a%2F..%2Fb%3F");
 });
 
 test("a refusal, a proxy's page and no answer at all each have their words", async () => {
-  const asked = () => answer(api.GET("/v1/keys")).catch((error: unknown) => error as ApiError);
+  const asked = () => unwrap(api.GET("/v1/keys")).catch((error: unknown) => error as ApiError);
   answering(() => Response.json({ error: { code: "forbidden", message: "No.", hint: "Ask.", details: {} }, request_id: "r1" }, { status: 403 }));
   expect(await asked()).toMatchObject({ status: 403, code: "forbidden", hint: "Ask.", requestId: "r1" });
   answering(() => new Response("<html>Bad gateway</html>", { status: 502 }));
@@ -55,6 +55,22 @@ test("a refusal, a proxy's page and no answer at all each have their words", asy
   answering(() => Promise.reject(new TypeError("Failed to fetch")));
   expect(await asked()).toMatchObject({ status: 0, code: "unreachable" });
   expect(await asked()).toBeInstanceOf(ApiError);
+});
+
+test("a body that breaks off, a page in the place of JSON and an error that is a text are errors of the API too", async () => {
+  const asked = () => unwrap(api.GET("/v1/keys")).catch((error: unknown) => error);
+  const broken = () => new ReadableStream({ pull: (body) => { body.error(new DOMException("late", "TimeoutError")); } });
+  const cases: [Response, Partial<ApiError>][] = [
+    [new Response(broken()), { status: 0, code: "unreachable" }],
+    [new Response("<html>Sign in</html>"), { status: 200, code: "unexpected", message: "The server returned what cannot be read." }],
+    [Response.json({ error: "nobody home" }, { status: 504 }), { status: 504, code: "unexpected" }],
+  ];
+  for (const [response, expected] of cases) {
+    answering(() => response);
+    const error = await asked();
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject(expected);
+  }
 });
 
 /** Not run: the type check of these is the test. */

@@ -1,7 +1,7 @@
 // The API as this browser's user: session cookie, CSRF token, deadline, and the API's error body as an exception.
-// Paths, parameters and answers are those of the generated document: one that it does not have fails the type check.
+// Paths, parameters and responses are those of the generated document: one that it does not have fails the type check.
 import createClient, { type Middleware } from "openapi-fetch";
-import { apiError, unreachable } from "./errors";
+import { apiError, ApiError, unexpected, unreachable } from "./errors";
 import { chosenProject } from "./project";
 import type { paths } from "./schema";
 import type { FromServer } from "./types";
@@ -11,22 +11,22 @@ const LONG_DEADLINE_MS = 600_000;
 
 const fetchWithin = (deadlineMs: number) => (request: Request) => fetch(request, { signal: AbortSignal.timeout(deadlineMs) });
 
-/** The `fetch` of a request whose answer may take the server minutes. */
-export const patiently = fetchWithin(LONG_DEADLINE_MS);
+/** The `fetch` of a request whose response may take the server minutes. */
+export const longFetch = fetchWithin(LONG_DEADLINE_MS);
 
-const asThisUser: Middleware = {
+const sessionMiddleware: Middleware = {
   async onRequest({ request, schemaPath }) {
     for (const [name, value] of Object.entries(await headers(request.method, schemaPath))) request.headers.set(name, value);
   },
 };
-const withWords: Middleware = {
+const errorMiddleware: Middleware = {
   onError: unreachable,
 };
 
 const origin = typeof location === "undefined" ? "http://localhost" : location.origin;
 
 export const api = createClient<paths>({ baseUrl: origin, credentials: "same-origin", fetch: fetchWithin(DEADLINE_MS) });
-api.use(asThisUser, withWords);
+api.use(sessionMiddleware, errorMiddleware);
 
 /** The API for somebody who has nothing but a link's token: a sign-in that this browser has is not sent. */
 export function apiByToken(token: string): typeof api {
@@ -36,15 +36,23 @@ export function apiByToken(token: string): typeof api {
     headers: { Accept: "application/json", Authorization: `Bearer ${token}` },
     fetch: fetchWithin(DEADLINE_MS),
   });
-  client.use(withWords);
+  client.use(errorMiddleware);
   return client;
 }
 
-/** What was asked for; raises ApiError for a refusal, a failure and no answer at all. The server writes every field. */
-export async function answer<T>(asked: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<FromServer<T>> {
-  const { data, error, response } = await asked;
+/** What was asked for; raises ApiError and nothing else: a refusal, a failure, no response, one that cannot be read. The server writes every field. */
+export async function unwrap<T>(asked: Promise<{ data?: T; error?: unknown; response: Response }>): Promise<FromServer<T>> {
+  const { data, error, response } = await asked.catch((cause: unknown) => {
+    throw readingError(cause);
+  });
   if (!response.ok) throw apiError(response.status, error);
   return data as FromServer<T>;
+}
+
+/** The body is read after the middleware: a line that breaks, or a page in the place of JSON, is first seen here. */
+function readingError(cause: unknown): ApiError {
+  if (cause instanceof ApiError) return cause;
+  return cause instanceof SyntaxError ? unexpected(200) : unreachable();
 }
 
 /** Have the browser keep a file that the API itself sends: asked for here because a plain link names no project. */

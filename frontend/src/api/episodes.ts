@@ -1,6 +1,6 @@
 // Episodes for reading: lists, tokens, steps. They answer in every state of the session.
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from "@tanstack/react-query";
-import { answer, api, patiently } from "./client";
+import { unwrap, api, longFetch } from "./client";
 import { isFinal } from "./sessions";
 import type { operations } from "./schema";
 import type { EpisodeAnnotation, EpisodeTimelines, Items, Thumb } from "./types";
@@ -19,13 +19,13 @@ export function episodesPage(id: string, filter: EpisodeFilter, cursor: string) 
   const others = Object.fromEntries(filter.filter(([name]) => name !== "fate")) as Asked; // a number in a text is the same in an address
   // With a sort the list is the reported one, which has excerpts; without, a running session's own.
   const query: Asked = { limit: PAGE, sort: "newest", ...others, fate, cursor: cursor || null };
-  return answer(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
+  return unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
 }
 
 /** The tokens of an episode, `limit` of them from the cursor on. */
 export function timelinesPage(id: string, episodeId: string, limit: number, cursor = "0"): Promise<EpisodeTimelines> {
   const params = { path: { session_id: id, episode_id: episodeId }, query: { limit, cursor: Number(cursor) } };
-  return answer(api.GET("/v1/sessions/{session_id}/episodes/{episode_id}/timelines", { params }));
+  return unwrap(api.GET("/v1/sessions/{session_id}/episodes/{episode_id}/timelines", { params }));
 }
 
 export function episodesQuery(id: string, filter: EpisodeFilter, isLive: boolean) {
@@ -53,7 +53,7 @@ export function timelinesQuery(id: string, episodeId: string) {
 export function stepQuery(id: string, step: number) {
   return queryOptions({
     queryKey: ["session", id, "steps", step],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/steps/{step}", { params: { path: { session_id: id, step: String(step) } } })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/steps/{step}", { params: { path: { session_id: id, step: String(step) } } })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
   });
 }
@@ -61,13 +61,13 @@ export function stepQuery(id: string, step: number) {
 /** One's own words on an episode, in the place of earlier ones. The response has everybody's. */
 export function annotateEpisode(id: string, episodeId: string, said: { thumb: Thumb | null; comment: string }): Promise<Items<EpisodeAnnotation>> {
   const path = { session_id: id, episode_id: episodeId };
-  return answer(api.PATCH("/v1/sessions/{session_id}/episodes/{episode_id}/annotation", { params: { path }, body: said }));
+  return unwrap(api.PATCH("/v1/sessions/{session_id}/episodes/{episode_id}/annotation", { params: { path }, body: said }));
 }
 
 /** Everything that is kept of an episode of a session that has ended. The server rewrites its parts of the archive meanwhile. */
 export function eraseEpisode(id: string, episodeId: string): Promise<void> {
   const path = { session_id: id, episode_id: episodeId };
-  return answer(api.DELETE("/v1/sessions/{session_id}/episodes/{episode_id}", { params: { path }, fetch: patiently }));
+  return unwrap(api.DELETE("/v1/sessions/{session_id}/episodes/{episode_id}", { params: { path }, fetch: longFetch }));
 }
 
 /** The pages of an episode's tokens with these annotations: what was loaded stays, and is not asked for again. */

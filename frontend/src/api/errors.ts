@@ -20,12 +20,18 @@ export function unreachable(): ApiError {
   return new ApiError(0, "unreachable", "The server does not answer.", "Check that it runs and that you are online, then try again.");
 }
 
-/** The error of an answer. A body that is not the API's own (a proxy's page, say) still gives a message. */
+/** A response that is not the API's own: a proxy's page, say. */
+export function unexpected(status: number): ApiError {
+  const what = status < 300 ? "The server returned what cannot be read." : `The server returned ${String(status)}.`;
+  return new ApiError(status, "unexpected", what, "Try again in a moment.");
+}
+
+/** The error of a response. A body that is not the API's own still gives a message. */
 export function apiError(status: number, body: unknown): ApiError {
-  const error = (body as Partial<ErrorBody> | null | undefined)?.error;
-  if (!error) return new ApiError(status, "unexpected", `The server returned ${String(status)}.`, "Try again in a moment.");
-  const { code, message, hint, details } = error;
-  return new ApiError(status, code, message, hint, fieldErrors(details.fields), (body as ErrorBody).request_id, details);
+  const { error, request_id: requestId } = (body ?? {}) as { error?: Partial<ErrorBody["error"]> | string | null; request_id?: string };
+  if (typeof error !== "object" || !error?.message) return unexpected(status);
+  const { code = "unexpected", message, hint, details = {} } = error;
+  return new ApiError(status, code, message, hint, fieldErrors(details.fields), requestId, details);
 }
 
 /** `details.fields` is a list of {field, problem}. */

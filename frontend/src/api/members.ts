@@ -1,25 +1,25 @@
 // Who works in the project.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 import type { Member, Project, Role } from "./types";
 
 export const membersQuery = queryOptions({
   queryKey: ["members"],
-  queryFn: () => answer(api.GET("/v1/members")),
+  queryFn: () => unwrap(api.GET("/v1/members")),
 });
 
 export function inviteMember(body: { email: string; role: Role }): Promise<Member> {
-  return answer(api.POST("/v1/members", { body }));
+  return unwrap(api.POST("/v1/members", { body }));
 }
 
 export function changeRole({ id, role }: { id: string; role: Role }): Promise<Member> {
-  return answer(api.PATCH("/v1/members/{member_id}", { params: { path: { member_id: id } }, body: { role } }));
+  return unwrap(api.PATCH("/v1/members/{member_id}", { params: { path: { member_id: id } }, body: { role } }));
 }
 
 export function removeMember(id: string): Promise<void> {
-  return answer(api.DELETE("/v1/members/{member_id}", { params: { path: { member_id: id } } }));
+  return unwrap(api.DELETE("/v1/members/{member_id}", { params: { path: { member_id: id } } }));
 }
 
 export function renameProject({ id, name }: { id: string; name: string }): Promise<Project> {
-  return answer(api.PATCH("/v1/projects/{project_id}", { params: { path: { project_id: id } }, body: { name } }));
+  return unwrap(api.PATCH("/v1/projects/{project_id}", { params: { path: { project_id: id } }, body: { name } }));
 }

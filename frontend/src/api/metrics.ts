@@ -1,7 +1,7 @@
 // The measures of a run's steps as columns: for charts over another axis than the step, and of several runs.
 import { queryOptions } from "@tanstack/react-query";
 import type { Axis } from "../ui/chart-axis";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 import { isFinal } from "./sessions";
 import { eventsPage } from "./events";
 import type { operations } from "./schema";
@@ -14,7 +14,7 @@ const EVALUATIONS = 200;
 
 /** The columns of a run's steps: all of its measures where `names` has none. */
 export function metricsRead(id: string, query: NonNullable<operations["metric_columns"]["parameters"]["query"]>): Promise<MetricColumns> {
-  return answer(api.GET("/v1/sessions/{session_id}/metrics", { params: { path: { session_id: id }, query } }));
+  return unwrap(api.GET("/v1/sessions/{session_id}/metrics", { params: { path: { session_id: id }, query } }));
 }
 
 export function metricsQuery(id: string, axis: Axis, isLive: boolean) {

@@ -1,6 +1,6 @@
 // What a run's runtimes used of their machines, and the entries of its record that tell how it fared.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 import { eventsPage } from "./events";
 import { isFinal } from "./sessions";
 
@@ -11,7 +11,7 @@ export const HEALTH_ENTRIES = 1000;
 export function resourcesQuery(id: string, isLive: boolean) {
   return queryOptions({
     queryKey: ["session", id, "resources"],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/resources", { params: { path: { session_id: id }, query: { points: POINTS } } })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/resources", { params: { path: { session_id: id }, query: { points: POINTS } } })),
     retry: (failures, error) => failures < 2 && !isFinal(undefined, error),
     refetchInterval: isLive ? REFRESH_MS : false,
   });

@@ -1,9 +1,9 @@
 // What this server is: its version names the client that people install from it.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 
 export const serverQuery = queryOptions({
   queryKey: ["server"],
-  queryFn: () => answer(api.GET("/v1/server")),
+  queryFn: () => unwrap(api.GET("/v1/server")),
   staleTime: Infinity,
 });

@@ -1,6 +1,6 @@
 // Sessions that serve a model and train nothing, and the addresses that their calls go to.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 import type { ServingEndpoint, Session, SessionState } from "./types";
 
 const GOING: SessionState[] = ["queued", "provisioning", "loading", "ready", "suspended"];
@@ -9,25 +9,25 @@ const MOST = 100;
 /** Those that answer calls, or will. */
 export const servingQuery = queryOptions({
   queryKey: ["sessions", "serving"],
-  queryFn: () => answer(api.GET("/v1/sessions", { params: { query: { kind: ["serving"], limit: MOST, state: GOING } } })),
+  queryFn: () => unwrap(api.GET("/v1/sessions", { params: { query: { kind: ["serving"], limit: MOST, state: GOING } } })),
   refetchInterval: 3_000,
 });
 
 /** Runs whose policy can be asked now. */
 export const liveRunsQuery = queryOptions({
   queryKey: ["sessions", "live"],
-  queryFn: () => answer(api.GET("/v1/sessions", { params: { query: { kind: ["episodes"], limit: MOST, state: ["ready"] } } })),
+  queryFn: () => unwrap(api.GET("/v1/sessions", { params: { query: { kind: ["episodes"], limit: MOST, state: ["ready"] } } })),
   refetchInterval: 5_000,
 });
 
 /** `model`: a base model, or the id of a checkpoint of kind model. */
 export function createServing(model: string, name = ""): Promise<Session> {
-  return answer(api.POST("/v1/serving", { body: { model, name } }));
+  return unwrap(api.POST("/v1/serving", { body: { model, name } }));
 }
 
 export function createServingKey(sessionId: string, days: number): Promise<ServingEndpoint> {
   const body = { expires_in_days: days };
-  return answer(api.POST("/v1/sessions/{session_id}/serving-keys", { params: { path: { session_id: sessionId } }, body }));
+  return unwrap(api.POST("/v1/sessions/{session_id}/serving-keys", { params: { path: { session_id: sessionId } }, body }));
 }
 
 /** What a session of kind serving serves. */

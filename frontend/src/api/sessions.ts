@@ -1,6 +1,6 @@
 // Training sessions.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { answer, api, patiently, saveBlob } from "./client";
+import { unwrap, api, longFetch, saveBlob } from "./client";
 import { ApiError } from "./errors";
 import { isExported } from "./offline";
 import type { EpisodeExport, Session, SessionCreate, SessionPlan, SessionSort, SessionState, SessionUpdate } from "./types";
@@ -43,7 +43,7 @@ export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE
   const { states, name, tag, option, model, since, until, pinned, sort, kinds = [] } = filter;
   const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], config: option ? [option] : [], base_model: model || null };
   const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, cursor: cursor || null };
-  return answer(api.GET("/v1/sessions", { params: { query } }));
+  return unwrap(api.GET("/v1/sessions", { params: { query } }));
 }
 
 /** Where one session is, as a parameter of a request. */
@@ -80,7 +80,7 @@ export function inTurn(queued: readonly Session[]): Session[] {
 export function sessionQuery(id: string) {
   return queryOptions({
     queryKey: ["session", id],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}", at(id))),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}", at(id))),
     refetchInterval: (query) => (isFinal(query.state.data, query.state.error) ? false : 2_000),
   });
 }
@@ -99,48 +99,48 @@ export function logsQuery(id: string, containing: string, lines = LOG_LINES) {
   const params = { path: { session_id: id }, query: { lines, q: containing || undefined } };
   return queryOptions({
     queryKey: ["session", id, "logs", containing, lines],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/logs", { params })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/logs", { params })),
     placeholderData: keepPreviousData,
   });
 }
 
 export function createSession(body: SessionCreate): Promise<Session> {
-  return answer(api.POST("/v1/sessions", { body }));
+  return unwrap(api.POST("/v1/sessions", { body }));
 }
 
 /** What creating it would start; nothing is started. */
 export function planSession(body: SessionCreate): Promise<SessionPlan> {
-  return answer(api.POST("/v1/sessions/dry-run", { body }));
+  return unwrap(api.POST("/v1/sessions/dry-run", { body }));
 }
 
 export function updateSession(id: string, change: SessionUpdate): Promise<Session> {
-  return answer(api.PATCH("/v1/sessions/{session_id}", { ...at(id), body: change }));
+  return unwrap(api.PATCH("/v1/sessions/{session_id}", { ...at(id), body: change }));
 }
 
 export function stopSession(id: string): Promise<Session> {
-  return answer(api.POST("/v1/sessions/{session_id}/stop", at(id)));
+  return unwrap(api.POST("/v1/sessions/{session_id}/stop", at(id)));
 }
 
 export function suspendSession(id: string): Promise<Session> {
-  return answer(api.POST("/v1/sessions/{session_id}/suspend", at(id)));
+  return unwrap(api.POST("/v1/sessions/{session_id}/suspend", at(id)));
 }
 
 export function resumeSession(id: string): Promise<Session> {
-  return answer(api.POST("/v1/sessions/{session_id}/resume", at(id)));
+  return unwrap(api.POST("/v1/sessions/{session_id}/resume", at(id)));
 }
 
 export function deleteSession(id: string): Promise<void> {
-  return answer(api.DELETE("/v1/sessions/{session_id}", at(id)));
+  return unwrap(api.DELETE("/v1/sessions/{session_id}", at(id)));
 }
 
 /** A batch as a file of JSON lines, by its step or by the name that its refusal gave it. */
 export async function downloadBatch(id: string, batch: string): Promise<void> {
   const params = { path: { session_id: id, batch } };
-  const lines: unknown = await answer(api.GET("/v1/sessions/{session_id}/batches/{batch}", { params, parseAs: "blob", fetch: patiently }));
+  const lines: unknown = await unwrap(api.GET("/v1/sessions/{session_id}/batches/{batch}", { params, parseAs: "blob", fetch: longFetch }));
   saveBlob(lines as Blob, `${id}-batch-${batch}.jsonl`);
 }
 
 /** URLs of every archived episode as Parquet; they expire. */
 export function exportEpisodes(id: string): Promise<EpisodeExport> {
-  return answer(api.GET("/v1/sessions/{session_id}/episodes/export", at(id)));
+  return unwrap(api.GET("/v1/sessions/{session_id}/episodes/export", at(id)));
 }

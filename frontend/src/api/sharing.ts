@@ -1,6 +1,6 @@
 // Public links to a run: made and revoked by its people, and what somebody without an account reads by one.
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from "@tanstack/react-query";
-import { answer, api, apiByToken } from "./client";
+import { unwrap, api, apiByToken } from "./client";
 import { ENDED_STATES, isRefused } from "./sessions";
 import type { ShareCreated, SharedRun } from "./types";
 
@@ -9,17 +9,17 @@ const TOKENS = 5_000; // of one page, as on the pages of a signed-in person
 
 export function sharesQuery(id: string) {
   const params = { path: { session_id: id } };
-  return queryOptions({ queryKey: ["session", id, "shares"], queryFn: () => answer(api.GET("/v1/sessions/{session_id}/shares", { params })) });
+  return queryOptions({ queryKey: ["session", id, "shares"], queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/shares", { params })) });
 }
 
 export function createShare(id: string, days: number): Promise<ShareCreated> {
   const params = { path: { session_id: id } };
-  return answer(api.POST("/v1/sessions/{session_id}/shares", { params, body: { expires_in_days: days } }));
+  return unwrap(api.POST("/v1/sessions/{session_id}/shares", { params, body: { expires_in_days: days } }));
 }
 
 export function revokeShare(id: string, shareId: string): Promise<void> {
   const params = { path: { session_id: id, share_id: shareId } };
-  return answer(api.DELETE("/v1/sessions/{session_id}/shares/{share_id}", { params }));
+  return unwrap(api.DELETE("/v1/sessions/{session_id}/shares/{share_id}", { params }));
 }
 
 /** When to ask again: never once the run has ended or the link was refused, and again after what may pass. */
@@ -31,7 +31,7 @@ export function sharedRefreshMs(state: SharedRun["state"] | undefined, error: Er
 export function sharedRunQuery(token: string) {
   return queryOptions({
     queryKey: ["shared", token],
-    queryFn: () => answer(apiByToken(token).GET("/v1/shared")),
+    queryFn: () => unwrap(apiByToken(token).GET("/v1/shared")),
     refetchInterval: (query) => sharedRefreshMs(query.state.data?.state, query.state.error),
   });
 }
@@ -40,7 +40,7 @@ export function sharedRunQuery(token: string) {
 export function sharedMetricsQuery(token: string, state: SharedRun["state"]) {
   return queryOptions({
     queryKey: ["shared", token, "metrics"],
-    queryFn: () => answer(apiByToken(token).GET("/v1/shared/metrics")),
+    queryFn: () => unwrap(apiByToken(token).GET("/v1/shared/metrics")),
     refetchInterval: (query) => sharedRefreshMs(state, query.state.error),
   });
 }
@@ -48,7 +48,7 @@ export function sharedMetricsQuery(token: string, state: SharedRun["state"]) {
 export function sharedEpisodesQuery(token: string) {
   return infiniteQueryOptions({
     queryKey: ["shared", token, "episodes"],
-    queryFn: ({ pageParam }) => answer(apiByToken(token).GET("/v1/shared/episodes", { params: { query: { limit: 100, cursor: pageParam || null } } })),
+    queryFn: ({ pageParam }) => unwrap(apiByToken(token).GET("/v1/shared/episodes", { params: { query: { limit: 100, cursor: pageParam || null } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
@@ -67,5 +67,5 @@ export function sharedTimelinesQuery(token: string, episodeId: string) {
 
 function sharedTimelinesPage(token: string, episodeId: string, cursor: string) {
   const params = { path: { episode_id: episodeId }, query: { limit: TOKENS, cursor: Number(cursor) } };
-  return answer(apiByToken(token).GET("/v1/shared/episodes/{episode_id}/timelines", { params }));
+  return unwrap(apiByToken(token).GET("/v1/shared/episodes/{episode_id}/timelines", { params }));
 }

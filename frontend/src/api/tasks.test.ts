@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ApiError } from "./errors";
-import { isUsed, nextAfterMs } from "./tasks";
+import { isUsed, missingWorkers, nextAfterMs } from "./tasks";
 import type { Session, TaskCounts } from "./types";
 
 const session = (state: Session["state"]) => ({ state }) as Session;
@@ -28,5 +28,12 @@ describe("the queue of tasks", () => {
   it("is shown once an attempt was put there", () => {
     expect(isUsed(counts({}))).toBe(false);
     expect(isUsed(counts({ failed: 1 }))).toBe(true);
+  });
+
+  it("misses a worker of each kind that waits and that no one plays", () => {
+    expect(missingWorkers(counts({ waiting: 3, waiting_judged: 1 }))).toEqual(["plain", "judged"]);
+    expect(missingWorkers(counts({ waiting: 1, waiting_judged: 1, running: 2, workers: 1 }))).toEqual(["judged"]);
+    expect(missingWorkers(counts({ waiting: 2, running: 4, running_judged: 4, workers: 1 }))).toEqual(["plain"]);
+    expect(missingWorkers(counts({ waiting: 2, running: 1, workers: 1 }))).toEqual([]);
   });
 });

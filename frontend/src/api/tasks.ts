@@ -1,6 +1,6 @@
 // The queue of tasks that workers pull from.
 import { queryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 import { ApiError } from "./errors";
 import { hasEnded } from "./sessions";
 import type { Session, TaskCounts } from "./types";
@@ -12,7 +12,7 @@ const IDLE_MS = 10_000;
 export function tasksQuery(session: Session) {
   return queryOptions({
     queryKey: ["session", session.id, "tasks"],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/tasks", { params: { path: { session_id: session.id } } })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/tasks", { params: { path: { session_id: session.id } } })),
     refetchInterval: ({ state }) => nextAfterMs(session, state.data, state.error),
   });
 }
@@ -26,4 +26,14 @@ export function nextAfterMs(session: Session, counts: TaskCounts | undefined, er
 /** Attempts of any kind: a session that no one queued for has none. */
 export function isUsed(counts: TaskCounts): boolean {
   return counts.waiting + counts.running + counts.done + counts.failed > 0;
+}
+
+export type TaskKind = "plain" | "judged";
+
+/** The kinds of tasks that wait while no worker of their kind, which takes no others, has one. */
+export function missingWorkers(counts: TaskCounts): TaskKind[] {
+  const plain = { waiting: counts.waiting - counts.waiting_judged, running: counts.running - counts.running_judged };
+  const judged = { waiting: counts.waiting_judged, running: counts.running_judged };
+  const isMissing = ({ waiting, running }: typeof plain) => waiting > 0 && running === 0;
+  return [...(isMissing(plain) ? (["plain"] as const) : []), ...(isMissing(judged) ? (["judged"] as const) : [])];
 }

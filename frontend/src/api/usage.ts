@@ -1,12 +1,12 @@
 // What the project's sessions used, as measured, and what it holds of its quotas.
 import { infiniteQueryOptions } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { unwrap, api } from "./client";
 
 const REFRESH_MS = 15_000;
 
 export const usageQuery = infiniteQueryOptions({
   queryKey: ["usage"],
-  queryFn: ({ pageParam }) => answer(api.GET("/v1/usage", { params: { query: { limit: 50, cursor: pageParam || null } } })),
+  queryFn: ({ pageParam }) => unwrap(api.GET("/v1/usage", { params: { query: { limit: 50, cursor: pageParam || null } } })),
   initialPageParam: "",
   getNextPageParam: (page) => page.next_cursor ?? undefined,
   // All pages that are loaded are read anew each time: who reads on asks no more often for it.

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Event, MetricColumns } from "../api/types";
-import { recordOf } from "./history";
+import { isKnown, recordOf } from "./history";
+import { firstLink } from "./link";
 import { applyPage } from "./record";
 
 const columns: MetricColumns = {
@@ -26,4 +27,13 @@ test("points stand as steps, and what came after their cursor is left to the liv
   expect(record.cursor).toBe(40);
   const next = applyPage(record, { items: [event(41, "late")], next_cursor: 41 });
   expect(next.timeline.map((entry) => entry.title)).toEqual(["early", "late"]);
+});
+
+test("a history that could not be read is waited for while the live channel may bring it", () => {
+  const live = { isFollowed: true, link: firstLink, hasPage: false };
+  const refused = { status: "refused" as const, reason: "No." };
+  expect([isKnown("pending", live), isKnown("read", live), isKnown("failed", live)]).toEqual([false, true, false]);
+  expect(isKnown("failed", { ...live, link: refused })).toBe(true);
+  expect(isKnown("failed", { ...live, hasPage: true })).toBe(true);
+  expect(isKnown("failed", { ...live, isFollowed: false })).toBe(true);
 });

@@ -3,6 +3,7 @@
 import { eventsPage } from "../api/events";
 import { metricsRead, stepsOf } from "../api/metrics";
 import type { EventPage, MetricColumns } from "../api/types";
+import type { Link } from "./link";
 import { applyPage, emptyRecord, KEPT_ENTRIES, type SessionRecord } from "./record";
 
 const POINTS = 1000;
@@ -13,6 +14,14 @@ export async function historyLoad(sessionId: string): Promise<SessionRecord> {
   const events = await eventsPage(sessionId, { newest: true, kind: ["state", "event"], limit: KEPT_ENTRIES });
   const evaluations = await eventsPage(sessionId, { newest: true, kind: ["evaluation"], limit: KEPT_ENTRIES });
   return recordOf(columns, { ...events, items: [...events.items, ...evaluations.items].sort((a, b) => a.cursor - b.cursor) });
+}
+
+export type HistoryState = "pending" | "read" | "failed";
+
+/** Whether nothing more of it is on its way. Where it could not be read, the live channel brings it, unless that is refused. */
+export function isKnown(history: HistoryState, live: { isFollowed: boolean; link: Link; hasPage: boolean }): boolean {
+  if (history !== "failed") return history === "read";
+  return !live.isFollowed || live.hasPage || live.link.status === "refused";
 }
 
 /** Entries after the cursor of the columns are left to the live channel. */

@@ -9,24 +9,28 @@ afterEach(() => vi.useRealTimers());
 
 function reads() {
   const all: Moved[][] = [];
-  return { all, ...refresher((moved) => all.push([...moved])) };
+  const read = (moved: ReadonlySet<Moved>) => {
+    all.push([...moved]);
+    return Promise.resolve();
+  };
+  return { all, ...refresher(read) };
 }
 
-test("what moved is read at once, and a burst after it once a second, with nothing left out", () => {
+test("what moved is read at once, and a burst after it once a second, with nothing left out", async () => {
   const { all, page: taken } = reads();
   taken(page("metric"));
   expect(all).toEqual([["session"]]);
   for (let at = 0; at < 500; at += 1) taken(page("metric", ...(at === 7 ? (["event"] as const) : [])));
   expect(all).toHaveLength(1);
-  vi.advanceTimersByTime(EVERY_MS);
+  await vi.advanceTimersByTimeAsync(EVERY_MS);
   expect(all).toEqual([["session"], ["session", "checkpoints"]]);
-  vi.advanceTimersByTime(10 * EVERY_MS);
+  await vi.advanceTimersByTimeAsync(10 * EVERY_MS);
   expect(all).toHaveLength(2);
   taken(page("state"));
   expect(all).toHaveLength(3);
 });
 
-test("the log moves nothing, and nothing is read after the end", () => {
+test("the log moves nothing, and nothing is read after the end", async () => {
   const { all, page: taken, stop } = reads();
   taken(page("log"));
   taken(page());
@@ -34,6 +38,24 @@ test("the log moves nothing, and nothing is read after the end", () => {
   taken(page("event"));
   taken(page("event"));
   stop();
-  vi.advanceTimersByTime(EVERY_MS);
+  await vi.advanceTimersByTimeAsync(EVERY_MS);
   expect(all).toHaveLength(1);
+});
+
+test("a read that takes longer than a second is waited for, and what moved meanwhile is read after it", async () => {
+  const waiting: (() => void)[] = [];
+  const { page: taken, stop } = refresher(() => new Promise<void>((resolve) => waiting.push(resolve)));
+  for (let at = 0; at < 5; at += 1) {
+    taken(page("metric"));
+    await vi.advanceTimersByTimeAsync(EVERY_MS);
+  }
+  expect(waiting).toHaveLength(1);
+  waiting[0]?.();
+  await vi.advanceTimersByTimeAsync(EVERY_MS);
+  expect(waiting).toHaveLength(2);
+  taken(page("metric"));
+  stop();
+  waiting[1]?.();
+  await vi.advanceTimersByTimeAsync(EVERY_MS);
+  expect(waiting).toHaveLength(2);
 });

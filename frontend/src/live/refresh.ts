@@ -1,5 +1,6 @@
-// An entry of the record means that rows behind it have moved too. They are read anew at once, then once a second at most:
-// a burst of entries is one request, not one each.
+// An entry of the record means that rows behind it have moved too. They are read anew at once, then a second after each
+// read has come at the soonest: a burst of entries is one request, and no read takes the place of one that a slow server
+// still works on.
 import type { EventPage } from "../api/types";
 
 /** `session`: its row; `checkpoints`: those too. */
@@ -12,28 +13,35 @@ export interface Refresher {
   stop: () => void;
 }
 
-export function refresher(read: (moved: ReadonlySet<Moved>) => void): Refresher {
+/** `read` settles when what was read has come, or has failed. */
+export function refresher(read: (moved: ReadonlySet<Moved>) => Promise<unknown>): Refresher {
   let moved = new Set<Moved>();
+  let isResting = false; // while it reads, and for a second after
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let round = 0; // a read that settles after `stop` starts nothing
 
   function flush(): void {
-    timer = undefined;
-    if (moved.size === 0) return;
+    isResting = moved.size > 0;
+    if (!isResting) return;
     const now = moved;
     moved = new Set();
-    timer = setTimeout(flush, EVERY_MS);
-    read(now);
+    const mine = round;
+    const rest = () => {
+      if (mine === round) timer = setTimeout(flush, EVERY_MS);
+    };
+    read(now).then(rest, rest);
   }
 
   return {
     page: ({ items }) => {
       if (items.some((item) => item.kind !== "log")) moved.add("session");
       if (items.some((item) => item.kind === "event")) moved.add("checkpoints");
-      if (timer === undefined) flush();
+      if (!isResting) flush();
     },
     stop: () => {
       clearTimeout(timer);
-      timer = undefined;
+      round += 1;
+      isResting = false;
     },
   };
 }

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { isExported } from "../api/offline";
 import type { EventPage } from "../api/types";
 import { followSession, type Channel } from "./follow";
-import { historyLoad } from "./history";
+import { historyLoad, isKnown, type HistoryState } from "./history";
 import { firstLink, type Link } from "./link";
 import { applyPage, emptyRecord, type SessionRecord } from "./record";
 
@@ -13,7 +13,7 @@ function openSocket(path: string): Channel {
 
 export interface LiveRecord {
   record: SessionRecord;
-  /** Whether `record` has what was recorded before the page was opened. */
+  /** Whether `record` has what was recorded before the page was opened, as far as it can be had. */
   isLoaded: boolean;
   link: Link;
   /** When the server was last heard, in ms since 1970: known once the line is lost. */
@@ -23,7 +23,8 @@ export interface LiveRecord {
 /** Mount once per session (key the component by its id). `onPage` is called with each page, to refresh what depends on it. */
 export function useSessionRecord(sessionId: string, onPage: (page: EventPage) => void): LiveRecord {
   const [record, setRecord] = useState(emptyRecord);
-  const [isLoaded, setIsLoaded] = useState(false);
+  const [history, setHistory] = useState<HistoryState>("pending");
+  const [hasPage, setHasPage] = useState(false);
   const [link, setLink] = useState<Link>(firstLink);
   const [heardAt, setHeardAt] = useState<number | null>(null);
   const onPageRef = useRef(onPage);
@@ -37,7 +38,6 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
     const follow = (from: SessionRecord) => {
       if (isGone) return;
       setRecord(from);
-      setIsLoaded(true);
       if (isExported) return;
       stop = followSession({
         sessionId,
@@ -49,18 +49,26 @@ export function useSessionRecord(sessionId: string, onPage: (page: EventPage) =>
         },
         onPage: (page) => {
           heard = Date.now();
+          setHasPage(true);
           setRecord((before) => applyPage(before, page));
           onPageRef.current(page);
         },
       });
     };
-    historyLoad(sessionId).then(follow, () => {
-      follow(emptyRecord); // the live channel brings all of it, and says why where it is refused
-    });
+    historyLoad(sessionId).then(
+      (loaded) => {
+        setHistory("read");
+        follow(loaded);
+      },
+      () => {
+        setHistory("failed");
+        follow(emptyRecord); // the live channel brings all of it, and says why where it is refused
+      },
+    );
     return () => {
       isGone = true;
       stop?.();
     };
   }, [sessionId]);
-  return { record, isLoaded, link, heardAt };
+  return { record, isLoaded: isKnown(history, { isFollowed: !isExported, link, hasPage }), link, heardAt };
 }

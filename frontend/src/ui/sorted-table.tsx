@@ -10,9 +10,11 @@ import {
   rowPaginationFeature,
   rowSortingFeature,
   sortFn_alphanumeric,
+  sortFn_basic,
   tableFeatures,
   useTable,
   type ColumnDef,
+  type Row as TableRow,
   type SortingState,
 } from "@tanstack/react-table";
 import { useMemo, useState, type ReactNode } from "react";
@@ -20,7 +22,7 @@ import { useSearchParams } from "react-router";
 import { withPart } from "./address-part";
 import { Button } from "./button";
 import { number } from "./format";
-import { Table, type Column } from "./table";
+import { Table, type Column, type Sort } from "./table";
 
 const ROWS_AT_FIRST = 50;
 
@@ -33,19 +35,20 @@ const features = tableFeatures({
   paginatedRowModel: createPaginatedRowModel(),
   sortedRowModel: createSortedRowModel(),
   filterFns: { includesString: filterFn_includesString },
-  sortFns: { alphanumeric: sortFn_alphanumeric },
 });
 
 export interface SortedColumn<Row> extends Column {
   /** What it is sorted by; a column without is not sorted. Rows without a value come last, either way. */
   value?: (row: Row) => string | number | null | undefined;
+  /** Whether `containing` looks through its values: those that stand in the table as they are. */
+  searched?: boolean;
 }
 
 interface SortedTableProps<Row> {
   label: string;
   head: readonly SortedColumn<Row>[];
   rows: readonly Row[];
-  /** Only rows with this text in one of their values, in any case. */
+  /** Only rows with this text in a value of a searched column, in any case. */
   containing?: string;
   /** The part of the address that the sort stands in: a column's name, with "-" before it from the largest on. */
   part?: string;
@@ -64,15 +67,14 @@ export function SortedTable<Row extends object>({ label, head, rows, containing 
   const table = useTable({ features, columns, data, state, globalFilterFn: "includesString", getColumnCanGlobalFilter: () => true, autoResetPageIndex: false });
   const found = table.getFilteredRowModel().rows.length;
   const shown = table.getRowModel().rows;
-  const sort = (name: string) => {
-    const now = sorting[0]?.id === name ? sorting[0] : undefined;
-    const next = now === undefined ? name : now.desc ? "" : `-${name}`;
+  const sort = (name: string, direction: Sort["direction"]) => {
+    const next = { none: "", ascending: name, descending: `-${name}` }[direction];
     setAddress((before) => withPart(before, part, next), { replace: true });
   };
   const sorted = head.map(({ name, right, value }) => {
     const now = sorting.find(({ id }) => id === name);
     const direction = now === undefined ? ("none" as const) : now.desc ? ("descending" as const) : ("ascending" as const);
-    return { name, right, ...(value && { sort: { direction, onSort: () => { sort(name); } } }) };
+    return { name, right, ...(value && { sort: { direction, onSort: (to: Sort["direction"]) => { sort(name, to); } } }) };
   });
   return (
     <>
@@ -98,5 +100,12 @@ function sortingOf<Row>(asked: string, head: readonly SortedColumn<Row>[]): Sort
 }
 
 function columnsOf<Row extends object>(head: readonly SortedColumn<Row>[]): ColumnDef<typeof features, Row>[] {
-  return head.flatMap(({ name, value }) => (value ? [{ id: name, accessorFn: (row: Row) => value(row) ?? undefined, sortUndefined: "last" as const }] : []));
+  return head.flatMap(({ name, value, searched = false }) =>
+    value ? [{ id: name, accessorFn: (row: Row) => value(row) ?? undefined, enableGlobalFilter: searched, sortFn: bySize<Row>, sortUndefined: "last" as const }] : [],
+  );
+}
+
+/** Numbers by size; texts in any case, and the numbers within them by size. What the library chooses by itself hangs on the first ten rows. */
+function bySize<Row extends object>(a: TableRow<typeof features, Row>, b: TableRow<typeof features, Row>, column: string): number {
+  return (typeof a.getValue(column) === "number" ? sortFn_basic : sortFn_alphanumeric)(a, b, column);
 }

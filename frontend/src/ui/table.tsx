@@ -2,15 +2,20 @@
 import { ArrowDown, ArrowUp, ArrowUpDown } from "lucide-react";
 import type { CSSProperties, ReactNode } from "react";
 import { cssString } from "./css-string";
+import { inputClass } from "./field";
 
 export const cell = "px-4 py-2 align-middle";
 export const headCell = "px-4 py-2 text-left align-middle font-medium";
 
 const SIGNS = { none: ArrowUpDown, ascending: ArrowUp, descending: ArrowDown };
 
+type Direction = keyof typeof SIGNS;
+
+const NEXT = { none: "ascending", ascending: "descending", descending: "none" } as const;
+
 export interface Sort {
-  direction: keyof typeof SIGNS;
-  onSort: () => void;
+  direction: Direction;
+  onSort: (direction: Direction) => void;
 }
 
 export interface Column {
@@ -23,6 +28,7 @@ export function Table({ label, head, children }: { label: string; head: readonly
     // "relative": what only screen readers see is placed within, and does not widen the page.
     // In the tab order, so that a narrow window can be scrolled by keyboard.
     <div className="relative overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+      <SortSelect head={head} />
       <table className="cards w-full tabular-nums" style={columnNames(head)}>
         <thead>
           <tr className="border-b border-line text-xs text-muted">
@@ -45,11 +51,45 @@ export function SortButton({ name, sort: { direction, onSort } }: { name: string
   return (
     <>
       <span className="sm:hidden">{name}</span>
-      <button type="button" onClick={onSort} className="inline-flex items-center gap-1 rounded max-sm:hidden hover:text-ink">
+      <button type="button" onClick={() => { onSort(NEXT[direction]); }} className="inline-flex items-center gap-1 rounded max-sm:hidden hover:text-ink">
         {name}
         <Sign className={`size-3 print:hidden ${direction === "none" ? "opacity-40" : "text-ink"}`} />
       </button>
     </>
+  );
+}
+
+/** Where rows are cards, and no column's name stands above them to be clicked. */
+function SortSelect({ head }: { head: readonly (Column & { sort?: Sort })[] }) {
+  const sorted = head.flatMap(({ name, sort }) => (sort ? [{ name, ...sort }] : []));
+  if (sorted.length === 0) return null;
+  const now = sorted.find(({ direction }) => direction !== "none");
+  return (
+    <div className="flex items-center gap-2 border-b border-line px-4 py-2 text-xs text-muted sm:hidden print:hidden">
+      <span aria-hidden className="shrink-0">
+        Sort by
+      </span>
+      <select
+        aria-label="Sort by"
+        className={inputClass}
+        value={now ? `${now.direction} ${now.name}` : ""}
+        onChange={({ target }) => {
+          const [direction, ...words] = target.value.split(" ");
+          const chosen = sorted.find(({ name }) => name === words.join(" "));
+          if (chosen) chosen.onSort(direction === "ascending" ? "ascending" : "descending");
+          else now?.onSort("none");
+        }}
+      >
+        <option value="">nothing</option>
+        {sorted.flatMap(({ name }) =>
+          (["ascending", "descending"] as const).map((direction) => (
+            <option key={`${direction} ${name}`} value={`${direction} ${name}`}>
+              {name}, {direction}
+            </option>
+          )),
+        )}
+      </select>
+    </div>
   );
 }
 

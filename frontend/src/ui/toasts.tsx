@@ -8,7 +8,7 @@ export function Toaster() {
 }
 
 /** The same words again take the place of those before. */
-export function tell(text: string): void {
+export function showToast(text: string): void {
   toast(<Notice title={text} />, { id: text });
 }
 

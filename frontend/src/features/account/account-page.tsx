@@ -7,7 +7,7 @@ import { addressesQuery, changePassword, resendConfirmation } from "../../api/se
 import { Badge } from "../../ui/badge";
 import { Button } from "../../ui/button";
 import { TextField } from "../../ui/field";
-import { ErrorNotice } from "../../ui/notice";
+import { ErrorNotice, Notice } from "../../ui/notice";
 import { PageHeader, Panel } from "../../ui/panel";
 import { UserText } from "../../ui/user-text";
 import { BrowsersPanel } from "./browsers-panel";
@@ -71,11 +71,12 @@ function InvitationsPanel() {
 export function AddressPanel() {
   const { data: account } = useQuery(accountQuery);
   const { data: addresses, error } = useQuery(addressesQuery);
-  const resend = useMutation({ meta: { done: "Look into your mail" }, mutationFn: resendConfirmation });
+  const resend = useMutation({ mutationFn: resendConfirmation });
   return (
     <Panel title="E-mail address">
       <div className="space-y-3 p-4">
         <ErrorNotice error={error ?? resend.error} />
+        {resend.isSuccess && <Notice title="Look into your mail.">The link is on its way to {resend.variables}.</Notice>}
         {addresses?.length === 0 && <p className="text-muted">{account?.email} was set by the operator of this server; there is nothing to confirm.</p>}
         {addresses?.map((address) => (
           <p key={address.email} className="flex flex-wrap items-center gap-3">
@@ -106,7 +107,6 @@ function PasswordPanel() {
   const [old, setOld] = useState("");
   const [fresh, setFresh] = useState("");
   const change = useMutation({
-    meta: { done: "Your password is changed. Other browsers are signed out" },
     mutationFn: changePassword,
     onSuccess: () => {
       setOld("");
@@ -124,6 +124,7 @@ function PasswordPanel() {
     <Panel title="Password">
       <form onSubmit={onSubmit} className="space-y-4 p-4" noValidate>
         <ErrorNotice error={change.error} />
+        {change.isSuccess && <Notice title="Your password is changed.">Other browsers are signed out.</Notice>}
         <TextField
           label="Current password"
           type="password"

@@ -11,6 +11,7 @@ import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
+import { visible } from "../../ui/plain-text";
 import { UserText } from "../../ui/user-text";
 
 const item = "cursor-pointer rounded px-2.5 py-1.5 outline-none data-highlighted:bg-sunken";
@@ -22,7 +23,7 @@ export function ProjectSwitcher({ account }: { account: Account }) {
     <>
       <DropdownMenu.Root>
         <DropdownMenu.Trigger
-          aria-label={`Project ${current?.name ?? ""}`}
+          aria-label={`Project ${visible(current?.name ?? "")}`}
           className="flex max-w-56 items-center gap-1.5 border-l border-line-strong pl-4 text-muted hover:text-ink"
         >
           <span className="truncate" data-testid="project">

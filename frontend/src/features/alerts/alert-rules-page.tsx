@@ -10,6 +10,7 @@ import { ago, dateTime } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
+import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
 import { ruleText } from "./measures";
@@ -52,7 +53,7 @@ function Row({ rule, onDelete }: { rule: MetricRule; onDelete: (() => void) | nu
   return (
     <tr>
       <th scope="row" className={`${headCell} text-ink`}>
-        {rule.name}
+        <UserText text={rule.name} />
       </th>
       <td className={cell}>{ruleText(rule)}</td>
       <td className={`${cell} max-w-64 wrap-anywhere`}>{rule.runs ? <UserText text={rule.runs} /> : <span className="text-muted">every run</span>}</td>
@@ -65,11 +66,11 @@ function Row({ rule, onDelete }: { rule: MetricRule; onDelete: (() => void) | nu
             <EditRule rule={rule} />
             <Confirm
               trigger={
-                <Button look="quiet" className="h-7" aria-label={`Delete ${rule.name}`}>
+                <Button look="quiet" className="h-7" aria-label={`Delete ${visible(rule.name)}`}>
                   Delete
                 </Button>
               }
-              title={`Delete ${rule.name}?`}
+              title={`Delete ${visible(rule.name)}?`}
               description="What it has found is over, and stays in the list of alerts."
               action="Delete rule"
               onConfirm={onDelete}

@@ -8,6 +8,7 @@ import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
 import { SelectField, TextField } from "../../ui/field";
 import { ErrorNotice } from "../../ui/notice";
+import { visible } from "../../ui/plain-text";
 import { MEASURES } from "./measures";
 
 /** `rule`: the one to change; null for a new one. */
@@ -15,7 +16,7 @@ export function EditRule({ rule }: { rule: MetricRule | null }) {
   const [open, setOpen] = useState(false);
   return (
     <>
-      <Button look={rule ? "quiet" : "primary"} className={rule ? "h-7" : ""} aria-label={rule ? `Edit ${rule.name}` : undefined} onClick={() => { setOpen(true); }}>
+      <Button look={rule ? "quiet" : "primary"} className={rule ? "h-7" : ""} aria-label={rule ? `Edit ${visible(rule.name)}` : undefined} onClick={() => { setOpen(true); }}>
         {rule ? "Edit" : "New rule"}
       </Button>
       <Dialog

@@ -11,6 +11,7 @@ import { ago, dateTime, hasPassed, number } from "../../ui/format";
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader } from "../../ui/panel";
+import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
 import { CreateKey } from "./create-key";
@@ -74,11 +75,11 @@ function KeyTable({ keys }: { keys: Key[] }) {
               {!key.revoked_at && (
                 <Confirm
                   trigger={
-                    <Button look="quiet" className="h-7" aria-label={`Revoke ${key.name || key.prefix}`}>
+                    <Button look="quiet" className="h-7" aria-label={`Revoke ${visible(key.name || key.prefix)}`}>
                       Revoke
                     </Button>
                   }
-                  title={`Revoke ${key.name || key.prefix}?`}
+                  title={`Revoke ${visible(key.name || key.prefix)}?`}
                   description="Programs that use this key are refused from now on. This cannot be undone."
                   action="Revoke key"
                   onConfirm={() => {

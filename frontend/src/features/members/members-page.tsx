@@ -22,11 +22,11 @@ import { ROLES } from "./roles";
 /** From this many on the list has a search box. */
 const SEARCHED_FROM = 10;
 
-const HEAD: SortedColumn<Member>[] = [
-  { name: "E-mail", value: (member) => member.email },
-  { name: "Role", value: (member) => member.role },
+export const MEMBER_COLUMNS: SortedColumn<Member>[] = [
+  { name: "E-mail", value: (member) => member.email, searched: true },
+  { name: "Role", value: (member) => member.role, searched: true },
   { name: "Since", value: (member) => member.created_at },
-  { name: "State", value: (member) => (member.is_invited ? "invited" : "member") },
+  { name: "State", value: (member) => (member.is_invited ? "invited" : "member"), searched: true },
   { name: "" },
 ];
 
@@ -73,7 +73,7 @@ function MemberTable({ members, isOwner, myEmail }: { members: Member[]; isOwner
           />
         </search>
       )}
-      <SortedTable label="Members" head={HEAD} rows={members} containing={text}>
+      <SortedTable label="Members" head={MEMBER_COLUMNS} rows={members} containing={text}>
         {(member) => {
           const isMe = member.email === myEmail;
           return (

@@ -1,5 +1,5 @@
 // What a column asks: a model that is served, or the current policy of a run, by an episode that is not trained.
-import { answer, api } from "../../api/client";
+import { unwrap, api } from "../../api/client";
 import { createServingKey, servedModel } from "../../api/serving";
 import type { Session } from "../../api/types";
 
@@ -23,10 +23,10 @@ export async function open(session: Session): Promise<Access> {
     return { key: made.api_key, model: made.model, release: NOTHING };
   }
   const body = { eval: true, timeout_s: EPISODE_S };
-  const begun = await answer(api.POST("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: session.id } }, body }));
+  const begun = await unwrap(api.POST("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: session.id } }, body }));
   const path = { session_id: session.id, episode_id: begun.episode_id };
   // Also sent where the page is being closed.
-  const abandon = () => answer(api.POST("/v1/sessions/{session_id}/episodes/{episode_id}/abandon", { params: { path }, body: { reason: "playground" }, keepalive: true }));
+  const abandon = () => unwrap(api.POST("/v1/sessions/{session_id}/episodes/{episode_id}/abandon", { params: { path }, body: { reason: "playground" }, keepalive: true }));
   let released: Promise<unknown> | undefined;
   const release = () => (released ??= abandon());
   return { key: begun.api_key, model: begun.model, release };

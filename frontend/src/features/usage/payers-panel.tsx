@@ -2,6 +2,7 @@
 import type { DevicePrices, PayerUsage } from "../../api/types";
 import { money, number, span } from "../../ui/format";
 import { Panel } from "../../ui/panel";
+import { visible } from "../../ui/plain-text";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
 
@@ -22,7 +23,7 @@ export function PayersPanel({ title, payers, prices }: PayersPanelProps) {
       <Table label={`Usage, ${title.toLowerCase()}`} head={prices ? [...HEAD, COST] : HEAD}>
         {payers.map((payer) => (
           <tr key={payer.id ?? ""} className="hover:bg-sunken">
-            <th scope="row" className={`${headCell} max-w-64 truncate`} title={payer.name}>
+            <th scope="row" className={`${headCell} max-w-64 truncate`} title={visible(payer.name)}>
               <UserText text={payer.name} />
             </th>
             <td className={right} title={`${number(payer.device_s)} seconds`}>

@@ -8,6 +8,7 @@ import { ago, count, dateTime, money, number, price, span } from "../../ui/forma
 import { Loading } from "../../ui/loading";
 import { ErrorNotice } from "../../ui/notice";
 import { Empty, PageHeader, Panel } from "../../ui/panel";
+import { visible } from "../../ui/plain-text";
 import { ShowOlder } from "../../ui/show-older";
 import { cell, headCell, Table } from "../../ui/table";
 import { UserText } from "../../ui/user-text";
@@ -98,7 +99,7 @@ function SessionRow({ session, prices }: { session: SessionUsage; prices: Device
   return (
     <tr className="hover:bg-sunken">
       <th scope="row" className={`${headCell} max-w-64`}>
-        <Link to={`/sessions/${session.session_id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
+        <Link to={`/sessions/${session.session_id}`} title={visible(session.name)} className="block truncate rounded text-ink hover:text-accent hover:underline">
           <UserText text={session.name} />
         </Link>
         {session.name !== session.session_id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.session_id}</span>}

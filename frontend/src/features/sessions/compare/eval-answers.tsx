@@ -1,7 +1,7 @@
 // What the runs answer to the same held-out task: the newest evaluation episode of each, beside each other.
 import { useQueries } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
-import { answer, api } from "../../../api/client";
+import { unwrap, api } from "../../../api/client";
 import type { Episode } from "../../../api/types";
 import { withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
@@ -22,14 +22,14 @@ const LOOKED_AT = 200; // the newest evaluation episodes of each run
 function evalEpisodesQuery(id: string) {
   return {
     queryKey: ["session", id, "evaluation episodes"],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, sort: "newest", limit: LOOKED_AT } } })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, sort: "newest", limit: LOOKED_AT } } })),
   };
 }
 
 function evalEpisodeQuery(id: string, task: string) {
   return {
     queryKey: ["session", id, "evaluation episodes", task],
-    queryFn: () => answer(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, fate: ["eval"], task, sort: "newest", limit: 1 } } })),
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query: { eval: true, fate: ["eval"], task, sort: "newest", limit: 1 } } })),
     enabled: task !== "",
   };
 }
@@ -95,9 +95,9 @@ function Answers({ runs, task }: { runs: readonly Compared[]; task: string }) {
           const episode = episodes[at];
           const told = tokens[at]?.data;
           return (
-            <section key={run.session.id} aria-label={`Answer of ${run.name}`} className="w-80 shrink-0 rounded-lg border border-line bg-surface">
+            <section key={run.session.id} aria-label={`Answer of ${visible(run.name)}`} className="w-80 shrink-0 rounded-lg border border-line bg-surface">
               <header className="border-b border-line px-3 py-2" style={{ borderTop: `3px solid var(${run.colour})` }}>
-                <UserText className="block truncate font-semibold" title={run.name} text={run.name} />
+                <UserText className="block truncate font-semibold" title={visible(run.name)} text={run.name} />
                 {episode && <EpisodeFacts id={run.session.id} episode={episode} />}
               </header>
               <div className="p-3">

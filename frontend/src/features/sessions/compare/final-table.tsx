@@ -5,6 +5,7 @@ import { hasEnded } from "../../../api/sessions";
 import { number, span } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
+import { visible } from "../../../ui/plain-text";
 import { SortedTable, type SortedColumn } from "../../../ui/sorted-table";
 import { cell, headCell } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
@@ -59,7 +60,7 @@ function FinalRow(measured: Measured) {
       <th scope="row" className={`${headCell} max-w-56`}>
         <span className="flex items-center gap-2">
           <span aria-hidden className="size-2.5 shrink-0 rounded-full" style={{ background: `var(${run.colour})` }} />
-          <UserText className="truncate" title={run.name} text={run.name} />
+          <UserText className="truncate" title={visible(run.name)} text={run.name} />
         </span>
       </th>
       <td className={cell}>

@@ -29,7 +29,7 @@ export function RunPicker({ names }: { names: Readonly<Record<string, string>> }
             </Link>
             <button
               type="button"
-              aria-label={`Take out ${names[id] ?? id}`}
+              aria-label={`Take out ${visible(names[id] ?? id)}`}
               className="grid size-6 shrink-0 place-items-center rounded text-muted hover:bg-sunken hover:text-ink"
               onClick={() => {
                 go(runs.filter((run) => run !== id));

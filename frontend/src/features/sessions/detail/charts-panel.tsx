@@ -17,12 +17,14 @@ interface ChartsPanelProps {
   id: string;
   steps: readonly StepMetrics[];
   evaluations: readonly Evaluation[];
-  /** Without a step here: whether there are some, still on their way. */
+  /** Without a step here: whether there may be some, still on their way. */
   isLoading: boolean;
+  /** Said where there is no step and none is on its way. */
+  placeholder: string;
   isLive: boolean;
 }
 
-export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, evaluations, isLoading, isLive }: ChartsPanelProps) {
+export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, evaluations, isLoading, placeholder, isLive }: ChartsPanelProps) {
   const [address] = useSearchParams();
   const weight = smoothingOf(address);
   const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, isLive);
@@ -37,7 +39,7 @@ export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, eval
     return { reward: drawn(REWARD), loss: drawn(LOSS), pairs: PAIRS.map((pair) => pair.map(drawn)) };
   }, [steps, weight]);
   const nothing = noGradientText(recorded[recorded.length - 1]);
-  const common = { x, axis, isLoading };
+  const common = { x, axis, isLoading, placeholder };
   return (
     <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
       <div className="border-b border-line px-4 py-1.5">

@@ -1,10 +1,11 @@
 // How far the queue of tasks is, who plays it, and what failed in it. Hidden where nothing was ever queued.
 import { useQuery } from "@tanstack/react-query";
-import { isUsed, tasksQuery } from "../../../api/tasks";
+import { isUsed, missingWorkers, tasksQuery } from "../../../api/tasks";
 import type { Session } from "../../../api/types";
 import { Badge } from "../../../ui/badge";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
+import { UserText } from "../../../ui/user-text";
 
 export function QueuePanel({ session }: { session: Session }) {
   const { data: counts } = useQuery(tasksQuery(session));
@@ -15,10 +16,9 @@ export function QueuePanel({ session }: { session: Session }) {
     { name: "done", value: counts.done },
     { name: "failed", value: counts.failed },
   ];
-  const stuck = counts.workers === 0 && counts.waiting > 0;
-  const judge = counts.waiting_judged === counts.waiting ? " --judge my_judge:rank" : "";
+  const missing = missingWorkers(counts);
   return (
-    <Panel title="Queue of tasks" actions={<Badge tone={stuck ? "warn" : counts.running > 0 ? "busy" : "neutral"}>{counts.workers === 1 ? "1 worker" : `${number(counts.workers)} workers`}</Badge>}>
+    <Panel title="Queue of tasks" actions={<Badge tone={missing.length > 0 ? "warn" : counts.running > 0 ? "busy" : "neutral"}>{counts.workers === 1 ? "1 worker" : `${number(counts.workers)} workers`}</Badge>}>
       <dl className="tabular-nums">
         {rows.map((row) => (
           <div key={row.name} className={`flex justify-between gap-3 px-4 py-1 ${row.value === 0 ? "text-muted" : ""}`}>
@@ -27,16 +27,17 @@ export function QueuePanel({ session }: { session: Session }) {
           </div>
         ))}
       </dl>
-      {stuck && (
-        <p className="border-t border-line px-4 py-2 text-xs text-muted">
-          Start one: <code className="break-all">{`tinkerscript worker my_agent:run --session ${session.id}${judge}`}</code>
+      {missing.map((kind) => (
+        <p key={kind} className="border-t border-line px-4 py-2 text-xs text-muted">
+          {kind === "judged" ? "Tasks with a judge wait for a worker: " : "Tasks wait for a worker: "}
+          <code className="break-all">{`tinkerscript worker my_agent:run --session ${session.id}${kind === "judged" ? " --judge my_judge:rank" : ""}`}</code>
         </p>
-      )}
+      ))}
       {counts.failures.length > 0 && (
         <ul className="border-t border-line px-4 py-2 text-xs" aria-label="Attempts that failed">
           {counts.failures.map((failure, at) => (
             <li key={at} className="break-words">
-              <span className="font-mono">{failure.name}</span>: {failure.error}
+              <UserText className="font-mono" text={failure.name} />: <UserText text={failure.error} />
             </li>
           ))}
         </ul>

@@ -31,7 +31,7 @@ export function Detail({ text }: { text: string }) {
 }
 
 /** From an event to what it is about: its step, and the batch that a refused step leaves while a runtime has it. */
-export function Leads({ sessionId, entry, isReady }: { sessionId: string; entry: TimelineEntry; isReady: boolean }) {
+export function EventLinks({ sessionId, entry, isReady }: { sessionId: string; entry: TimelineEntry; isReady: boolean }) {
   const save = useMutation({ mutationFn: (batch: string) => downloadBatch(sessionId, batch) });
   const { batch, step } = entry;
   return (
@@ -86,7 +86,7 @@ export function RecordPanel({ sessionId, record, isReady }: RecordPanelProps) {
               </time>
               <span className={`shrink-0 ${LOOKS[entry.kind]}`}>{entry.title}</span>
               <Detail text={entry.detail} />
-              {(entry.batch !== undefined || entry.step !== undefined) && <Leads sessionId={sessionId} entry={entry} isReady={isReady} />}
+              {(entry.batch !== undefined || entry.step !== undefined) && <EventLinks sessionId={sessionId} entry={entry} isReady={isReady} />}
             </li>
           ))}
         </ol>

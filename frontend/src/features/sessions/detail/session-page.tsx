@@ -58,10 +58,12 @@ function useRefresh(id: string): (page: EventPage) => void {
   const client = useQueryClient();
   const { page, stop } = useMemo(
     () =>
-      refresher((moved) => {
-        if (moved.has("session")) void client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true });
-        if (moved.has("checkpoints")) void client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey });
-      }),
+      refresher((moved) =>
+        Promise.all([
+          moved.has("session") && client.invalidateQueries({ queryKey: sessionQuery(id).queryKey, exact: true }),
+          moved.has("checkpoints") && client.invalidateQueries({ queryKey: checkpointsQuery(id).queryKey }),
+        ]),
+      ),
     [client, id],
   );
   useEffect(() => stop, [stop]);
@@ -95,7 +97,7 @@ function LiveSession({ session }: { session: Session }) {
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
           {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
-          <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} isLoading={!isLoaded || session.policy_version > 0} />
+          <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} isLoading={!isLoaded} placeholder={session.policy_version > 0 ? "No steps are kept" : "No step yet"} />
           <RecordPanel sessionId={id} record={record} isReady={session.state === "ready" && !isExported} />
         </div>
         <div className="min-w-0 space-y-4">

@@ -19,8 +19,8 @@ export const SORT_CHOICES: { value: SessionSort; name: string }[] = [
   { value: "name", name: "Name" },
 ];
 
-// What the server takes as a tag: no bar and no comma.
 const OPTION = /^\w+\s*=.{1,300}$/; // while it is being typed it is none yet
+// What the server takes as a tag: no bar and no comma.
 const TAG = /^[^|,]{1,40}$/;
 
 /** The filter that an address asks for; a state that there is not means every one, and so does what is no tag. */

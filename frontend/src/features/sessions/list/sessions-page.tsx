@@ -9,6 +9,7 @@ import { ago, dateTime, number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
+import { visible } from "../../../ui/plain-text";
 import { ShowOlder } from "../../../ui/show-older";
 import { cell, headCell, Table } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
@@ -49,10 +50,10 @@ export function SessionsPage() {
           </ButtonLink>
         )}
       </PageHeader>
-      {(isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar />}
+      {(isPending || isFiltered || (sessions && sessions.length > 0)) && <SessionsFilterBar />}
       <ErrorNotice error={error} />
       <div aria-busy={isPlaceholderData} className={`rounded-lg border border-line bg-surface ${isPlaceholderData ? "opacity-60" : ""}`}>
-        {isPending && <Loading />}
+        {isPending && <Loading isTable />}
         {sessions?.length === 0 && (isFiltered ? <NoMatch /> : <NoSessions />)}
         {sessions && sessions.length > 0 && (
           <Table label="Sessions" head={HEAD}>
@@ -111,7 +112,7 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
       <td className={`${cell} w-0`}>
         <input
           type="checkbox"
-          aria-label={`Compare ${session.name || session.id}`}
+          aria-label={`Compare ${visible(session.name || session.id)}`}
           checked={isChosen}
           disabled={isFull && !isChosen}
           title={isFull && !isChosen ? "Eight runs at most" : undefined}
@@ -121,7 +122,7 @@ function SessionRow({ session, isChosen, isFull, onChoose }: RowProps) {
         />
       </td>
       <th scope="row" className={`${headCell} max-w-64`}>
-        <Link to={`/sessions/${session.id}`} title={session.name} className="block truncate rounded text-ink hover:text-accent hover:underline">
+        <Link to={`/sessions/${session.id}`} title={visible(session.name)} className="block truncate rounded text-ink hover:text-accent hover:underline">
           <UserText text={session.name || session.id} />
         </Link>
         {session.name !== session.id && <span className="block truncate font-mono text-xs font-normal text-muted">{session.id}</span>}

@@ -1,17 +1,21 @@
 // The options of a session as inputs, in titled groups.
 import { SelectField, TextField } from "../../../ui/field";
+import { visible } from "../../../ui/plain-text";
 import { boundsText, defaultText, type ConfigField } from "../config-fields";
 import type { FieldGroup } from "./config-layout";
+import { KEPT } from "./run-again";
 
 interface ConfigInputsProps {
   groups: FieldGroup[];
   fields: ConfigField[];
   texts: Record<string, string>;
+  /** Values of a run that the form has no input for, by option. */
+  kept: Record<string, unknown>;
   errors: Record<string, string>;
   onChange: (name: string, text: string) => void;
 }
 
-export function ConfigInputs({ groups, fields, texts, errors, onChange }: ConfigInputsProps) {
+export function ConfigInputs({ groups, fields, texts, kept, errors, onChange }: ConfigInputsProps) {
   const byName = new Map(fields.map((field) => [field.name, field]));
   return groups.map((group) => (
     <fieldset key={group.title} className="px-4 py-4">
@@ -27,7 +31,8 @@ export function ConfigInputs({ groups, fields, texts, errors, onChange }: Config
               <ConfigInput
                 key={name}
                 field={field}
-                text={texts[name] ?? defaultText(field)}
+                text={texts[name] ?? (name in kept ? KEPT : defaultText(field))}
+                kept={kept[name]}
                 error={errors[name]}
                 onChange={(text) => {
                   onChange(name, text);
@@ -44,13 +49,15 @@ export function ConfigInputs({ groups, fields, texts, errors, onChange }: Config
 interface ConfigInputProps {
   field: ConfigField;
   text: string;
+  kept: unknown;
   error: string | undefined;
   onChange: (text: string) => void;
 }
 
-function ConfigInput({ field, text, error, onChange }: ConfigInputProps) {
+function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
   const bounds = boundsText(field);
-  const description = [field.description, bounds && `${bounds[0]?.toUpperCase() ?? ""}${bounds.slice(1)}.`].filter(Boolean).join(" ");
+  const keptText = text === KEPT && `Kept from the run: ${visible(JSON.stringify(kept))}. Another choice drops it.`;
+  const description = [keptText, field.description, bounds && `${bounds[0]?.toUpperCase() ?? ""}${bounds.slice(1)}.`].filter(Boolean).join(" ");
   const label = readable(field.name);
   if (field.kind === "choice" || field.kind === "boolean") {
     const choices = field.kind === "boolean" ? ["true", "false"] : field.choices.map(String);
@@ -65,6 +72,7 @@ function ConfigInput({ field, text, error, onChange }: ConfigInputProps) {
           onChange(event.target.value);
         }}
       >
+        {kept !== undefined && <option>{KEPT}</option>}
         {choices.map((choice) => (
           <option key={choice} value={choice}>
             {field.kind === "boolean" ? (choice === "true" ? "yes" : "no") : choice}

@@ -22,7 +22,7 @@ import { advancedGroups, MAIN_GROUPS } from "./config-layout";
 import { serverErrors } from "./form-errors";
 import { refusedPlan } from "./plan";
 import { PlanPanel } from "./plan-panel";
-import { EMPTY, startOf, withKept, type Start } from "./run-again";
+import { EMPTY, startOf, withKept, withText, type Start } from "./run-again";
 
 const FIELDS = configFields(schema as unknown as OptionSchema);
 const ADVANCED = advancedGroups(FIELDS);
@@ -43,7 +43,7 @@ function NewSessionForm({ start }: { start: Start }) {
   const [name, setName] = useState(start.name);
   const [texts, setTexts] = useState(start.texts);
   const [checked, setChecked] = useState<Record<string, string>>({});
-  const [advanced, setAdvanced] = useState(false);
+  const [advanced, setAdvanced] = useState(Object.keys(start.kept).length > 0); // what is kept is seen
   const form = useRef<HTMLFormElement>(null);
   const client = useQueryClient();
   const navigate = useNavigate();
@@ -90,11 +90,12 @@ function NewSessionForm({ start }: { start: Start }) {
 
   function change(field: string, text: string) {
     forget();
-    setTexts((before) => ({ ...before, [field]: text }));
+    setTexts((before) => withText(before, field, text));
     setChecked((before) => Object.fromEntries(Object.entries(before).filter(([key]) => key !== field)));
   }
 
   const inputs = { texts, errors, onChange: change };
+  const optionInputs = { fields: FIELDS, kept: start.kept, ...inputs };
   return (
     <form ref={form} onSubmit={submit} noValidate aria-label="New session">
       <PageHeader title="New session" />
@@ -126,7 +127,7 @@ function NewSessionForm({ start }: { start: Start }) {
               }}
             />
           </div>
-          <ConfigInputs groups={MAIN_GROUPS} fields={FIELDS} {...inputs} />
+          <ConfigInputs groups={MAIN_GROUPS} {...optionInputs} />
           <BudgetInputs {...inputs} />
           <Collapsible.Root open={advanced || wrongInAdvanced} onOpenChange={setAdvanced}>
             <Collapsible.Trigger className="flex w-full items-center gap-2 px-4 py-3 text-left font-medium hover:bg-sunken">
@@ -134,7 +135,7 @@ function NewSessionForm({ start }: { start: Start }) {
               Advanced options
             </Collapsible.Trigger>
             <Collapsible.Content className="divide-y divide-line border-t border-line">
-              <ConfigInputs groups={ADVANCED} fields={FIELDS} {...inputs} />
+              <ConfigInputs groups={ADVANCED} {...optionInputs} />
             </Collapsible.Content>
           </Collapsible.Root>
         </div>

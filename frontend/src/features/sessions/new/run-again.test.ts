@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import schema from "../../../api/session-config.json";
 import { readTurn } from "../budget";
 import { configFields, readForm, type OptionSchema } from "../config-fields";
-import { startOf, withKept } from "./run-again";
+import { KEPT, startOf, withKept, withText } from "./run-again";
 
 const fields = configFields(schema as unknown as OptionSchema);
 const defaults = Object.fromEntries(fields.map((field) => [field.name, field.default]));
@@ -29,6 +29,14 @@ test("what is typed stands in the place of what was kept", () => {
   const start = startOf(run, fields);
   const texts = { ...start.texts, model_names: "any" };
   expect(withKept(readForm(fields, texts).values, start, texts)).toMatchObject({ model_names: "any" });
+});
+
+test("what was kept is dropped by the choice of the default, and taken back", () => {
+  const start = startOf(run, fields);
+  const dropped = withText(start.texts, "model_names", "own");
+  expect(withKept(readForm(fields, dropped).values, start, dropped)).not.toHaveProperty("model_names");
+  const back = withText(dropped, "model_names", KEPT);
+  expect(withKept(readForm(fields, back).values, start, back)).toHaveProperty("model_names", { "gpt-4o": "planner" });
 });
 
 test("a run without a name of its own gives none away", () => {

@@ -36,6 +36,15 @@ function textOf(value: OptionValue): string {
   return value === null ? "" : String(value);
 }
 
+/** The choice of an input that stands for the run's own value, for which the form has no input. */
+export const KEPT = "kept from the run";
+
+/** The texts after `text` was typed or chosen for an option. The kept value is no text: it stands where there is none. */
+export function withText(texts: Record<string, string>, name: string, text: string): Record<string, string> {
+  const others = Object.fromEntries(Object.entries(texts).filter(([one]) => one !== name));
+  return text === KEPT ? others : { ...others, [name]: text };
+}
+
 /** What is sent: what was typed, and of the kept options those in whose place nothing was typed. */
 export function withKept(values: Record<string, OptionValue>, { kept }: Start, texts: Record<string, string>): Record<string, unknown> {
   const untouched = Object.fromEntries(Object.entries(kept).filter(([name]) => texts[name] === undefined));
