@@ -32,6 +32,7 @@ TINKERSCRIPT_TRACES_URL                            OpenTelemetry collector (OTLP
 DATABASE_URL            sqlite in DATA             any URL that dj-database-url reads
 REDIS_URL               (in memory)                channel layer and cache for servers on more than one machine
 TINKERSCRIPT_SHARED_COUNTS 0                       1: web processes of one machine count together; `up` sets it
+TINKERSCRIPT_WEB_PROCESSES (half the cores, 4 at most)  web processes that `up` runs; 1: one alone, as before 0.2
 S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET_KEY, S3_BUCKET, S3_REGION
 """
 
@@ -139,6 +140,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))
+WEB_PROCESSES = read_int("TINKERSCRIPT_WEB_PROCESSES", 0, low=0, high=32)  # 0: by the cores
 # What the web processes of `manage.py up` count together: console/server/shared_counts.py.
 _counts_are_shared = read_text("TINKERSCRIPT_SHARED_COUNTS", "0", among=("0", "1")) == "1"
 SHARED_COUNTS = DATA / "run" / "counts.sqlite3" if _counts_are_shared else None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from api.relay.errors import RelayError
-from console.server.shared_counts import tally
+from console.server.shared_tallies import tally
 
 MAX_CALLS, MAX_CALLS_PER_KEY = 8_192, 4_096
 MAX_BYTES, MAX_BYTES_PER_KEY = 512 << 20, 256 << 20
@@ -29,7 +29,10 @@ class Holding:
 
 
 class RelayLimits:
-    """The counts of this machine's web processes. All of it runs on the event loop: no lock is needed."""
+    """The counts, with those of this machine's other web processes as they were about 100 ms ago.
+
+    All of it runs on the event loop, in memory: no lock is needed, and nothing waits.
+    """
 
     def __init__(self) -> None:
         self.calls, self.bytes = tally("relay calls"), tally("relay bytes")
@@ -37,7 +40,7 @@ class RelayLimits:
     @contextmanager
     def hold(self, key: str) -> Iterator[Holding]:
         """One call made with ``key``, from its beginning to its end. Raises RelayError when there are too many."""
-        of_key, of_all = self.calls.add(key, 1)
+        of_key, of_all = self.calls.count(key, 1)
         holding = Holding(self, key)
         try:
             if of_key > MAX_CALLS_PER_KEY:
@@ -46,13 +49,13 @@ class RelayLimits:
                 raise _overloaded()
             yield holding
         finally:
-            self.calls.add(key, -1)
+            self.calls.count(key, -1)
             if holding.size_bytes:
-                self.bytes.add(key, -holding.size_bytes)
+                self.bytes.count(key, -holding.size_bytes)
 
     def bytes_add(self, key: str, size_bytes: int) -> None:
         """Raises RelayError when these are too many; they count all the same until their call ends."""
-        of_key, of_all = self.bytes.add(key, size_bytes)
+        of_key, of_all = self.bytes.count(key, size_bytes)
         if of_key > MAX_BYTES_PER_KEY:
             raise _too_much(f"the calls under way of this API key have more than {MAX_BYTES_PER_KEY} bytes of bodies")
         if of_all > MAX_BYTES:

@@ -5,20 +5,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from console.errors import RateLimited
-from console.server.shared_counts import tally
+from console.server.shared_tallies import tally
 
 MAX_WATCHERS, MAX_PER_CREDENTIAL = 4_096, 100
 
 
 class Watchers:
-    """The counts. All of it runs on the event loop: no lock is needed."""
+    """The counts, with those of the other web processes as they were about 100 ms ago.
+
+    All of it runs on the event loop, in memory: no lock is needed, and nothing waits.
+    """
 
     def __init__(self) -> None:
         self.by_credential = tally("watchers")
 
     def enter(self, credential: str) -> None:
         """Count one more. Raises RateLimited, and counts nothing, when there are too many."""
-        of_credential, of_all = self.by_credential.add(credential, 1)
+        of_credential, of_all = self.by_credential.count(credential, 1)
         if of_credential <= MAX_PER_CREDENTIAL and of_all <= MAX_WATCHERS:
             return
         self.leave(credential)
@@ -28,7 +31,7 @@ class Watchers:
 
     def leave(self, credential: str) -> None:
         """Count one less."""
-        self.by_credential.add(credential, -1)
+        self.by_credential.count(credential, -1)
 
 
 def credential_of(scope: Mapping[str, Any]) -> str:

@@ -126,12 +126,17 @@ class Supervisor:
             if child.process is not None:
                 child.process.terminate()
                 child.process.send_signal(signal.SIGCONT)  # one that was stopped would not hear it
+        asked_at = time.monotonic()
         for child in ending:
             if (process := child.process) is not None:
-                processes.wait_until(partial(_has_ended, process, force), timeout_s=child.grace_s)
+                left_s = asked_at + child.grace_s - time.monotonic()
+                processes.wait_until(partial(_has_ended, process, force), timeout_s=max(0.0, left_s))
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)  # the whole group: it may have children of its own
-                process.wait(KILL_WAIT_S)
+        killed_at = time.monotonic()
+        for child in ending:
+            if child.process is not None:
+                _wait_killed(child, until=killed_at + KILL_WAIT_S)
             self._path(child).unlink(missing_ok=True)
 
     def _kill_unhealthy(self, child: Child) -> None:
@@ -141,7 +146,7 @@ class Supervisor:
         self._forget_health(child)
         with suppress(ProcessLookupError):
             os.killpg(child.process.pid, signal.SIGKILL)
-        child.process.wait(KILL_WAIT_S)
+        _wait_killed(child, until=time.monotonic() + KILL_WAIT_S)
 
     def _forget_health(self, child: Child) -> None:
         if child.health is not None:
@@ -153,10 +158,21 @@ class Supervisor:
         child.process = child.spawn()
         child.health = ChildHealth(child.process.pid, child.probe, self._limits)
         stat = processes.stat_get(child.process.pid)
-        self._path(child).write_text(json.dumps({"pid": stat.pid, "start_time": stat.start_time}))
+        beside = self._folder / f"{child.name}.new"
+        beside.write_text(json.dumps({"pid": stat.pid, "start_time": stat.start_time}))
+        os.replace(beside, self._path(child))  # one who reads it finds the old handle or the new one, whole
 
     def _path(self, child: Child) -> Path:
         return self._folder / f"{child.name}.json"
+
+
+def _wait_killed(child: Child, *, until: float) -> None:
+    """A process in the middle of a system call ends after it, SIGKILL or not: it is left after a while, and logged."""
+    assert child.process is not None
+    try:
+        child.process.wait(max(0.0, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        log.error("%s (pid %d) was killed and has not ended", child.name, child.process.pid)
 
 
 def _has_ended(process: subprocess.Popen[bytes], force: Callable[[], bool]) -> bool:

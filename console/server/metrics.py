@@ -1,13 +1,10 @@
 """What a web process counts for Prometheus. Served, with what the database knows, by operations.metrics_endpoint.
 
 Several of one machine count in files of one folder (PROMETHEUS_MULTIPROC_DIR), and each serves the sums.
+They are named after the worker, not its pid: console.server.web_processes.worker_metrics_begin.
 """
 
-import os
-from pathlib import Path
-
 from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.multiprocess import mark_process_dead
 
 REQUESTS = Counter("tinkerscript_http_requests", "HTTP requests.", ["route", "method", "status"])
 REQUEST_S = Histogram(
@@ -37,11 +34,3 @@ def request_count(*, route: str, method: str, status: int, seconds: float) -> No
     """Count one response. ``route`` is the URL pattern, never the URL: there is no bound on the number of those."""
     REQUESTS.labels(route, method if method in METHODS else "other", status).inc()
     REQUEST_S.labels(route).observe(seconds)
-
-
-def dead_gauges_remove() -> None:
-    """What processes have under way that are gone is over. What they counted stays in the sums."""
-    for path in Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("gauge_live*_*.db"):
-        pid = path.stem.rpartition("_")[2]
-        if not Path("/proc", pid).exists():
-            mark_process_dead(int(pid))

@@ -1,70 +1,142 @@
-"""Counts that several web processes of one machine share: one SQLite file, which the next start of the server removes.
+"""Django's cache where several web processes of one machine run without Redis: one SQLite file that they share.
 
-``kept`` is Django's cache where there is no Redis: rates, failed sign-ins, locks. ``held`` is what each process has
-under way; what a process held that died is taken back when its successor begins. Nothing is flushed to the disk.
+It keeps rates, failed sign-ins and locks; console/server/shared_tallies.py keeps in it what each process has under way.
+The next start of ``manage.py up`` removes it, and nothing is flushed to the disk. Where the file cannot be written (a
+full disk), each process counts in its own memory until it can: requests are served all the same.
 """
 
 import hashlib
-import os
+import logging
 import pickle
 import sqlite3
 import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, wraps
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from django.conf import settings
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
+from django.core.cache.backends.locmem import LocMemCache
+
+log = logging.getLogger(__name__)
 
 LOCK_WAIT_S = 5.0
-PURGE_EVERY = 500  # writes
+RETRY_S = 10.0  # after a failure, until the file is tried again
+PURGE_EVERY = 500  # writes of one process
 MAX_ENTRIES = 1_000_000  # as many as the cache of one process has
+FILE_ERRORS = (sqlite3.DatabaseError, OSError)
 SCHEMA = """
 PRAGMA journal_mode=WAL;
 PRAGMA synchronous=OFF;
 CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, value, expires_at REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS kept_until ON kept (expires_at);
-CREATE TABLE IF NOT EXISTS held (
-    kind TEXT, key BLOB, owner TEXT, amount INTEGER NOT NULL, PRIMARY KEY (kind, key, owner)
-) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS under_way (pid INTEGER PRIMARY KEY, start_time INTEGER NOT NULL, counts TEXT NOT NULL);
 """
-_owner = f"process {os.getpid()}"
+
+Statement = tuple[str, Sequence[Any]]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class CountsFile:
-    """The file, as this process has it open."""
+    """The file, opened at its first use; one object per process. Its methods raise one of FILE_ERRORS when it fails."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
-        self._books = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
-        self._books.executescript(SCHEMA)
+        self._path, self._lock = path, threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._kept_writes = 0
+        self._failed_at: float | None = None
 
-    def rows(self, *statements: tuple[str, Sequence[Any]]) -> list[list[Any]]:
+    def write(self, *statements: Statement) -> list[list[Any]]:
         """The rows of each statement, all in one transaction."""
         with self._lock:
-            self._books.execute("BEGIN IMMEDIATE")
-            try:
-                found = [self._books.execute(text, values).fetchall() for text, values in statements]
-            except BaseException:
-                self._books.execute("ROLLBACK")
-                raise
-            self._books.execute("COMMIT")
-            return found
+            return self._transaction(*statements)
+
+    def keep(self, statement: Statement) -> list[Any]:
+        """The rows of a statement that writes to ``kept``. Every so many of them remove what is over or too much."""
+        with self._lock:
+            self._kept_writes += 1
+            purge: list[Statement] = []
+            if self._kept_writes % PURGE_EVERY == 0:
+                surplus = "(SELECT max(0, count(*) - ?) FROM kept)"
+                soonest = f"DELETE FROM kept WHERE key IN (SELECT key FROM kept ORDER BY expires_at LIMIT {surplus})"
+                purge = [("DELETE FROM kept WHERE expires_at <= ?", [time.time()]), (soonest, [MAX_ENTRIES])]
+            return self._transaction(statement, *purge)[0]
 
     def read(self, text: str, values: Sequence[Any]) -> list[Any]:
         """The rows of one statement that writes nothing."""
         with self._lock:
-            return self._books.execute(text, values).fetchall()
+            return self._open().execute(text, values).fetchall()
+
+    def may_be_used(self, *, to_write: bool) -> bool:
+        """Whether it works as far as is known. One that failed is tried again after a while, by a write."""
+        if self._failed_at is None:
+            return True
+        return to_write and time.monotonic() - self._failed_at >= RETRY_S
+
+    def set_failed(self, error: Exception) -> None:
+        """Have this process count in its own memory for a while; logged once, until it works again."""
+        if self._failed_at is None:
+            log.error("%s fails (%s): until it works, each web process counts for itself alone", self._path, error)
+        self._failed_at = time.monotonic()
+
+    def set_works(self) -> None:
+        """A write succeeded."""
+        if self._failed_at is not None:
+            log.warning("%s works again: web processes count together", self._path)
+            self._failed_at = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            opened = sqlite3.connect(self._path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
+            try:
+                opened.executescript(SCHEMA)
+            except BaseException:
+                opened.close()
+                raise
+            self._connection = opened
+        return self._connection
+
+    def _transaction(self, *statements: Statement) -> list[list[Any]]:
+        connection = self._open()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            found = [connection.execute(text, values).fetchall() for text, values in statements]
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:  # SQLite itself ends it when the disk is full
+                connection.execute("ROLLBACK")
+            raise
+        return found
 
 
 @lru_cache(maxsize=1)
 def counts_file(path: Path) -> CountsFile:
-    """The one of this process: Django makes a cache for each of its threads."""
+    """The file of this process: Django makes a cache object for each thread, and under ASGI for each request."""
     return CountsFile(path)
+
+
+def _or_in_memory(method: Callable[Concatenate["FileCache", P], R]) -> Callable[Concatenate["FileCache", P], R]:
+    """The same method of the cache in this process's memory, while the file fails."""
+
+    @wraps(method)
+    def either(cache: "FileCache", *values: P.args, **named: P.kwargs) -> R:
+        file, to_write = counts_file(cache.location), method.__name__ != "get"
+        if file.may_be_used(to_write=to_write):
+            try:
+                found = method(cache, *values, **named)
+            except FILE_ERRORS as error:
+                file.set_failed(error)
+            else:
+                if to_write:  # a full disk can be read
+                    file.set_works()
+                return found
+        in_memory: R = getattr(cache.memory, method.__name__)(*values, **named)
+        return in_memory
+
+    return either
 
 
 class FileCache(BaseCache):
@@ -72,23 +144,28 @@ class FileCache(BaseCache):
 
     def __init__(self, location: Path, params: dict[str, Any]) -> None:
         super().__init__(params)
-        self._location, self._writes = location, 0
+        self.location = location
+        self.memory = _Memory(str(location), {"OPTIONS": {"MAX_ENTRIES": MAX_ENTRIES}})
 
+    @_or_in_memory
     def add(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         now = time.time()
         sql = """INSERT INTO kept VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE
                  SET value = excluded.value, expires_at = excluded.expires_at WHERE expires_at <= ? RETURNING 1"""
         return bool(self._write(sql, [self._key(key, version), _packed(value), self._until(timeout), now]))
 
+    @_or_in_memory
     def get(self, key: str, default: Any = None, version: int | None = None) -> Any:
         sql = "SELECT value FROM kept WHERE key = ? AND expires_at > ?"
-        found = counts_file(self._location).read(sql, [self._key(key, version), time.time()])
+        found = counts_file(self.location).read(sql, [self._key(key, version), time.time()])
         return _unpacked(found[0][0]) if found else default
 
+    @_or_in_memory
     def set(self, key: str, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
         values = [self._key(key, version), _packed(value), self._until(timeout)]
         self._write("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", values)
 
+    @_or_in_memory
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         """Raises ValueError for a key that is not there, as Django's others do."""
         sql = "UPDATE kept SET value = value + ? WHERE key = ? AND expires_at > ? RETURNING value"
@@ -97,13 +174,16 @@ class FileCache(BaseCache):
             raise ValueError(f"Key '{key}' not found")
         return int(found[0][0])
 
+    @_or_in_memory
     def touch(self, key: str, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         sql = "UPDATE kept SET expires_at = ? WHERE key = ? AND expires_at > ? RETURNING 1"
         return bool(self._write(sql, [self._until(timeout), self._key(key, version), time.time()]))
 
+    @_or_in_memory
     def delete(self, key: str, version: int | None = None) -> bool:
         return bool(self._write("DELETE FROM kept WHERE key = ? RETURNING 1", [self._key(key, version)]))
 
+    @_or_in_memory
     def clear(self) -> None:
         self._write("DELETE FROM kept", [])
 
@@ -115,13 +195,15 @@ class FileCache(BaseCache):
         return float("inf") if until is None else until
 
     def _write(self, text: str, values: Sequence[Any]) -> list[Any]:
-        self._writes += 1
-        purge: list[tuple[str, Sequence[Any]]] = []
-        if self._writes % PURGE_EVERY == 0:
-            surplus = "(SELECT max(0, count(*) - ?) FROM kept)"
-            soonest = f"DELETE FROM kept WHERE key IN (SELECT key FROM kept ORDER BY expires_at LIMIT {surplus})"
-            purge = [("DELETE FROM kept WHERE expires_at <= ?", [time.time()]), (soonest, [MAX_ENTRIES])]
-        return counts_file(self._location).rows((text, values), *purge)[0]
+        return counts_file(self.location).keep((text, values))
+
+
+class _Memory(LocMemCache):
+    """What one process counts while the file fails."""
+
+    def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
+        self.add(key, 0, version=version)  # it may be in the file alone
+        return int(super().incr(key, delta, version=version))
 
 
 def _packed(value: Any) -> Any:
@@ -130,53 +212,3 @@ def _packed(value: Any) -> Any:
 
 def _unpacked(stored: Any) -> Any:
     return stored if isinstance(stored, int) else pickle.loads(stored)
-
-
-class Tally(Protocol):
-    """How much of something is under way, by who has it."""
-
-    def add(self, key: str, amount: int) -> tuple[int, int]:
-        """Count so much more of ``key``, or less; how much there is of it then, and of all."""
-        ...
-
-
-class LocalTally(Counter[str]):
-    """That of this process alone."""
-
-    def add(self, key: str, amount: int) -> tuple[int, int]:
-        self[key] += amount
-        if self[key] <= 0:
-            del self[key]
-        return self[key], self.total()
-
-
-class SharedTally:
-    """That of all processes that share the file. ``kind``: what is counted."""
-
-    def __init__(self, path: Path, kind: str) -> None:
-        self._path, self._kind = path, kind
-
-    def add(self, key: str, amount: int) -> tuple[int, int]:
-        hashed = hashlib.sha256(key.encode()).digest()
-        mine = [self._kind, hashed, _owner]
-        more = """INSERT INTO held VALUES (?, ?, ?, ?)
-                  ON CONFLICT (kind, key, owner) DO UPDATE SET amount = amount + excluded.amount"""
-        *_, of_key, of_all = counts_file(self._path).rows(
-            (more, [*mine, amount]),
-            ("DELETE FROM held WHERE kind = ? AND key = ? AND owner = ? AND amount <= 0", mine),
-            ("SELECT coalesce(sum(amount), 0) FROM held WHERE kind = ? AND key = ?", [self._kind, hashed]),
-            ("SELECT coalesce(sum(amount), 0) FROM held WHERE kind = ?", [self._kind]),
-        )
-        return of_key[0][0], of_all[0][0]
-
-
-def tally(kind: str) -> Tally:
-    """A new one: shared where several processes of this machine serve together."""
-    return SharedTally(settings.SHARED_COUNTS, kind) if settings.SHARED_COUNTS else LocalTally()
-
-
-def worker_begin(name: str) -> None:
-    """This process is the worker of that name: what the one before it had under way is over."""
-    global _owner
-    _owner = name
-    counts_file(settings.SHARED_COUNTS).rows(("DELETE FROM held WHERE owner = ?", [name]))

@@ -39,17 +39,6 @@ def port_of(*, lease: bool) -> int:
     return settings.LEASE_PORT if lease and settings.LEASE_PORT else settings.PORT
 
 
-def _worker_begin(name: str) -> socket.socket:
-    """Take the place of the worker of that name before; where ``manage.py up`` asks this one whether it works."""
-    from console.server.metrics import dead_gauges_remove
-    from console.server.shared_counts import worker_begin
-    from console.server.web_processes import probe_listener
-
-    worker_begin(name)
-    dead_gauges_remove()
-    return probe_listener(name)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -60,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "console.settings")
     from django.conf import settings
 
+    from console.server.web_processes import probe_listener, worker_metrics_begin
+
+    if options.worker:
+        worker_metrics_begin(options.worker)
     config = uvicorn.Config(
         "console.server.lease_process:application" if options.lease else "console.asgi:application",
         host=settings.HOST,
@@ -82,7 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gc.freeze()  # what is loaded by now stays: collections that look at it hold every stream up
     sockets = [socket.socket(fileno=options.fd)] if options.fd is not None else None
     if sockets and options.worker:
-        sockets.append(_worker_begin(options.worker))
+        sockets.append(probe_listener(options.worker))
+    if settings.SHARED_COUNTS:
+        from console.server.shared_tallies import exchange_get
+
+        exchange_get(settings.SHARED_COUNTS).begin()
     uvicorn.Server(config).run(sockets)
 
 

@@ -6,25 +6,34 @@ Each has a socket of its own besides, by which it is asked whether it works: on 
 import os
 import shutil
 import socket
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from django.conf import settings
 
-MOST = 4
+from tinkerscript.processes import machine_share
+
+MAX_WEB_PROCESSES = 4  # unless the settings say how many
 PROBE = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
 def web_names() -> list[str]:
-    """One for every two cores that this process may use, four at most: lease process, reconciler, database and
-    runtimes have the others. One where DATA is on a volume of a cluster, on which they could not share a file."""
-    count = min(len(os.sched_getaffinity(0)) // 2, MOST) if settings.LAUNCHER.names_devices else 1
+    """The workers' names: as many as TINKERSCRIPT_WEB_PROCESSES says. Without it one for every two cores that this
+    process may use, four at most: lease process, reconciler, database and runtimes have the others.
+
+    One alone where DATA is on a volume of a cluster, on which they could not share a file.
+    """
+    # Without the environment: TINKERSCRIPT_RUNTIME_CPUS concerns runtimes.
+    count = settings.WEB_PROCESSES or min(machine_share.cpus({}) // 2, MAX_WEB_PROCESSES)
+    if not settings.LAUNCHER.names_devices:
+        count = 1
     return ["web", *(f"web-{number}" for number in range(2, count + 1))]
 
 
 def web_environment() -> dict[str, str]:
-    """What makes them count together; what processes of an earlier start counted is removed."""
+    """The variables that make the workers count together. Removes what those of an earlier start counted."""
     folder = _folder()
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("", "-wal", "-shm"):
@@ -33,8 +42,18 @@ def web_environment() -> dict[str, str]:
     return {"TINKERSCRIPT_SHARED_COUNTS": "1", "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
 
 
+def worker_metrics_begin(name: str) -> None:
+    """Have this process, the worker ``name``, go on with the metrics files of the one before it; what that had under
+    way is removed. To be called before a metric is made: each opens its file then."""
+    from prometheus_client import values  # it looks for the folder in the environment when it is imported
+
+    for path in Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob(f"gauge_live*_{name}.db"):
+        path.unlink(missing_ok=True)
+    values.ValueClass = values.MultiProcessValue(lambda: name)
+
+
 def probe_listener(name: str) -> socket.socket:
-    """For the worker of that name: where it is asked."""
+    """A new Unix socket of the worker ``name``, on which it is asked whether it works."""
     (_folder() / name).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     with _address(name) as address:
@@ -43,13 +62,22 @@ def probe_listener(name: str) -> socket.socket:
 
 
 def web_responds(name: str, *, timeout_s: float) -> bool:
-    """Whether the worker of that name does."""
+    """Whether the worker ``name`` responds on its own socket. Each step of the request may take ``timeout_s``."""
     try:
         with socket.socket(socket.AF_UNIX) as asking, _address(name) as address:
             asking.settimeout(timeout_s)
             asking.connect(address)
             asking.sendall(PROBE)
             return asking.recv(64).startswith(b"HTTP/1.1 200 ")
+    except OSError:
+        return False
+
+
+def url_responds(url: str, *, timeout_s: float) -> bool:
+    """Whether a GET of ``url`` returns 200. Each step of the request may take ``timeout_s``."""
+    try:
+        with urllib.request.urlopen(url, timeout=timeout_s) as response:
+            return bool(response.status == 200)
     except OSError:
         return False
 

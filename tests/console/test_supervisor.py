@@ -49,6 +49,15 @@ class World:
         return process
 
 
+def deaf() -> subprocess.Popen[bytes]:
+    """A process that SIGTERM does not end."""
+    code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEP}"
+    process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+    with process.stdout as said:
+        assert said.readline() == b"up\n"
+    return process
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     world = World(tmp_path)
@@ -107,3 +116,27 @@ def test_a_stopped_child_can_be_ended(world: World) -> None:
     os.kill(pid, signal.SIGSTOP)
     world.supervisor.stop("web", force=lambda: False)
     assert not is_there(pid)
+
+
+def test_children_that_do_not_end_have_their_grace_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one that cannot be waited for keeps no other from being ended."""
+    supervisor, children = Supervisor(tmp_path, limits=QUICK), [Child(f"web-{n}", deaf, grace_s=1.0) for n in range(3)]
+    for child in children:
+        supervisor.start(child)
+    graces: list[float] = []
+    wait = processes.wait_until
+
+    def noted(condition: Callable[[], bool], *, timeout_s: float) -> bool:
+        graces.append(timeout_s)
+        return wait(condition, timeout_s=timeout_s)
+
+    def stuck(timeout_s: float) -> int:
+        raise subprocess.TimeoutExpired("web-0", timeout_s)
+
+    monkeypatch.setattr(processes, "wait_until", noted)
+    monkeypatch.setattr(children[0].process, "wait", stuck)
+    supervisor.stop(*(child.name for child in children), force=lambda: False)
+    assert sum(graces) < 2.0
+    assert not any(is_there(child.process.pid) for child in children[1:]) and list(tmp_path.glob("*.json")) == []
+    monkeypatch.undo()
+    assert children[0].process.wait(WAIT_S) == -signal.SIGKILL

@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -33,7 +32,7 @@ from console.scheduling.leader import leader_status
 from console.scheduling.reconcile import Reconciler
 from console.scheduling.supervisor import Child, Supervisor
 from console.server.lease_address import lease_listener, listen
-from console.server.web_processes import web_environment, web_names, web_responds
+from console.server.web_processes import url_responds, web_environment, web_names, web_responds
 from console.sessions.limits.devices import devices_sync
 from console.users.sealing import sealed_renew
 
@@ -41,6 +40,7 @@ READY_TIMEOUT_S = 120.0
 GUARDS_TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.2
 PROBE_TIMEOUT_S = 10.0
+START_PROBE_TIMEOUT_S = 0.5  # while starting: Ctrl-C is looked for in between
 RUNTIME_GRACE_S = 15.0
 
 
@@ -123,7 +123,8 @@ class Command(BaseCommand):
         # The socket stays open here: while the process is started anew, requests wait in its backlog.
         spawn = partial(python_start, *arguments, keep=(listener.fileno(),))
         self._listener = listener
-        self._children.start(Child("lease", spawn, grace_s=5.0, probe=partial(_responds, url)))
+        probe = partial(url_responds, url, timeout_s=PROBE_TIMEOUT_S)
+        self._children.start(Child("lease", spawn, grace_s=5.0, probe=probe))
 
     def _start_web(self) -> None:
         serve, names = ("-m", "console.server.uvicorn"), web_names()
@@ -181,7 +182,7 @@ class Command(BaseCommand):
 
     def _wait_for_web(self) -> None:
         deadline = time.monotonic() + READY_TIMEOUT_S
-        while not _web_responds():
+        while not self._web_is_ready():
             self._children.restart_dead()
             if self._signals:
                 raise Interrupted
@@ -189,10 +190,17 @@ class Command(BaseCommand):
                 raise CommandError(f"The web server did not answer within {READY_TIMEOUT_S:.0f} s; see its log above.")
             time.sleep(LOOK_EVERY_S)
 
+    def _web_is_ready(self) -> bool:
+        """Whether one web process responds. Several are asked on their own sockets: the shared one takes connections
+        from the beginning, and lets them wait."""
+        if self._web_listener is None:
+            return _web_responds(timeout_s=START_PROBE_TIMEOUT_S)
+        return any(web_responds(name, timeout_s=START_PROBE_TIMEOUT_S) for name in self._web_names)
+
     def _stop(self) -> None:
         """Stop in this order: web server, leases, reconciler, runtimes, and last the store that runtimes write to."""
         if self._web_listener is not None:
-            self._web_listener.close()  # whoever comes now is refused, and does not wait for nobody
+            self._web_listener.close()  # so that it closes with the last worker, and later connections are refused
         self._children.stop(*self._web_names, force=self._force)
         self._children.stop("lease", force=self._force)
         self._children.stop("reconcile", force=self._force)
@@ -248,16 +256,8 @@ def _port_refused(error: OSError) -> CommandError:
     )
 
 
-def _web_responds() -> bool:
-    return _responds(f"{settings.INTERNAL_URL}/healthz")
-
-
-def _responds(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=PROBE_TIMEOUT_S) as response:
-            return response.status == 200
-    except OSError:
-        return False
+def _web_responds(*, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
+    return url_responds(f"{settings.INTERNAL_URL}/healthz", timeout_s=timeout_s)
 
 
 def _reconciler_leads() -> bool:
