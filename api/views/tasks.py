@@ -46,7 +46,8 @@ def task_group_set(request: ApiRequest, session_id: str, task_id: str, body: Tas
 def task_finish(request: ApiRequest, session_id: str, task_id: str, body: TaskFinish) -> TaskView:
     """Say that an attempt is done, or why not: then it waits again, or has failed for good."""
     ids = {"session_id": session_id, "task_id": task_id}
-    return _view(queue.task_finish(project=request.auth.project, lease=body.lease, error=body.error, **ids))
+    done = {"lease": body.lease, "error": body.error, "final": body.final}
+    return _view(queue.task_finish(project=request.auth.project, **ids, **done))
 
 
 def _view(row: QueuedTask) -> TaskView:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from console.errors import Conflict, InvalidRequest, NotFound, QuotaExceeded, StaleLease
 from console.sessions.models import Session
-from console.sessions.tasks import queue
+from console.sessions.tasks import queue, room
 from console.sessions.tasks.models import QueuedTask
 from console.users.models import Project
 from support import factories
@@ -111,11 +111,11 @@ def test_what_is_there_already_is_refused_until_it_is_over(ids) -> None:
 def test_rows_and_bytes_have_limits(ids, monkeypatch) -> None:
     with pytest.raises(InvalidRequest, match=r"row of task 'big' has \d+ bytes; 16384 are allowed"):
         queue.tasks_put(**ids, body=TasksPut(rows=[{"name": "big", "row": "x" * 17_000}]))
-    monkeypatch.setattr(queue, "MAX_ATTEMPTS", 3)
+    monkeypatch.setattr(room, "MAX_ATTEMPTS", 3)
     put(ids, "a", attempts=2)
     with pytest.raises(QuotaExceeded, match="room for 3 attempts; 2 are there, 2 were put"):
         put(ids, "b", attempts=2)
-    monkeypatch.setattr(queue, "MAX_BYTES", 29)
+    monkeypatch.setattr(room, "MAX_BYTES", 29)
     with pytest.raises(QuotaExceeded, match="29 are allowed"):
         put(ids, "b")
 
@@ -181,3 +181,72 @@ def test_a_judged_task_of_a_lost_worker_goes_on_with_its_episodes_and_the_reward
     assert [output.reward for output in third.outputs] == [1.0, 0.5]
     queue.task_finish(**ids, task_id=third.task_id, lease=third.lease, error=None)
     assert QueuedTask.objects.get().outputs is None
+
+
+def test_outputs_count_as_bytes_of_the_queue_and_a_reply_has_no_more_than_it_may(ids, monkeypatch) -> None:
+    judged_put(ids, "a", "b", "c")
+    first, second = lease(ids, 16, judged=True).items
+    kept = [{"reward": 1.0, "metadata": {"read": "x" * 2000}}]
+    monkeypatch.setattr(queue, "MAX_OUTPUTS_BYTES", 1500)
+    with pytest.raises(InvalidRequest, match=r"outputs of task 'a' have \d+ bytes; 1500 are allowed"):
+        group_set(ids, first, ["ep_1"], kept)
+    monkeypatch.setattr(queue, "MAX_OUTPUTS_BYTES", 1 << 20)
+    group_set(ids, first, ["ep_1"], kept)
+    row = QueuedTask.objects.get(task_id=first.task_id)
+    assert row.size_bytes == room.json_bytes(row.row) + room.json_bytes(row.outputs) > 2000
+    monkeypatch.setattr(room, "MAX_DECIDED_BYTES", 4000)
+    with pytest.raises(QuotaExceeded, match="4000 are allowed"):
+        group_set(ids, second, ["ep_2"], kept)
+    assert group_set(ids, first, ["ep_1"], kept).outputs, "its own bytes count once"
+    with pytest.raises(InvalidRequest, match="17 episodes are too many for 8 attempts"):
+        group_set(ids, second, ["ep"] * 17)
+    run_out()
+    monkeypatch.setattr(queue, "MAX_LEASED_BYTES", 2000)
+    assert [task.name for task in lease(ids, 24, judged=True).items] == ["a"], "one, be it larger"
+    monkeypatch.setattr(queue, "MAX_LEASED_BYTES", 14)
+    assert [task.name for task in lease(ids, 24, judged=True).items] == ["b"]
+
+
+def test_judged_tasks_are_handed_out_by_their_attempts(ids) -> None:
+    put(ids, "a", "b", "c", judged=True, attempts=16, eval=True)
+    put(ids, "d", "e", judged=True, attempts=2, eval=True)
+    big = lease(ids, 8, judged=True)
+    assert ([task.name for task in big.items], big.others_waiting) == (["a"], 0), "larger than there is room for"
+    assert lease(ids, 8, judged=True, held=[big.items[0].lease]).items == []
+    assert [task.name for task in lease(ids, 33, judged=True).items] == ["b", "c"]
+    assert [task.name for task in lease(ids, 4, judged=True).items] == ["d", "e"]
+
+
+def test_a_late_message_takes_no_decided_rewards_away(ids) -> None:
+    judged_put(ids, "a")
+    put(ids, "plain")
+    (task,), (plain,) = lease(ids, judged=True).items, lease(ids).items
+    group_set(ids, task, ["ep_1", "ep_2"], [{"reward": 1.0}, {"reward": 0.0}])
+    with pytest.raises(Conflict, match="are decided: no episode is added"):
+        group_set(ids, task, ["ep_1", "ep_2", "ep_3"])
+    assert len(QueuedTask.objects.get(task_id=task.task_id).outputs) == 2
+    assert group_set(ids, task, []).outputs is None, "played anew"
+    with pytest.raises(InvalidRequest, match="'plain' is not judged"):
+        group_set(ids, plain, ["ep_1"])
+
+
+def test_what_no_other_try_can_mend_has_failed_at_once(ids) -> None:
+    judged_put(ids, "a", tries=3)
+    (task,) = lease(ids, judged=True).items
+    done = queue.task_finish(**ids, task_id=task.task_id, lease=task.lease, error="half of it is over", final=True)
+    assert (done.state, done.error, done.try_number) == ("failed", "half of it is over", 1)
+
+
+def test_an_erased_episode_fails_its_own_decided_group_and_no_other(ids, session) -> None:
+    judged_put(ids, "a", "b")
+    quoting, other = lease(ids, 16, judged=True).items
+    for number, task in enumerate((quoting, other)):
+        group_set(ids, task, [f"ep_{number}"], [{"reward": 1.0, "metadata": {"read": "quoted"}}])
+    queue.task_errors_erase(session=session, task=f"a{queue.GROUP_MARK}01234567", episode_id="ep_0")
+    failed, kept = QueuedTask.objects.order_by("id")
+    assert (failed.state, failed.outputs, failed.row, failed.error) == (
+        "failed", None, None, "An episode of it was erased."
+    )  # fmt: skip
+    assert (kept.state, kept.outputs[0]["reward"]) == ("running", 1.0)
+    with pytest.raises(StaleLease):
+        queue.task_finish(**ids, task_id=quoting.task_id, lease=quoting.lease, error=None)

@@ -4,6 +4,8 @@ from django.db import models
 
 from console.sessions.models import Session, new_task_id
 
+WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
+
 
 class QueuedTask(models.Model):
     """One attempt at a task that workers pull. ``lease`` is of the worker that has it, or had it last.
@@ -17,9 +19,9 @@ class QueuedTask(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="queued_tasks", db_index=False)
     name = models.CharField(max_length=512)
     row = models.JSONField(null=True)  # None once it is over
-    size_bytes = models.PositiveIntegerField(default=0)
+    size_bytes = models.PositiveIntegerField(default=0)  # of row and outputs
     eval = models.BooleanField(default=False)
-    state = models.CharField(max_length=8, default="waiting")  # running, done, failed
+    state = models.CharField(max_length=8, default=WAITING)
     try_number = models.PositiveSmallIntegerField(default=0)
     tries = models.PositiveSmallIntegerField()
     lease = models.CharField(max_length=64, blank=True)
@@ -35,6 +37,6 @@ class QueuedTask(models.Model):
 
     class Meta:
         indexes = [
-            models.Index(fields=["session", "state", "id"], name="task_next"),
+            models.Index(fields=["session", "judged", "state", "id"], name="task_next_of_kind"),
             models.Index(fields=["session", "name", "state"], name="task_name"),
         ]

@@ -3,25 +3,26 @@
 Each change is one conditional UPDATE: of two workers that want the same attempt, one gets it.
 """
 
-import json
-from collections import Counter
-from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 from django.utils import timezone
 
-from console.errors import Conflict, InvalidRequest, NotFound, QuotaExceeded, StaleLease
+from console.errors import Conflict, InvalidRequest, NotFound, StaleLease
 from console.sessions.models import Session
 from console.sessions.selectors import session_get
-from console.sessions.tasks.models import QueuedTask
+from console.sessions.tasks.models import DONE, FAILED, RUNNING, WAITING, QueuedTask
+from console.sessions.tasks.room import duplicates_refuse, json_bytes, outputs_room_check, room_check
 from console.users.models import Project, new_id
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.queue.tasks import (
     GROUP_MARK,
     MAX_GROUP_NAME,
+    MAX_OUTPUTS_BYTES,
     MAX_ROW_BYTES,
+    TRIES_OF_ATTEMPT,
     LeasedTask,
     TaskCounts,
     TaskFailure,
@@ -32,16 +33,15 @@ from tinkerscript.wire.queue.tasks import (
 )
 from tinkerscript.wire.sessions import SessionKind, SessionState
 
-WAITING, RUNNING, DONE, FAILED = "waiting", "running", "done", "failed"
-MAX_ATTEMPTS = 100_000  # of a session, those that are over included
-MAX_BYTES = 64 << 20  # of the rows that are to be played
+MAX_LEASED_BYTES = 4 << 20  # of one reply
+MAX_OTHERS_COUNTED = 1000  # tasks of the other kind, at each question of a worker that finds none of its own
 FAILURES_SHOWN = 10
 
 
 def tasks_put(*, project: Project, session_id: str, body: TasksPut) -> TaskCounts:
     """Add attempts at the end of the queue: all or none. Raises NotFound, InvalidRequest, Conflict, QuotaExceeded."""
     session = _session(project, session_id)
-    sizes = [len(json.dumps(task.row)) for task in body.rows]
+    sizes = [json_bytes(task.row) for task in body.rows]
     for task, size in zip(body.rows, sizes, strict=True):
         if size > MAX_ROW_BYTES:
             raise InvalidRequest(
@@ -58,8 +58,8 @@ def tasks_put(*, project: Project, session_id: str, body: TasksPut) -> TaskCount
     names = [task.name for task in body.rows]
     with transaction.atomic():
         Session.objects.select_for_update().get(id=session.id)  # one put at a time
-        _duplicates_refuse(session, names)
-        _room_check(session, len(names) * body.attempts, sum(sizes) * rows_each)
+        duplicates_refuse(session, names)
+        room_check(session, len(names) * body.attempts, sum(sizes) * rows_each)
         QueuedTask.objects.bulk_create(
             (
                 QueuedTask(
@@ -100,7 +100,7 @@ def task_counts(*, project: Project, session_id: str) -> TaskCounts:
 
 def tasks_lease(*, project: Project, session_id: str, body: TasksLease) -> TaskLeases:
     """Keep the leases that are held and take the next attempts, oldest first: judged tasks or the others, as the worker
-    can. Raises NotFound, Conflict.
+    can. What is given out has at most MAX_LEASED_BYTES; the worker asks again. Raises NotFound, Conflict.
     """
     session, now = _session(project, session_id), timezone.now()
     until = now + timedelta(seconds=body.lease_s)
@@ -109,7 +109,8 @@ def tasks_lease(*, project: Project, session_id: str, body: TasksLease) -> TaskL
     still = set(kept.values_list("lease", flat=True))
     free, taken = _free(now), []
     rows = QueuedTask.objects.filter(free, session=session)
-    for row in rows.filter(judged=body.judged).order_by("id")[: body.count]:
+    next_ids, has_room = _next(rows.filter(judged=body.judged), body)
+    for row in QueuedTask.objects.filter(id__in=next_ids).order_by("id"):
         lease = new_id("tlk")
         claim = QueuedTask.objects.filter(free, id=row.id, lease=row.lease)
         if claim.update(
@@ -117,8 +118,8 @@ def tasks_lease(*, project: Project, session_id: str, body: TasksLease) -> TaskL
         ):
             taken.append(_leased(row, lease))
     lost = [lease for lease in body.held if lease not in still]
-    others = rows.exclude(judged=body.judged) if len(taken) < body.count else rows.none()
-    return TaskLeases(items=taken, lost=lost, others_waiting=others.aggregate(all=Sum("attempts", default=0))["all"])
+    others = rows.filter(judged=not body.judged).order_by("id").values_list("attempts", flat=True)
+    return TaskLeases(items=taken, lost=lost, others_waiting=sum(others[:MAX_OTHERS_COUNTED]) if has_room else 0)
 
 
 def task_episode_set(*, project: Project, session_id: str, task_id: str, lease: str, episode_id: str) -> QueuedTask:
@@ -129,25 +130,47 @@ def task_episode_set(*, project: Project, session_id: str, task_id: str, lease: 
 def task_group_set(*, project: Project, session_id: str, task_id: str, body: TaskGroup) -> QueuedTask:
     """Note the episodes of a judged task, and their outputs once it is judged.
 
-    Raises NotFound, InvalidRequest, StaleLease, Conflict.
+    Once it is judged no episode is added; to take the outputs back, name no episodes. Raises NotFound, InvalidRequest,
+    QuotaExceeded, StaleLease, Conflict.
     """
+    row = _task(session_get(project=project, session_id=session_id), task_id)
+    if not row.judged:
+        raise InvalidRequest(f"Task {row.name!r:.80} is not judged: it has one episode.")
+    if len(body.episode_ids) > TRIES_OF_ATTEMPT * row.attempts:
+        raise InvalidRequest(f"{len(body.episode_ids)} episodes are too many for {row.attempts} attempts.")
     if body.outputs is not None and len(body.outputs) != len(body.episode_ids):
         raise InvalidRequest(f"There are {len(body.outputs)} outputs for {len(body.episode_ids)} episodes.")
     outputs = None if body.outputs is None else [output.model_dump(mode="json") for output in body.outputs]
-    return _change(project, session_id, task_id, body.lease, episode_ids=body.episode_ids, outputs=outputs)
+    fields: dict[str, Any] = {"episode_ids": body.episode_ids, "outputs": outputs, "size_bytes": json_bytes(row.row)}
+    if outputs is None:
+        # A message that was under way while the group was judged must not take its rewards away.
+        allowed = Q(outputs__isnull=True) if body.episode_ids else Q()
+        return _change(project, session_id, task_id, body.lease, allowed=allowed, **fields)
+    more_bytes = json_bytes(outputs)
+    if more_bytes > MAX_OUTPUTS_BYTES:
+        raise InvalidRequest(
+            f"The outputs of task {row.name!r:.80} have {more_bytes} bytes; {MAX_OUTPUTS_BYTES} are allowed.",
+            hint="Keep less in their metadata.",
+        )
+    with transaction.atomic():
+        Session.objects.select_for_update().get(id=row.session_id)  # one at a time
+        outputs_room_check(row, fields["size_bytes"] + more_bytes)
+        fields["size_bytes"] += more_bytes
+        return _change(project, session_id, task_id, body.lease, **fields)
 
 
-def task_finish(*, project: Project, session_id: str, task_id: str, lease: str, error: str | None) -> QueuedTask:
-    """An attempt is done; with ``error`` it waits again, or has failed when it was the last try.
+def task_finish(
+    *, project: Project, session_id: str, task_id: str, lease: str, error: str | None, final: bool = False
+) -> QueuedTask:
+    """An attempt is done; with ``error`` it waits again, or has failed when it was the last try or is ``final``.
 
     Saying it again changes nothing. Raises NotFound, StaleLease, Conflict.
     """
-    over = {"ended_at": timezone.now(), "row": None, "size_bytes": 0, "outputs": None}  # what is over needs no room
     if error is None:
-        return _change(project, session_id, task_id, lease, state=DONE, error="", **over)
+        return _change(project, session_id, task_id, lease, state=DONE, error="", **_over())
     row = _task(session_get(project=project, session_id=session_id), task_id)
-    if row.try_number >= row.tries:
-        return _change(project, session_id, task_id, lease, state=FAILED, error=error, **over)
+    if final or row.try_number >= row.tries:
+        return _change(project, session_id, task_id, lease, state=FAILED, error=error, **_over())
     return _change(project, session_id, task_id, lease, state=WAITING, error=error, episode_id=None)
 
 
@@ -155,13 +178,17 @@ def task_errors_erase(*, session: Session, task: str | None, episode_id: str) ->
     """Forget what failed attempts said that may quote an episode of ``task``.
 
     An attempt that has failed for good names its last episode; one that is tried again does not say whose error it has.
-    The group of a judged task is played under its name and a mark of its own.
+    The group of a judged task is played under its name and a mark of its own. Where its rewards are decided, the judge
+    may have quoted any of its episodes beside each of them: that group has failed.
     """
     may_quote = Q(episode_id=episode_id) | Q(name=task) & ~Q(state=FAILED)
     name = (task or "").rpartition(GROUP_MARK)[0]
     played = Q(name__startswith=name) if len(name) == MAX_GROUP_NAME else Q(name=name)
     rows = QueuedTask.objects.filter(session=session)
-    rows.filter(may_quote | Q(judged=True) & played).update(error="", outputs=None)
+    rows.filter(may_quote | Q(judged=True) & played).update(error="")
+    decided = rows.filter(judged=True, outputs__isnull=False).values_list("id", "episode_ids")
+    quoting = [id_ for id_, episode_ids in decided if episode_id in episode_ids]
+    rows.filter(id__in=quoting).update(state=FAILED, error="An episode of it was erased.", **_over())
 
 
 def _free(now: datetime) -> Q:
@@ -169,10 +196,35 @@ def _free(now: datetime) -> Q:
     return Q(state=WAITING) | Q(state=RUNNING, lease_expires_at__lt=now)
 
 
-def _change(project: Project, session_id: str, task_id: str, lease: str, **fields: object) -> QueuedTask:
+def _next(rows: QuerySet[QueuedTask], body: TasksLease) -> tuple[list[int], bool]:
+    """The ids of the oldest of ``rows`` that a worker may take, and whether it has room for more than there are.
+
+    Of judged tasks those whose attempts it has room for: one at least, be it larger, where it plays nothing else.
+    """
+    ids: list[int] = []
+    attempts = size_bytes = 0
+    for id_, its_attempts, its_bytes in rows.order_by("id").values_list("id", "attempts", "size_bytes")[: body.count]:
+        attempts, size_bytes = attempts + its_attempts, size_bytes + its_bytes
+        if (attempts > body.count and (ids or body.held)) or (size_bytes > MAX_LEASED_BYTES and ids):
+            return ids, False
+        ids.append(id_)
+    return ids, attempts < body.count
+
+
+def _over() -> dict[str, Any]:
+    """What a row has that is over: it needs no room."""
+    return {"ended_at": timezone.now(), "row": None, "size_bytes": 0, "outputs": None}
+
+
+def _change(
+    project: Project, session_id: str, task_id: str, lease: str, allowed: Q | None = None, **fields: object
+) -> QueuedTask:
     row = _task(session_get(project=project, session_id=session_id), task_id)
     held = QueuedTask.objects.filter(id=row.id, state=RUNNING, lease=lease)
-    if not held.update(**fields) and not (row.lease == lease and row.state == fields.get("state")):
+    changed = held.filter(allowed or Q()).update(**fields)
+    if not changed and allowed is not None and held.exists():
+        raise Conflict(f"The rewards of task {task_id} are decided: no episode is added.")
+    if not changed and not (row.lease == lease and row.state == fields.get("state")):
         raise StaleLease(
             f"The lease of task {task_id} ran out and another worker has it.",
             hint="Abandon its episode; do not end it.",
@@ -200,35 +252,6 @@ def _session(project: Project, session_id: str) -> Session:
         why = "serves a model" if session.kind == SessionKind.SERVING else "is driven by a Tinker client"
         raise Conflict(f"This session {why}: it has no episodes.")
     return session
-
-
-def _duplicates_refuse(session: Session, names: Sequence[str]) -> None:
-    name, times = Counter(names).most_common(1)[0]
-    if times > 1:
-        raise InvalidRequest(f"Task {name!r:.80} is there {times} times.", hint="Give each row a name of its own.")
-    there = QueuedTask.objects.filter(session=session, state__in=(WAITING, RUNNING), name__in=names)
-    if found := list(there.order_by("id").values_list("name", flat=True).distinct()[:3]):
-        raise Conflict(
-            f"Task {found[0]!r:.80} is in the queue already.",
-            hint="Put it again once its attempts are over, or ask for more attempts.",
-            details={"names": found},
-        )
-
-
-def _room_check(session: Session, attempts: int, size_bytes: int) -> None:
-    rows = QueuedTask.objects.filter(session=session)
-    found = rows.aggregate(attempts=Sum("attempts", default=0), size_bytes=Sum("size_bytes", default=0))
-    there, there_bytes = found["attempts"], found["size_bytes"]
-    if there + attempts > MAX_ATTEMPTS:
-        raise QuotaExceeded(
-            f"The queue of a session has room for {MAX_ATTEMPTS} attempts; {there} are there, {attempts} were put.",
-            hint="Put fewer, or start another session.",
-        )
-    if there_bytes + size_bytes > MAX_BYTES:
-        raise QuotaExceeded(
-            f"The rows to be played would have {there_bytes + size_bytes} bytes; {MAX_BYTES} are allowed.",
-            hint="Put the rest when these are done.",
-        )
 
 
 def _leased(row: QueuedTask, lease: str) -> LeasedTask:

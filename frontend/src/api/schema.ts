@@ -4515,6 +4515,12 @@ export interface components {
         TaskFinish: {
             /** Error */
             error?: string | null;
+            /**
+             * Final
+             * @description With an error: no other try can mend it.
+             * @default false
+             */
+            final?: boolean;
             /** Lease */
             lease: string;
         };
@@ -4528,12 +4534,15 @@ export interface components {
         TaskGroup: {
             /**
              * Episode Ids
-             * @description Those of failed tries among them.
+             * @description Those of failed tries among them: two for each attempt at most. None of them: it is played anew.
              */
             episode_ids: string[];
             /** Lease */
             lease: string;
-            /** Outputs */
+            /**
+             * Outputs
+             * @description JSON of at most 1 MiB. No episode is added after them.
+             */
             outputs?: components["schemas"]["WorkflowOutput"][] | null;
         };
         /**
@@ -4547,7 +4556,7 @@ export interface components {
             lost: string[];
             /**
              * Others Waiting
-             * @description Where this worker has room left: attempts that wait for one with a judge, or for one without.
+             * @description Where this worker has room left: attempts that wait for one with a judge, or for one without; those at the first 1000 tasks.
              * @default 0
              */
             others_waiting: number;
@@ -4593,7 +4602,10 @@ export interface components {
          * @description ``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count`` attempts more.
          */
         TasksLease: {
-            /** Count */
+            /**
+             * Count
+             * @description Of judged tasks those whose attempts fit; one, be it larger, to a worker that holds none.
+             */
             count: number;
             /**
              * Held

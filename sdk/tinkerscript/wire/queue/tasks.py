@@ -11,6 +11,8 @@ MAX_ROW_BYTES = 16 << 10
 # The name of one group of attempts that are judged together: so much of its task's, the mark, and what is its own.
 MAX_GROUP_NAME, GROUP_MARK = 500, " #"
 MAX_ATTEMPTS = 256  # at one task
+TRIES_OF_ATTEMPT = 2  # by one worker, before it gives the group of a judged task to another
+MAX_OUTPUTS_BYTES = 1 << 20  # of one judged task
 LeaseId = Annotated[str, Field(min_length=1, max_length=64)]
 EpisodeId = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -60,7 +62,11 @@ class TasksLease(Request):
     """``POST /v1/sessions/{id}/tasks/lease``: keep the leases in ``held`` and take ``count`` attempts more."""
 
     worker: str = Field(min_length=1, max_length=120, description="Who asks: shown, and counted.")
-    count: int = Field(ge=0, le=256)
+    count: int = Field(
+        ge=0,
+        le=256,
+        description="Of judged tasks those whose attempts fit; one, be it larger, to a worker that holds none.",
+    )
     held: list[LeaseId] = Field([], max_length=256)
     lease_s: float = Field(60, ge=1, le=3600, description="From now; later another worker may take the attempt.")
     judged: bool = Field(False, description="The worker has a judge: it takes judged tasks, and no others.")
@@ -94,7 +100,8 @@ class TaskLeases(Response):
     lost: list[str]
     others_waiting: int = Field(
         0,
-        description="Where this worker has room left: attempts that wait for one with a judge, or for one without.",
+        description="Where this worker has room left: attempts that wait for one with a judge, or for one without;"
+        " those at the first 1000 tasks.",
     )
 
 
@@ -113,8 +120,13 @@ class TaskGroup(Request):
     """
 
     lease: LeaseId
-    episode_ids: list[EpisodeId] = Field(max_length=2 * MAX_ATTEMPTS, description="Those of failed tries among them.")
-    outputs: list[WorkflowOutput] | None = Field(None, max_length=MAX_ATTEMPTS)
+    episode_ids: list[EpisodeId] = Field(
+        max_length=TRIES_OF_ATTEMPT * MAX_ATTEMPTS,
+        description="Those of failed tries among them: two for each attempt at most. None of them: it is played anew.",
+    )
+    outputs: list[WorkflowOutput] | None = Field(
+        None, max_length=MAX_ATTEMPTS, description="JSON of at most 1 MiB. No episode is added after them."
+    )
 
 
 class TaskFinish(Request):
@@ -122,6 +134,7 @@ class TaskFinish(Request):
 
     lease: LeaseId
     error: str | None = Field(None, max_length=500)
+    final: bool = Field(False, description="With an error: no other try can mend it.")
 
 
 class TaskView(Response):
