@@ -1,13 +1,18 @@
 """What a session's record says when the reconciler gives it up: a code, what happened, what to do."""
 
+from collections.abc import Sequence
+
 from django.conf import settings
 from django.db.models import F
 
 from console.scheduling.models import RestartCount
 
+LOG_LINES = 40
 
-def runtime_lost(*, cause: str, restarts: int, tail: str) -> dict[str, str]:
-    """Its runtimes kept ending without a completed step; ``tail``: the last lines that the last one wrote."""
+
+def runtime_lost(*, cause: str, restarts: int, lines: Sequence[str]) -> dict[str, str]:
+    """Its runtimes kept ending without a completed step; ``lines``: those that the last one wrote."""
+    tail = "\n".join(lines[-LOG_LINES:])
     return {
         "code": "runtime_lost",
         "cause": f"{cause}, after {restarts} restarts without a completed step. Its last lines:\n{tail}",

@@ -19,12 +19,12 @@ from console.errors import Conflict
 from console.scheduling import failures, liveness
 from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.draining import is_draining
-from console.scheduling.launchers.launch import NotStarted, runtime_launch
-from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
+from console.scheduling.launchers.launch import NotStarted, runtime_handle, runtime_launch
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.leader import holder_new, leader_release, leader_renew
 from console.scheduling.logs import log_keep, log_read
-from console.scheduling.session_notes import address_note, stuck_announce, suspend_request, waiting_note
+from console.scheduling.session_notes import AwayNotes, address_note, stuck_announce, suspend_request, waiting_note
 from console.sessions.limits.devices import DevicesShort, devices_decide, devices_release, devices_sync
 from console.sessions.limits.queue import queue_next, queue_waiting
 from console.sessions.models import Session
@@ -37,8 +37,8 @@ from tinkerscript.wire.sessions import SessionState
 
 log = logging.getLogger(__name__)
 
-LOG_LINES = 40
 KILL_GRACE_S = 5.0
+START_AGAIN_S = 3.0  # after a start for which an earlier runtime had to end first, and did not yet
 PAUSE_S = 10.0  # after a gap this long between ticks the reconciler was stopped, not the runtimes
 COLUMNS_READ = (
     "state", "desired", "phase", "restarts", "created_at", "state_since", "lease_sha256", "lease_expires_at",
@@ -70,6 +70,8 @@ class Reconciler:
         self._draining = self._leads = False
         self._judging_since = timezone.now()  # silence before this moment was ours: no runtime is blamed for it
         self._suspending_since: dict[str, datetime] = {}
+        self._start_after: dict[str, tuple[datetime, SlowToEnd]] = {}  # until when it waits, and why
+        self._away = AwayNotes()
 
     def reconcile_once(self) -> bool:
         """One tick; False when another reconciler leads. An error in one session does not keep it from the others."""
@@ -140,21 +142,23 @@ class Reconciler:
     def _end(self, session: Session, *, grace_s: float) -> list[str]:
         """End its runtime; returns the last lines that it wrote."""
         lines = log_read(session, self._launcher)
-        self._launcher.stop(_handle(session), grace_s=grace_s)
+        self._launcher.stop(runtime_handle(session), grace_s=grace_s)
         log_keep(session_id=session.id, lines=lines)
         return lines
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
+        session_id = getattr(arguments[0], "id", arguments[0])
         try:
             act(*arguments)
+            self._away.over(session_id)
         except Conflict:
             # its state changed after it was read: the next tick reads it again
             pass
         except LauncherUnavailable as away:
             # The launcher could not say what became of its runtime: nothing is done on a guess.
-            log.warning("%s could not be reconciled: %s", arguments[0], away)
+            self._away.note(session_id, str(away), timezone.now())
         except Exception:
-            log.exception("a session could not be reconciled: %s", arguments[0])
+            log.exception("a session could not be reconciled: %s", session_id)
 
     def _reconcile(self, session: Session) -> None:
         if session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}:
@@ -171,7 +175,7 @@ class Reconciler:
         if session.desired == Desired.STOP:
             self._move(session, SessionState.STOPPING, reason="stop requested")
             return
-        status = self._launcher.inspect(_handle(session))
+        status = self._launcher.inspect(runtime_handle(session))
         if session.desired == Desired.SUSPEND and session.state == SessionState.READY:
             self._suspending(session, alive=status.state == "running", now=now)
             return
@@ -210,8 +214,7 @@ class Reconciler:
         if session.restarts < settings.MAX_RESTARTS:
             self._requeue(session, cause, session.restarts + 1)
             return
-        tail = "\n".join(lines[-LOG_LINES:])
-        failure = failures.runtime_lost(cause=cause, restarts=session.restarts, tail=tail)
+        failure = failures.runtime_lost(cause=cause, restarts=session.restarts, lines=lines)
         self._move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
 
     def _requeue(self, session: Session, reason: str, restarts: int, since: datetime | None = None) -> None:
@@ -230,10 +233,9 @@ class Reconciler:
         self._move(session, SessionState.SUSPENDED, reason="its runtime ended as asked", restarts=0, launch_handle=None)
 
     def _stopping(self, session: Session) -> None:
-        now = timezone.now()
-        status = self._launcher.inspect(_handle(session)) if session.launch_handle else None
+        status = self._launcher.inspect(runtime_handle(session)) if session.launch_handle else None
         alive = status is not None and status.state == "running"
-        if alive and not liveness.is_overdue(session, since=session.state_since, now=now):
+        if alive and not liveness.is_overdue(session, since=session.state_since, now=timezone.now()):
             return
         if session.launch_handle:
             self._end(session, grace_s=KILL_GRACE_S)
@@ -246,9 +248,13 @@ class Reconciler:
             self._move(session, end_without_runtime(session.id, SessionState.QUEUED), reason="stop requested")
             return
         devices_decide(session)
-        if timezone.now() < liveness.restart_not_before(session):
-            self._devices_kept += session.devices or 0
-            return  # its slot and its devices are kept for it meanwhile
+        now = timezone.now()
+        not_before, slow = self._start_after.get(session_id, (now, None))
+        if now < max(liveness.restart_not_before(session), not_before):
+            self._devices_kept += session.devices or 0  # its slot and its devices are kept for it meanwhile
+            if slow is not None:
+                raise slow
+            return
         free = self._disk_free()
         if free < settings.DISK_FLOOR_BYTES:
             self._refuse_disk_full(session, free)
@@ -257,6 +263,12 @@ class Reconciler:
             runtime_launch(
                 session, launcher=self._launcher, warm=self._warm, known=self._devices, kept=self._devices_kept
             )
+            self._start_after.pop(session_id, None)
+        except SlowToEnd as error:  # nothing was started: no restart is counted
+            session.refresh_from_db()
+            self._start_after[session_id] = now + timedelta(seconds=START_AGAIN_S), error
+            self._requeue(session, str(error), session.restarts)
+            raise
         except NotStarted as error:
             session.refresh_from_db()
             self._recover(session, str(error), "not_started")
@@ -286,9 +298,3 @@ class Reconciler:
             reason=reason,
             **fields,
         )
-
-
-def _handle(session: Session) -> dict[str, Any]:
-    """By what the launcher finds the session's runtime: set together with the first state that has one."""
-    assert session.launch_handle is not None, f"{session.id} is {session.state} and was never launched"
-    return session.launch_handle

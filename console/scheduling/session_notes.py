@@ -1,5 +1,8 @@
 """What the reconciler writes down of a session without moving it to another state."""
 
+import logging
+import re
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -7,7 +10,7 @@ from django.db import transaction
 from console.live.services import event_record
 from console.scheduling.launchers.protocol import Launcher
 from console.sessions.alerts.services import alert_raise, alerts_close
-from console.sessions.models import Session
+from console.sessions.models import Alert, Session
 from console.sessions.states import Desired
 from console.sessions.transitions import session_announce
 from tinkerscript.wire.events import EventKind
@@ -15,7 +18,13 @@ from tinkerscript.wire.reading.alerts import AlertRule
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
+log = logging.getLogger(__name__)
+
 WAIT_NOTED_S = 5.0  # how often the record of a runtime that waits for a slot is renewed
+AWAY_NOTED_S = 10.0  # so long a launcher may be away, or a runtime slow to end, before the session's record says so
+AWAY_ALERT_S = 300.0  # and so long before a person is told
+AWAY = "launcher"  # what the alert is about
+ADDRESS_OF_OBJECT = re.compile(r"0x[0-9a-f]+")  # in the texts of some errors, another each time
 
 
 def waiting_note(session: Session, reason: str, now: datetime) -> None:
@@ -69,3 +78,49 @@ def address_note(session: Session, launcher: Launcher) -> None:
     held = Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256, gateway_port=port)
     if held.update(address=address):
         session.address = address
+
+
+@dataclass
+class _Away:
+    reason: str
+    since: datetime
+    noted: str = ""  # the reason that the record has
+
+
+class AwayNotes:
+    """The sessions of which a launcher could not say what became, or whose runtime does not end though it was killed.
+
+    Nothing is done on a guess, so that only these words are seen: one line of the log and one event for each reason,
+    and an alert when it lasts.
+    """
+
+    def __init__(self) -> None:
+        self._away: dict[str, _Away] = {}
+
+    def note(self, session_id: str, said: str, now: datetime) -> None:
+        """It could not be reconciled in this tick."""
+        reason = ADDRESS_OF_OBJECT.sub("0x", said)
+        away = self._away.setdefault(session_id, _Away("", now))
+        if reason != away.reason:
+            away.reason = reason
+            log.warning("%s could not be reconciled: %s", session_id, said, extra={"session_id": session_id})
+        lasted = now - away.since
+        if lasted < timedelta(seconds=AWAY_NOTED_S):
+            return
+        session = Session.objects.filter(id=session_id).first()
+        if session is None:
+            del self._away[session_id]
+            return
+        if reason != away.noted:
+            away.noted = reason
+            data = {"name": "launcher_away", "reason": said[:400], "state": session.state}
+            event_record(session_id=session_id, kind=EventKind.EVENT, data=data)
+        is_told = session.alerts.filter(rule=AlertRule.STUCK, over_at=None).exists()  # or its silence was, before
+        if lasted >= timedelta(seconds=AWAY_ALERT_S) and not is_told:
+            text = f"For {lasted.total_seconds():.0f} s nothing could be done about its runtime: {said}"
+            alert_raise(session=session, rule=AlertRule.STUCK, subject=AWAY, text=text)
+
+    def over(self, session_id: str) -> None:
+        """It was reconciled."""
+        if self._away.pop(session_id, None) is not None:
+            alerts_close(Alert.objects.filter(session_id=session_id, rule=AlertRule.STUCK, subject=AWAY))

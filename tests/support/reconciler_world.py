@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from console.scheduling.launchers.protocol import LauncherUnavailable, RuntimeStatus
+from console.scheduling.launchers.protocol import LauncherUnavailable, RuntimeStatus, SlowToEnd
 from console.scheduling.reconcile import Reconciler
 from console.sessions.models import Session
 from console.sessions.runtime import leases
@@ -27,6 +27,7 @@ class FakeLauncher:
         self.ends: dict[str, int] = {}
         self.stopped: list[tuple[str, float]] = []
         self.broken = self.away = False
+        self.slow: set[str] = set()  # "start", "stop": what an earlier runtime, or this one, that does not die refuses
         self.others: set[int] = set()  # ports of this machine that no runtime listens on
         self.queue = ""  # why a runtime has no place yet
 
@@ -35,7 +36,7 @@ class FakeLauncher:
         return {"launch": launch, "folder": str(folder), "gpus": gpus, "devices": devices}
 
     def start(self, handle, *, environment):
-        self._answer()
+        self._answer("start")
         if self.broken:
             raise FileNotFoundError("no such program")
         self.alive[handle["launch"]] = dict(environment)
@@ -53,14 +54,16 @@ class FakeLauncher:
         return f"127.0.0.1:{port}" if port not in self.others else ""
 
     def stop(self, handle, *, grace_s):
-        self._answer()
+        self._answer("stop")
         self.alive.pop(handle["launch"], None)
         self.stopped.append((handle["launch"], grace_s))
 
     def logs(self, handle, *, lines):
         return [f"line {number}" for number in range(100)][-lines:]
 
-    def _answer(self):
+    def _answer(self, what=""):
+        if what in self.slow:
+            raise SlowToEnd(f"what is left at {object()} is slow to end")
         if self.away:
             raise LauncherUnavailable("nothing listens there")
 

@@ -24,6 +24,7 @@ from console.scheduling.launchers.protocol import (
     LauncherUnavailable,
     Resources,
     RuntimeStatus,
+    SlowToEnd,
     cpus_environment,
     launch_owner,
     launch_session,
@@ -73,6 +74,7 @@ class DockerLauncher:
         self._resources = resources
         self._read_only = list(read_only)
         self._seen = Snapshot(self._list)
+        self._slow: set[str] = set()  # launches whose removal is under way for long
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         with _engine("start"):
@@ -112,6 +114,7 @@ class DockerLauncher:
             if container is not None:
                 self._end(container, grace_s)
             else:
+                self._slow.discard(handle["launch"])
                 self._networks.remove(handle["launch"])
             self._seen.forget()
 
@@ -143,23 +146,27 @@ class DockerLauncher:
                 self._end(container, 0)
 
     def _end(self, container: Container, grace_s: float) -> None:
+        launch = container.labels[LAUNCH]
         try:
-            if grace_s > 0:
+            if grace_s > 0 and launch not in self._slow:
                 with contextlib.suppress(NotFound):  # it was removed by hand, but not its network
                     container.stop(timeout=math.ceil(grace_s))
             # Before its container, by which it is found when this is broken off.
-            self._networks.remove(container.labels[LAUNCH])
+            self._networks.remove(launch)
             container.remove(force=True, v=True)
         except NotFound:
-            return
+            pass
         except APIError as error:
             if error.status_code != 409:
                 raise
             # Its removal is under way, and what runs in it may have its devices until that is done.
-            launch = container.labels[LAUNCH]
-            if not wait_until(lambda: self._find({"launch": launch}) is None, timeout_s=REMOVE_WAIT_S, poll_s=0.2):
+            # One that was slow before is only looked at: a tick of the reconciler must not wait for it every time.
+            wait_s = 0 if launch in self._slow else REMOVE_WAIT_S
+            if not wait_until(lambda: self._find({"launch": launch}) is None, timeout_s=wait_s, poll_s=0.2):
+                self._slow.add(launch)
                 slow = f"the container {launch} is slow to end; it keeps its devices until then"
-                raise LauncherUnavailable(slow) from None
+                raise SlowToEnd(slow) from None
+        self._slow.discard(launch)
 
     def _find_or_create(self, handle: Handle, environment: Mapping[str, str]) -> Container:
         """The container of the handle, started. Raises OSError."""

@@ -27,7 +27,9 @@ class NotStarted(Exception):
 def runtime_launch(
     session: Session, *, launcher: Launcher, warm: WarmRuntimes | None, known: Sequence[str], kept: int
 ) -> None:
-    """Move the session to provisioning, with a lease, and start its runtime. Raises DevicesShort, NotStarted.
+    """Move the session to provisioning, with a lease, and start its runtime.
+
+    Raises DevicesShort, NotStarted, and SlowToEnd while an earlier one is not gone.
 
     ``known`` are this machine's devices, ``kept`` how many stay free for sessions before it in the queue. What names
     the runtime is stored before it is started.
@@ -70,6 +72,12 @@ def runtime_launch(
     except OSError as error:
         raise NotStarted(f"the runtime could not be started: {error}") from error
     Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(launch_handle=handle)
+
+
+def runtime_handle(session: Session) -> dict[str, Any]:
+    """By what the launcher finds the session's runtime: set together with the first state that has one."""
+    assert session.launch_handle is not None, f"{session.id} is {session.state} and was never launched"
+    return session.launch_handle
 
 
 def _not_taken_note(session: Session) -> None:

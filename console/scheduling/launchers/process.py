@@ -22,8 +22,8 @@ from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail
 from console.scheduling.launchers.protocol import (
     Handle,
-    LauncherUnavailable,
     RuntimeStatus,
+    SlowToEnd,
     cpus_environment,
     launch_owner,
     new_handle,
@@ -62,7 +62,7 @@ class ProcessLauncher:
         self._command = list(command)
         self._memory_bytes, self._cpus = memory_bytes, cpus
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # by launch: ours to collect
-        self._slow: set[str] = set()  # launches that were killed and are not gone yet
+        self._slow: set[str] = set()  # launches, and owners of launches, that were killed and are not gone yet
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         self.others_end(handle)
@@ -143,7 +143,7 @@ class ProcessLauncher:
             lambda: self._is_over(handle), timeout_s=0 if launch in self._slow else KILL_WAIT_S
         ):
             self._slow.add(launch)
-            raise LauncherUnavailable(f"what is left of {launch} is slow to end; it keeps its devices until then")
+            raise SlowToEnd(f"what is left of {launch} is slow to end; it keeps its devices until then")
         self._slow.discard(launch)
         # Weights on their way to the engine, which a runtime that was killed could not remove: handover_folder.py.
         for left in SHARED_MEMORY.glob(f"tinkerscript-{Path(handle['folder']).name}-*"):
@@ -179,9 +179,10 @@ class ProcessLauncher:
     def others_end(self, handle: Handle) -> None:
         """Kill what other launches of this session left, and wait until it is gone: it holds devices and memory.
 
-        A reconciler that lost the lease may have started one. Raises OSError while it is not gone.
+        A reconciler that lost the lease may have started one. Raises SlowToEnd while it is not gone.
         """
-        others = f"{MARK}={launch_owner(handle['launch'])}-"
+        owner = launch_owner(handle["launch"])
+        others = f"{MARK}={owner}-"
         mine = [f"{MARK}={handle[name]}" for name in ("launch", "warm") if handle.get(name)]
         warm = f"{MARK}={_text(Path(handle['folder']) / WARM_MARK) or 'none'}"
         left = [
@@ -194,9 +195,11 @@ class ProcessLauncher:
             processes.signal_send(process.pid, process.start_time, signal.SIGKILL)
         if not processes.wait_until(
             lambda: not any(processes.is_running(process.pid, process.start_time) for process in left),
-            timeout_s=KILL_WAIT_S,
+            timeout_s=0 if owner in self._slow else KILL_WAIT_S,
         ):
-            raise OSError("what is left of an earlier runtime of this session is slow to end")
+            self._slow.add(owner)
+            raise SlowToEnd("what is left of an earlier runtime of this session is slow to end")
+        self._slow.discard(owner)
 
     def _limit(self, pid: int) -> None:
         """No core dumps (they would hold weights and a lease), and bounds; what it starts inherits them.

@@ -15,6 +15,10 @@ class LauncherUnavailable(Exception):
     """The engine (Docker, Kubernetes, Slurm) does not answer. What became of its runtimes is not known now."""
 
 
+class SlowToEnd(LauncherUnavailable):
+    """What is left of a runtime was killed and is not gone. From ``start``: of an earlier one; nothing was started."""
+
+
 @dataclass(frozen=True)
 class Resources:
     """What one runtime may use; None is as much as there is."""
@@ -67,7 +71,8 @@ class Launcher(Protocol):
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         """Start it, or find the one that was started for this handle before; the handle, completed.
 
-        What is left of the session's earlier launches is ended first. Raises OSError when it cannot be started.
+        What is left of the session's earlier launches is ended first. Raises SlowToEnd while that is not gone, OSError
+        when it cannot be started.
         """
         ...
 
@@ -86,8 +91,8 @@ class Launcher(Protocol):
     def stop(self, handle: Handle, *, grace_s: float) -> None:
         """Ask it to end, end it after ``grace_s``, and everything it started with it. Safe on one that is gone.
 
-        Where ``names_devices``: raises LauncherUnavailable while something of it lives, for it has its devices then.
-        Elsewhere the cluster knows whose they are.
+        Where ``names_devices``: raises SlowToEnd while something of it lives, for it has its devices then. Elsewhere
+        the cluster knows whose they are. A call after that one only looks: it waits no more.
         """
         ...
 

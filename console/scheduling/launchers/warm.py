@@ -166,7 +166,7 @@ class WarmRuntimes:
     def take(self, handle: Handle, environment: Mapping[str, str]) -> Handle | None:
         """The runtime that ``handle`` names as its "warm" becomes the session's; None where it did not.
 
-        Raises OSError where it did not and has the devices still.
+        Raises OSError where it did not and has the devices still, SlowToEnd where an earlier runtime has them.
         """
         chosen = next((each for each in self._waiting if each.name == handle.get("warm")), None)
         if chosen is None:

@@ -1,0 +1,58 @@
+"""Runtimes that do not end though they were killed: no session is blamed for them, and none waits without words."""
+
+import pytest
+from django.utils import timezone
+
+from console.live.models import EventRecord
+from console.sessions import services
+from support.reconciler_world import World
+from tinkerscript.wire.sessions import SessionState
+
+
+@pytest.fixture
+def world(db, monkeypatch):
+    world = World()
+    monkeypatch.setattr(timezone, "now", lambda: world.now)
+    return world
+
+
+def state_of(session):
+    session.refresh_from_db()
+    return session.state
+
+
+def said_of(session):
+    rows = EventRecord.objects.filter(session_id=session.id, data__name="launcher_away")
+    return [event.data["reason"] for event in rows]
+
+
+def test_an_earlier_runtime_that_is_slow_to_end_costs_no_restart(world, project, caplog):
+    session = world.session(project)
+    world.launcher.slow = {"start"}
+    world.tick(120)
+    assert (state_of(session), session.restarts) == (SessionState.QUEUED, 0)
+    moves = EventRecord.objects.filter(session_id=session.id, kind="state")
+    assert moves.count() <= 2 * 41, "not in every tick"
+    assert len(said_of(session)) == caplog.text.count("slow to end") == 1
+    world.launcher.slow = set()
+    world.tick(5)
+    assert (state_of(session), session.restarts) == (SessionState.PROVISIONING, 0)
+
+
+def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(world, project, caplog):
+    session = world.ready(project)
+    services.session_stop(project=project, session_id=session.id)
+    world.tick()
+    world.launcher.slow, alive = {"stop"}, world.launcher.alive
+    world.launcher.alive = {}
+    world.tick(60)
+    assert state_of(session) == SessionState.STOPPING
+    assert len(said_of(session)) == caplog.text.count("slow to end") == 1 and not session.alerts.exists()
+    world.tick(300, step_s=5.0)
+    (alert,) = session.alerts.all()
+    assert (alert.rule, alert.over_at) == ("stuck", None) and "nothing could be done about its runtime" in alert.text
+    world.launcher.slow, world.launcher.alive = set(), alive
+    world.launcher.die()
+    world.tick(1)
+    alert.refresh_from_db()
+    assert state_of(session) == SessionState.STOPPED and alert.over_at is not None
