@@ -151,9 +151,8 @@ class Worker:
             places = max(0, self._workers - sum(one.task.attempts for one in self._held.values()))
         if self._judge is None:
             body = TasksLease(worker=self._name, count=places, held=held, lease_s=self._lease_s)
-        else:  # one group at least, be it larger than there are places
-            groups = max(places // self._session.config.grpo_n, 0 if held else 1)
-            body = TasksLease(worker=self._name, count=groups, held=held, lease_s=self._lease_s, judged=True)
+        else:  # groups that have places for all of their attempts; where nothing is held, one that may be larger
+            body = TasksLease(worker=self._name, count=places, held=held, lease_s=self._lease_s, judged=True)
         leases = self._session.tasks.lease(body)
         taken = {task.lease: self._taken(task) for task in leases.items}
         with self._lock:
@@ -214,9 +213,9 @@ class Worker:
 
     def _work(self, task: LeasedTask) -> None:
         try:
-            error = self._played(task)
+            error, final = self._played(task)
             if self._holds(task):
-                self._ended(task, error)
+                self._ended(task, error, final=final)
                 if error is not None:
                     log.warning("Task %s failed in try %d of %d: %s", task.name, task.try_number, task.tries, error)
         except StaleLease:
@@ -236,16 +235,16 @@ class Worker:
         with self._lock:
             return task.lease in self._held
 
-    def _played(self, task: LeasedTask) -> str | None:
-        """None when the attempt has one ended episode, else what is wrong."""
+    def _played(self, task: LeasedTask) -> tuple[str | None, bool]:
+        """None when the attempt has one ended episode, else what is wrong; and whether no other try can mend that."""
         with self._lock:
             held = self._held.get(task.lease)
         if held is not None and held.group is not None:
             return held.group.play()
         if task.episode_id is not None and had_ended(self._session, task.episode_id):
-            return None
+            return None, False
         if task.try_number > task.tries:
-            return lost(task)
+            return lost(task), False
         with self._session.begin_waiting(Wait(), task=task.name, eval=task.eval) as episode:
             self._session.tasks.episode_set(task, episode.id)
             with self._lock:
@@ -254,10 +253,10 @@ class Worker:
             output = run_agent(self._agent, task.row, episode)
             if output is not None or episode.result is None:
                 episode.end(output)
-        return None
+        return None, False
 
-    def _ended(self, task: LeasedTask, error: str | None) -> None:
-        self._session.tasks.finish(task, error)
+    def _ended(self, task: LeasedTask, error: str | None, *, final: bool = False) -> None:
+        self._session.tasks.finish(task, error, final=final)
         with self._lock:
             self.done += task.attempts if error is None else 0
             self.failed += error is not None

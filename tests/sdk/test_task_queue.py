@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from sdk.http_parts import reply
+from sdk.http_parts import error, reply
 
 from support.waiting import wait_until
 from tinkerscript import InvalidRequest, InvalidReward
@@ -129,6 +129,11 @@ def test_waiting_for_workers_that_there_are_none_of_is_told(session, server, mon
     assert "2 attempts wait, and no worker pulls them. Start workers: tinkerscript worker" in caplog.text
 
 
+def limits_of(said):
+    """Short ones for what hangs alone: a busy machine must not fail the others by them."""
+    return {"lease_s": 1.0, "attempt_timeout_s": 1.0} if said.startswith("WaitTimeout") else {}
+
+
 @pytest.mark.parametrize(
     ("agent", "said"),
     [
@@ -147,7 +152,7 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(sessio
     server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[])))
     server.fail("POST .*/tasks/tsk_1/.*", times=9, answer=reply(200, view))
     server.fail("GET .*/tasks", times=9, answer=reply(200, none))
-    worker = Worker(session, agent, until_empty=True, lease_s=1.0, attempt_timeout_s=1.0)
+    worker = Worker(session, agent, until_empty=True, **limits_of(said))
     worker.run()
     wait_until(lambda: server.seen("POST .*/finish"), 25)
     (finished,) = server.seen("POST .*/finish")
@@ -179,7 +184,7 @@ def test_a_group_whose_agent_or_judge_fails_or_hangs_is_told_to_the_server_and_n
     server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[], others_waiting=3)))
     server.fail("POST .*/tasks/tsk_1/.*", times=99, answer=reply(200, view))
     server.fail("GET .*/tasks", times=9, answer=reply(200, TaskCounts(**counts)))
-    worker = Worker(session, agent, judge=judge, until_empty=True, lease_s=1.0, attempt_timeout_s=1.0)
+    worker = Worker(session, agent, judge=judge, until_empty=True, **limits_of(said))
     worker.run()
     wait_until(lambda: server.seen("POST .*/finish"), 25)
     (finished,) = server.seen("POST .*/finish")
@@ -187,6 +192,51 @@ def test_a_group_whose_agent_or_judge_fails_or_hangs_is_told_to_the_server_and_n
     wait_until(lambda: all(episode.state == "abandoned" for episode in server.episodes.values()), 25)
     assert not server.ended and not any(json.loads(r.body).get("outputs") for r in server.seen("POST .*/group"))
     assert json.loads(server.seen("POST .*/lease")[0].body)["judged"] is True
+
+
+def judged_task(server, **fields):
+    """One for a worker, and none after it."""
+    names = {"task_id": "tsk_1", "lease": "tlk_1", "name": "a", "row": {}, "eval": False}
+    task = LeasedTask(**names, try_number=1, tries=3, attempts=2, judged=True, **fields)
+    server.fail("POST .*/lease", answer=reply(200, TaskLeases(items=[task], lost=[])))
+    server.fail("POST .*/lease", times=99, answer=reply(200, TaskLeases(items=[], lost=[])))
+    server.fail(
+        "GET .*/tasks", times=9, answer=reply(200, TaskCounts(waiting=0, running=0, done=0, failed=2, workers=0))
+    )
+    return reply(200, TaskView(task_id="tsk_1", name="a", state="running", try_number=1, tries=3))
+
+
+def finished_by(server, session, agent):
+    """What a worker of two attempts at once says of the task in the end."""
+    Worker(session, agent, judge=lambda row, outputs: [0.0, 1.0], until_empty=True, workers=2).run()
+    wait_until(lambda: server.seen("POST .*/finish"), 25)
+    assert json.loads(server.seen("POST .*/lease")[0].body)["count"] == 2, "attempts, not groups"
+    return json.loads(server.seen("POST .*/finish")[0].body)
+
+
+def test_an_agent_that_ends_its_episode_itself_is_played_no_second_time(session, server):
+    server.fail("POST .*/tasks/tsk_1/.*", times=99, answer=judged_task(server))
+    finished = finished_by(server, session, lambda row, episode: episode.end(1.0))
+    assert finished["final"] is True and "ended its episode" in finished["error"]
+    assert len(server.episodes) == 2, "one for each attempt"
+
+
+def test_what_the_worker_before_left_half_over_is_not_tried_again(session, server):
+    over, still = session.begin_episode(), session.begin_episode()  # the first is superseded
+    outputs = [{"reward": 1.0}, {"reward": 0.0}]
+    view = judged_task(server, episode_ids=[over.id, still.id], outputs=outputs)
+    server.fail("POST .*/tasks/tsk_1/.*", times=99, answer=view)
+    finished = finished_by(server, session, lambda row, episode: "a")
+    assert finished["final"] is True and finished["error"].startswith("1 of its 2 episodes were over")
+
+
+def test_episodes_whose_rewards_another_worker_may_have_are_left_to_it(session, server):
+    view = judged_task(server)
+    server.fail("POST .*/tasks/tsk_1/group", times=2, answer=view)
+    server.fail("POST .*/tasks/tsk_1/group", answer=error(409, "stale_lease"))
+    Worker(session, lambda row, episode: "a", judge=lambda row, outputs: [0.0, 1.0], until_empty=True).run()
+    assert [episode.state for episode in server.episodes.values()] == ["open", "open"] and not server.ended
+    assert not server.seen("POST .*/finish")
 
 
 def test_what_a_judge_reads_is_no_output_of_a_worker(session):

@@ -49,7 +49,8 @@ class TaskApi:
         body = TaskGroup(lease=task.lease, episode_ids=episode_ids, outputs=outputs)
         return self._transport.request("POST", f"{self._path}/{task.task_id}/group", body=body, response=TaskView)
 
-    def finish(self, task: LeasedTask, error: str | None = None) -> TaskView:
-        """It is done, or why not. Raises StaleLease when another worker has it."""
-        body = TaskFinish(lease=task.lease) if error is None else TaskFinish(lease=task.lease, error=error[:500])
+    def finish(self, task: LeasedTask, error: str | None = None, *, final: bool = False) -> TaskView:
+        """It is done, or why not; ``final``: it is not tried again. Raises StaleLease when another worker has it."""
+        said = {} if error is None else {"error": error[:500]} | ({"final": True} if final else {})
+        body = TaskFinish.model_validate({"lease": task.lease, **said})
         return self._transport.request("POST", f"{self._path}/{task.task_id}/finish", body=body, response=TaskView)

@@ -190,6 +190,12 @@ class EpisodeLoop(Session):
             raise no_open_episode(current)
         return current.abandon(reason)
 
+    def leave_episodes(self, episode_ids: Sequence[str]) -> None:
+        """Neither end nor abandon these from here on: what becomes of them is another process's."""
+        for state in self.heartbeats.open_episodes():
+            if state.id in episode_ids:
+                state.mark_closed("left to another process")
+
     def abandon_open_episodes(self, timeout_s: float) -> None:
         """Abandon as ``closed`` every episode that this process has not ended; those that ``timeout_s`` does not reach
         expire on the server."""

@@ -18,19 +18,21 @@ from tinkerscript.errors import (
     NotFound,
     SessionEnded,
     SessionFailed,
+    StaleLease,
     TinkerScriptError,
 )
 from tinkerscript.judge import Judge
 from tinkerscript.reports import Report
 from tinkerscript.wire.episodes import WorkflowOutput
-from tinkerscript.wire.queue.tasks import LeasedTask
+from tinkerscript.wire.queue.tasks import TRIES_OF_ATTEMPT, LeasedTask
 
 from .attempts import Attempt
 from .judging import JudgedGroups, group_key
 from .runner import Agent, Runner
 from .session_rollouts import SessionRollouts
 
-RETRIES = 1  # of an attempt, before its group is handed to another worker
+AGENT_ENDED = "Its agent ended an episode itself, which the judge does: return what the judge is to read."
+RETRIES = TRIES_OF_ATTEMPT - 1  # of an attempt, before its group is handed to another worker
 
 
 class JudgedTask:
@@ -65,8 +67,8 @@ class JudgedTask:
             if not self._is_decided:
                 self._cancelled.set()
 
-    def play(self) -> str | None:
-        """None when each attempt has one ended episode, else what is wrong.
+    def play(self) -> tuple[str | None, bool]:
+        """None when each attempt has one ended episode, else what is wrong; and whether no other try can mend that.
 
         Raises StaleLease, and what ends the session.
         """
@@ -74,22 +76,25 @@ class JudgedTask:
         if task.outputs is not None:
             over = self._hand_in(task.episode_ids, task.outputs)
             if over == 0:
-                return None
+                return None, False
             if over < len(task.episode_ids):
-                return f"{over} of its {len(task.episode_ids)} episodes were over before they could be rewarded."
-        for episode_id in task.episode_ids:
-            had_ended(self._session, episode_id)
+                return f"{over} of its {len(task.episode_ids)} episodes were over before they could be rewarded.", True
+        ended = [had_ended(self._session, episode_id) for episode_id in task.episode_ids]
+        if any(ended):
+            return AGENT_ENDED, True
         if task.try_number > task.tries:
-            return lost(task)
+            return lost(task), False
         if task.outputs is not None:
             self._session.tasks.group_set(task, [])
-        report = self._played()
+        report, agent_ended = self._played()
         if report.count == task.attempts:
-            return None
+            return None, False
         kinds = Counter(failure.kind for failure in report.failures)
-        return "; ".join(f"{kind} ({times})" for kind, times in kinds.items()) or "It was given up."
+        said = "; ".join(f"{kind} ({times})" for kind, times in kinds.items()) or "It was given up."
+        return said, agent_ended
 
-    def _played(self) -> Report:
+    def _played(self) -> tuple[Report, bool]:
+        """What came of it, and whether an agent ended its episode itself."""
         task = self._task
         report = Report(wanted=task.attempts, attempts_per_task=task.attempts)
         group = group_key(task.name)
@@ -107,7 +112,7 @@ class JudgedTask:
             decided=self._decide,
         )
         with self._session.planned_attempts():
-            return runner.run(self._threads)
+            return runner.run(self._threads), runner.agent_ended
 
     def _begin(self, wait: Wait, group: str) -> Episode:
         episode = self._session.begin_waiting(wait, task=group, eval=self._task.eval)
@@ -122,10 +127,20 @@ class JudgedTask:
         return episode
 
     def _decide(self, episodes: list[Episode], outputs: list[WorkflowOutput]) -> None:
-        """From here on the rewards stand. Raises StaleLease when another worker has the task: nothing is ended then."""
+        """From here on the rewards stand. Raises StaleLease when another worker has the task: nothing is ended then.
+
+        Nor abandoned, then and where no one knows whether the server has the rewards: the next worker, who is told,
+        ends these episodes with them or gives them up.
+        """
         with self._lock:
             self._is_decided = True
-        self._session.tasks.group_set(self._task, [episode.id for episode in episodes], outputs)
+        ids = [episode.id for episode in episodes]
+        try:
+            self._session.tasks.group_set(self._task, ids, outputs)
+        except TinkerScriptError as failure:
+            if isinstance(failure, StaleLease) or failure.status is None or failure.status >= 500:
+                self._session.leave_episodes(ids)
+            raise
 
     def _hand_in(self, episode_ids: list[str], outputs: list[WorkflowOutput]) -> int:
         """End what the worker before had not ended yet; returns how many cannot be."""

@@ -63,6 +63,7 @@ class Runner:
     put_aside: Callable[[], None] = lambda: None  # the thread's current episode, which stays open
     attempt_timeout_s: float = math.inf
     decided: Callable[[list[Episode], list[WorkflowOutput]], None] = lambda episodes, outputs: None  # before they end
+    agent_ended: bool = False  # an episode that was the judge's to end
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop: threading.Event = field(default_factory=threading.Event)
     _fatal: BaseException | None = None
@@ -143,7 +144,7 @@ class Runner:
     def _replace(self, attempt: Attempt, episode: Episode) -> None:
         late = WaitTimeout(f"The agent had not returned after {self.attempt_timeout_s:g} s.")
         _abandon(episode, type(late).__name__)
-        self._failed(attempt, late, True)
+        self._failed(attempt, episode, late, True)
         self._work()
 
     def _try(self, attempt: Attempt) -> None:
@@ -214,14 +215,17 @@ class Runner:
             for attempt, episode in played:
                 if episode.is_open:
                     _abandon(episode, type(failure).__name__)
-                self._failed(attempt, failure, again)
+                self._failed(attempt, episode, failure, again)
 
-    def _failed(self, attempt: Attempt, failure: BaseException, again: bool) -> None:
+    def _failed(self, attempt: Attempt, episode: Episode, failure: BaseException, again: bool) -> None:
         if self._stop.is_set():
             return
         with self._lock:
             self.report.failures.append(Failure(attempt.name, failure))
-            repeats = again and attempt.retries_left > 0
+            # Played again, an attempt whose agent ended its episode would have two that count.
+            has_ended = again and self.judging is not None and episode.result is not None
+            self.agent_ended = self.agent_ended or has_ended
+            repeats = again and not has_ended and attempt.retries_left > 0
             if repeats:  # first in the queue: its group waits for it
                 self.attempts.appendleft(replace(attempt, retries_left=attempt.retries_left - 1))
         if again and not repeats and self.judging is not None:
