@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from e2e.loop_server import ROOT, LoopServer
 
+from support.child_processes import child_process
 from support.judge_endpoint import judge_endpoint
 from support.ports import free_port
 from tinkerscript.datasets import rows_read
@@ -106,9 +108,8 @@ def test_hello_is_played_by_runners_that_pull_from_its_queue(loop_server: LoopSe
     environment = os.environ | server | {"PYTHONPATH": str(EXAMPLES.parent)}
     train = [sys.executable, str(EXAMPLES / "hello" / "train.py"), "--queue", "--smoke"]
 
-    def start(command: list[str], folder: Path) -> subprocess.Popen[str]:
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
+    def start(command: list[str], folder: Path) -> AbstractContextManager[subprocess.Popen[str]]:
+        return child_process(command, folder=folder, environment=environment)
 
     with start(train, tmp_path) as trainer:
         told = trainer.stdout.readline().split()
@@ -123,19 +124,19 @@ def test_hello_is_played_by_runners_that_pull_from_its_queue(loop_server: LoopSe
     assert sum(done) == 2 + 4 * 4 + 2, ended
 
 
+@pytest.mark.nightly  # test_workers.py plays judged tasks in the suite
 def test_judge_is_played_and_judged_by_a_worker_that_pulls_from_its_queue(
     loop_server: LoopServer, tmp_path: Path
 ) -> None:
     server = {"TINKERSCRIPT_BASE_URL": loop_server.url, "TINKERSCRIPT_API_KEY": loop_server.api_key}
     environment = os.environ | server | {"PYTHONPATH": str(EXAMPLES.parent)}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     train = [sys.executable, str(EXAMPLES / "judge" / "train.py"), "--queue", "--smoke"]
-    with subprocess.Popen(train, cwd=tmp_path, env=environment, **pipes) as trainer:
+    with child_process(train, folder=tmp_path, environment=environment) as trainer:
         told = trainer.stdout.readline().split()
         assert told[:5] == ["tinkerscript", "worker", "train:agent", "--judge", "train:rank"], trainer.stderr.read()
         name, _, url = trainer.stdout.readline().removeprefix("with ").strip().partition("=")
         command, judged_by = [sys.executable, "-m", *told], environment | {name: url}
-        with subprocess.Popen(command, cwd=EXAMPLES / "judge", env=judged_by, **pipes) as worker:
+        with child_process(command, folder=EXAMPLES / "judge", environment=judged_by) as worker:
             out, err = trainer.communicate(timeout=120)
             assert (trainer.returncode, "failed" in out) == (0, False), (out, err)
             said, _ = worker.communicate(timeout=60)

@@ -4,12 +4,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 from e2e.loop_server import LoopServer, until
 
+from support.child_processes import child_process
 from tinkerscript import Conflict, InvalidRequest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,8 +64,8 @@ def rank(row, texts):
 
 def worker(
     server: LoopServer, folder: Path, session_id: str, mode: str, agent: str = "run", judge: str = ""
-) -> subprocess.Popen:
-    """``tinkerscript worker`` in a process of its own."""
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    """``tinkerscript worker`` in a process of its own; the lease of one that is to be lost is short."""
     (folder / "my_agent.py").write_text(JUDGED if judge else AGENT)
     command = [
         "worker",
@@ -74,7 +75,7 @@ def worker(
         "--workers",
         "2",
         "--lease-s",
-        "1.5",
+        "30" if mode == "none" else "1.5",
         "--until-empty",
         *(["--judge", judge] if judge else []),
     ]
@@ -82,10 +83,7 @@ def worker(
         "MODE": mode, "PYTHONPATH": str(ROOT / "sdk"), "TINKERSCRIPT_BASE_URL": server.url,
         "TINKERSCRIPT_API_KEY": server.api_key,
     }  # fmt: skip
-    return subprocess.Popen(
-        [sys.executable, "-m", "tinkerscript", *command], cwd=folder, env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    return child_process([sys.executable, "-m", "tinkerscript", *command], folder=folder, environment=environment)
 
 
 def test_a_killed_workers_attempts_are_played_elsewhere_once(loop_server: LoopServer, tmp_path: Path) -> None:
@@ -157,8 +155,8 @@ def test_what_a_worker_cannot_do_is_said(loop_server: LoopServer, tmp_path: Path
     with loop_server.session() as session:
         with pytest.raises(InvalidRequest, match="There are no rows"):
             session.tasks.put([])
-        process = worker(loop_server, tmp_path, session.id, "none", "missing")
-        _, err = process.communicate(timeout=60)
+        with worker(loop_server, tmp_path, session.id, "none", "missing") as process:
+            _, err = process.communicate(timeout=60)
         assert (process.returncode, "module my_agent has no missing" in err) == (1, True), err
         session.stop()
         session.wait_released(30)
