@@ -91,7 +91,7 @@ def session_list(
         # Not LIKE: SQLite has no regard for case there.
         sessions = sessions.filter(GreaterThan(StrIndex("tags", Value(tags_text([tag]))), 0))
     for option in options:
-        sessions = sessions.filter(**_option(option))
+        sessions = sessions.filter(_option(option))
     if pinned is not None:
         sessions = sessions.filter(pinned=pinned)
     if cursor:
@@ -103,7 +103,7 @@ def session_list(
     return page[:limit], page[limit - 1].id if len(page) > limit else None
 
 
-def _option(text: str) -> dict[str, Any]:
+def _option(text: str) -> Q:
     """The condition that a text such as "grpo_n=8" puts on a session's options."""
     name, sign, value = (part.strip() for part in text.partition("="))
     if not sign or name not in SessionConfig.model_fields:
@@ -117,7 +117,11 @@ def _option(text: str) -> dict[str, Any]:
     is_odd = isinstance(wanted, str) and not wanted.isprintable()  # databases keep no such text as JSON
     if isinstance(wanted, list | dict) or (isinstance(wanted, float) and not isfinite(wanted)) or is_odd:
         raise InvalidRequest(f"{name} is compared with one value: a number, a word, true, false or null.")
-    return {f"config__{name}": wanted}
+    has_it = Q(**{f"config__{name}": wanted})
+    default = SessionConfig().model_dump(mode="json")[name]
+    is_default = default == wanted and isinstance(default, bool) == isinstance(wanted, bool)
+    # A session that is older than the option has no such key, and runs with what it is where no one gives it.
+    return has_it | ~Q(config__has_key=name) if is_default else has_it
 
 
 def _created(since: datetime | None, until: datetime | None) -> QuerySet[Session]:

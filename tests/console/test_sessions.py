@@ -162,6 +162,12 @@ def test_sessions_are_found_by_their_options(project):
     assert found("loss = dapo") == found('loss="dapo"') == {large.id}
     assert found("seed=0", "dynamic_sampling=false") == {small.id, large.id}
     assert found("grpo_n=4", "loss=dapo") == found("grpo_n=four") == set()
+    Session.objects.filter(id=small.id).update(config={"grpo_n": 4})  # of a server that had fewer options
+    assert (
+        found("seed=0") == {small.id, large.id}
+        and found("max_steps=null") == {small.id}
+        and found("max_steps=3") == {large.id}
+    )
     wrongs = ["grpo", "nonsense=1", "grpo_n__gt=1", "model_names={}", "kl_coef=NaN", "kl_coef=1e999", "loss=\0"]
     for wrong in [*wrongs, r'loss="\ud800"']:
         with pytest.raises(InvalidRequest):
