@@ -130,7 +130,10 @@ class SessionQuery(PageQuery):
     name: str | None = Field(None, description="Only those with this in their name or id.")
     tag: list[Tag] = Field([], max_length=20, description="Only those with all of these tags.")
     config: list[Annotated[str, Field(max_length=400)]] = Field(
-        [], max_length=20, description="Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null."
+        [],
+        max_length=20,
+        description="Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null. One that a session is"
+        " older than has its default.",
     )
     pinned: bool | None = Field(None, description="Only those that are, or are not, pinned.")
     since: Time | None = Field(None, description="Only those created from this time on.")

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
-from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Value
 from django.db.models.functions import StrIndex

@@ -5828,7 +5828,7 @@ export interface operations {
                 name?: string | null;
                 /** @description Only those with all of these tags. */
                 tag?: string[];
-                /** @description Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null. */
+                /** @description Only those with all of these options: grpo_n=8, loss=dapo, max_steps=null. One that a session is older than has its default. */
                 config?: string[];
                 /** @description Only those that are, or are not, pinned. */
                 pinned?: boolean | null;
