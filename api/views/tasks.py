@@ -45,9 +45,15 @@ def task_group_set(request: ApiRequest, session_id: str, task_id: str, body: Tas
 
 def task_finish(request: ApiRequest, session_id: str, task_id: str, body: TaskFinish) -> TaskView:
     """Say that an attempt is done, or why not: then it waits again, or has failed for good."""
-    ids = {"session_id": session_id, "task_id": task_id}
-    done = {"lease": body.lease, "error": body.error, "final": body.final}
-    return _view(queue.task_finish(project=request.auth.project, **ids, **done))
+    row = queue.task_finish(
+        project=request.auth.project,
+        session_id=session_id,
+        task_id=task_id,
+        lease=body.lease,
+        error=body.error,
+        final=body.final,
+    )
+    return _view(row)
 
 
 def _view(row: QueuedTask) -> TaskView:

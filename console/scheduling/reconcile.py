@@ -147,7 +147,7 @@ class Reconciler:
         return lines
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
-        session_id = getattr(arguments[0], "id", arguments[0])
+        session_id = arguments[0].id if isinstance(arguments[0], Session) else str(arguments[0])
         try:
             act(*arguments)
             self._away.over(session_id)
