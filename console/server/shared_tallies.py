@@ -75,15 +75,19 @@ class Exchange:
         """Do it once. While the file fails there are no others."""
         file = counts_file(self._path)
         if not file.may_be_used(to_write=True):
+            self._forget_others()
             return
         try:
             self._write()
             self._read_others()
         except FILE_ERRORS as error:
             file.set_failed(error)
-            self._written, self._read = None, []
-            for tally in list(self._tallies.values()):
-                tally.others = Others()
+            self._forget_others()
+
+    def _forget_others(self) -> None:
+        self._written, self._read = None, []
+        for tally in list(self._tallies.values()):
+            tally.others = Others()
 
     def _run(self) -> None:
         while True:

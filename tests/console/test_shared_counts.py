@@ -5,6 +5,7 @@ import logging
 import subprocess
 import sys
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.server import shared_counts
 from console.server.shared_counts import FileCache, counts_file
-from console.server.shared_tallies import Exchange, exchange_get, tally
+from console.server.shared_tallies import Exchange, Others, exchange_get, tally
 from console.server.web_processes import web_names
 from tinkerscript.processes import machine_share
 
@@ -151,6 +152,7 @@ def test_with_a_full_disk_each_process_counts_for_itself(shared: Path, monkeypat
     cache.set("before", 1)
     exchange_get(shared).exchange()
     counts_file(shared).write(("PRAGMA max_page_count = 1", []))
+    calls.others = Others(Counter(key=5), 5)
     with caplog.at_level(logging.ERROR):
         cache.set("large", "x" * 100_000)
         assert cache.get("large") == "x" * 100_000
