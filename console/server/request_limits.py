@@ -10,7 +10,10 @@ from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
 
 # Most requests are small; an upload has thousands of files, an episode's end as many rewards.
 MAX_BODY_BYTES, MAX_LARGE_BODY_BYTES = 64 << 10, 2 << 20
-LARGE = re.compile(r"/v1/(sessions/[^/]+/(tasks|episodes/[^/]+/end)|runtime/(report|episodes|uploads(/[^/]+/commit)?))")
+LARGE = re.compile(
+    r"/v1/(sessions/[^/]+/(tasks(/[^/]+/group)?|episodes/[^/]+/end)|"
+    r"runtime/(report|episodes|uploads(/[^/]+/commit)?))"
+)
 DIALECT_PREFIXES, TINKER_PREFIX = ("/openai/", "/oai/api/", "/anthropic/api/"), "/api/v1/"
 OF_SESSION = re.compile(r"/v1/sessions/([A-Za-z0-9_-]{1,64})")
 

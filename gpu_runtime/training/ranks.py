@@ -6,6 +6,7 @@ reported, and never the gateway that holds acknowledged episodes.
 
 import asyncio
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import Any
 
 from gpu_runtime.errors import (
@@ -52,16 +53,16 @@ class RankProcesses:
         self._connections: list[Connection] = []
         self.processes: list[Any] = []
         self._is_closed = False
-        self._rendezvous: TemporaryDirectory[str] | None = None
+        self._rendezvous: Path | None = None
 
     def _start(self) -> None:
         context = process_context(self._spec.device)
         # In the runtime's own folder, which goes with it where it is killed.
         of_runtime = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
-        self._rendezvous = TemporaryDirectory(prefix="tinkerscript-ranks-", dir=of_runtime)
+        self._rendezvous = Path(mkdtemp(prefix="tinkerscript-ranks-", dir=of_runtime))
         self._connections, self.processes = [], []
         for rank in range(self._world):
-            spec = replace(self._spec, rank=rank, rendezvous_path=str(Path(self._rendezvous.name, "ranks")))
+            spec = replace(self._spec, rank=rank, rendezvous_path=str(self._rendezvous / "ranks"))
             ours, theirs = context.Pipe()
             arguments = (self._main, dict(os.environ), theirs, spec)
             process = context.Process(target=_run_rank, args=arguments, name=f"trainer-rank-{rank}", daemon=True)
@@ -99,7 +100,7 @@ class RankProcesses:
         for process in self.processes:
             await asyncio.to_thread(process.join, JOIN_S)
         if self._rendezvous is not None:
-            self._rendezvous.cleanup()
+            shutil.rmtree(self._rendezvous, ignore_errors=True)
 
     async def _call(self, command: str, *arguments: object, deadline_s: float) -> Any:
         async with self._lock:

@@ -308,13 +308,14 @@ def test_what_failed_attempts_at_its_task_said_goes_with_it(owner, ended, judged
     ):  # fmt: skip
         QueuedTask.objects.create(
             session=ended, name=name, row=1, tries=2, state=state, episode_id=episode_id, error=SECRET, judged=judged,
-            outputs=[{"reward": 1.0, "metadata": {"judge": SECRET}}],
+            outputs=[{"reward": 1.0, "metadata": {"judge": SECRET}}], episode_ids=[episode_id or "ep_2"],
         )  # fmt: skip
     assert erase(owner, ended, "ep_1").status_code == 204
     left = QueuedTask.objects.order_by("id")
-    assert list(left.values_list("error", flat=True)) == ["", "", "" if judged else SECRET, SECRET]
+    errors = ["An episode of it was erased.", "", "", SECRET] if judged else ["", "", SECRET, SECRET]
+    assert list(left.values_list("error", flat=True)) == errors
     if judged:
-        assert [row.outputs is None for row in left] == [True, True, True, False]
+        assert [row.outputs is None for row in left] == [True, False, False, False], "its own group's alone"
 
 
 def test_an_erased_episode_is_in_no_list_of_documents(owner: Client, ended: Session) -> None:

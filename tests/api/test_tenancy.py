@@ -57,7 +57,7 @@ NAMES_NOTHING = {
     "email", "role", "url", "topics",
     "actor", "action", "target", "since", "until", "metric", "above", "value", "steps", "runs",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
-    "rows", "attempts", "tries", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
+    "rows", "attempts", "tries", "final", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
     "judged", "outputs",
     "episode_ids",  # the gateway looks among its own session's
     "rewards",  # by episode: the same

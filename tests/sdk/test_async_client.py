@@ -29,6 +29,7 @@ OF_THIS_PROCESS = {
     "adopt",
     "begin_for",
     "begin_waiting",
+    "leave_episodes",
     "planned_attempts",
     "put_aside",
     "watch_groups",

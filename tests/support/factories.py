@@ -67,7 +67,7 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
         session=session, episode_id=f"ep_{session.id}", seq=1, fate="trained", trained_step=734_501, begun_at=0
     )
     Alert.objects.create(session=session, rule="stuck", text=f"of {session.id}")
-    task = QueuedTask.objects.create(session=session, name="of a test", row=1, tries=1)
+    task = QueuedTask.objects.create(session=session, name="of a test", row=1, tries=1, judged=True)
     key_make(project, user)
     key = ApiKey.objects.filter(project=project).latest("created_at")
     invited = member_invite(project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user)

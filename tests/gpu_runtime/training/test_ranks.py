@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import stat
-from pathlib import Path
 
 import psutil
 import pytest
@@ -131,7 +130,7 @@ async def test_ranks_listen_on_this_machine_alone(model) -> None:
     try:
         await trainer.ready()
         open_there = [found for it in trainer.processes for found in psutil.Process(it.pid).net_connections("tcp")]
-        rendezvous = Path(trainer._rendezvous.name)  # noqa: SLF001 - where they found each other
+        rendezvous = trainer._rendezvous  # noqa: SLF001 - where they found each other
         assert stat.S_IMODE(rendezvous.stat().st_mode) == 0o700
     finally:
         await trainer.close()
