@@ -37,6 +37,7 @@ MODEL = ROOT / ".data" / "models" / "SmolLM2-135M-Instruct"
 PLOTS = ROOT / "docs" / "learning"
 PEER, PEER_S = ROOT / ".venv-trl" / "bin" / "python", 7200.0
 SEEDS = (0, 1, 2)
+MEASURES = ("grad_norm", "kl_engine", "clip_fraction", "entropy")  # of a step, printed: agreement of engine and trainer
 STARTED_WITH = dict(os.environ)  # without what the engine sets for its own threads
 
 
@@ -165,11 +166,13 @@ async def train(loop: Loop, tokenizer: Any, task: Task, asked: list[Question], s
         for one, advantage in zip(played[first : first + many], advantages_G, strict=True):
             if any(advantages_G):
                 samples.append(replace(one.sample, advantage=advantage, group=first // many))
+    said = ""
     if samples:
-        await loop.train(samples, step)
+        measured = await loop.train(samples, step)
         await loop.hand_over(step)
+        said = ", ".join(f"{name} {measured[name]:.3g}" for name in MEASURES)
     mean = sum(rewards) / len(rewards)
-    print(f"step {step}: mean reward {mean:.2f}, {len(samples)} samples with a gradient", flush=True)
+    print(f"step {step}: mean reward {mean:.2f}, {len(samples)} samples with a gradient; {said}", flush=True)
     return mean
 
 
