@@ -46,7 +46,10 @@ def questions_of_steps(task: Task, seed: int, steps: int, many: int) -> list[lis
 
 
 def classification() -> Task:
-    """Is a short review positive or negative? The first label counts."""
+    """Is a short review positive or negative? The first label counts, and none is as bad as the wrong one.
+
+    Where an answer without a label earned more than a wrong one, some runs learned to give none.
+    """
     ask = 'Review: "{}" Is the review positive or negative? Answer with one word.'
     train = [Question(ask.format(text), "positive") for text in PRAISE]
     train += [Question(ask.format(text), "negative") for text in BLAME]
@@ -57,7 +60,7 @@ def classification() -> Task:
         return named[1] if named else None
 
     def reward(answer: str, right: str) -> float:
-        return 0.0 if label(answer) is None else 1.0 if label(answer) == right else -1.0
+        return 1.0 if label(answer) == right else -1.0
 
     return Task(train, held_out, reward, lambda answer, right: float(label(answer) == right), 8)
 
