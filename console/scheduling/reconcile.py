@@ -70,7 +70,7 @@ class Reconciler:
         self._draining = self._leads = False
         self._judging_since = timezone.now()  # silence before this moment was ours: no runtime is blamed for it
         self._suspending_since: dict[str, datetime] = {}
-        self._start_after: dict[str, tuple[datetime, SlowToEnd]] = {}  # until when it waits, and why
+        self._start_after: dict[str, tuple[datetime, str]] = {}  # until when it waits, and why
         self._away = AwayNotes()
 
     def reconcile_once(self) -> bool:
@@ -152,8 +152,7 @@ class Reconciler:
             act(*arguments)
             self._away.over(session_id)
         except Conflict:
-            # its state changed after it was read: the next tick reads it again
-            pass
+            pass  # its state changed after it was read: the next tick reads it again
         except LauncherUnavailable as away:
             # The launcher could not say what became of its runtime: nothing is done on a guess.
             self._away.note(session_id, str(away), timezone.now())
@@ -245,15 +244,16 @@ class Reconciler:
     def _start(self, session_id: str) -> None:
         session = Session.objects.get(id=session_id)
         if session.desired == Desired.STOP:
+            self._start_after.pop(session_id, None)
             self._move(session, end_without_runtime(session.id, SessionState.QUEUED), reason="stop requested")
             return
         devices_decide(session)
         now = timezone.now()
-        not_before, slow = self._start_after.get(session_id, (now, None))
+        not_before, slow = self._start_after.get(session_id, (now, ""))
         if now < max(liveness.restart_not_before(session), not_before):
             self._devices_kept += session.devices or 0  # its slot and its devices are kept for it meanwhile
-            if slow is not None:
-                raise slow
+            if slow:
+                raise SlowToEnd(slow)
             return
         free = self._disk_free()
         if free < settings.DISK_FLOOR_BYTES:
@@ -266,7 +266,7 @@ class Reconciler:
             self._start_after.pop(session_id, None)
         except SlowToEnd as error:  # nothing was started: no restart is counted
             session.refresh_from_db()
-            self._start_after[session_id] = now + timedelta(seconds=START_AGAIN_S), error
+            self._start_after[session_id] = now + timedelta(seconds=START_AGAIN_S), str(error)
             self._requeue(session, str(error), session.restarts)
             raise
         except NotStarted as error:
