@@ -86,7 +86,7 @@ def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gra
         token_ids=list(sample.token_ids_T),
         mask=list(sample.mask_T),
         logprobs=list(sample.logprobs_T),
-        temperatures=[sample.temperature_at(t) for t in positions],
+        temperatures=[sample.temperature_at(t) if sample.mask_T[t] else 1.0 for t in positions],
         allowed=numbers_T,
         allowed_sets=[base64.b64encode(each).decode() for each in sets],
         policy_versions=_versions(sample, [owners[call][1] for call in calls]),

@@ -52,6 +52,27 @@ async def test_a_trained_and_a_refused_batch_are_downloaded_whole(loop_server: L
     assert answer.status_code == 404
     await asyncio.to_thread(remote.close)
     assert ledger(loop_server, remote.id)[0].stale == 4
+    await check_same_from_the_store(url, loop_server.api_key, tmp_path / "trained.jsonl", refused["batch"])
+
+
+async def check_same_from_the_store(url: str, key: str, running: Path, refused: str) -> None:
+    """What the file of a running session had, to rounding, when there is no runtime any more."""
+    headers = {"Authorization": f"Bearer {key}"}
+    state = lambda: httpx.get(url.partition("/batches")[0], headers=headers).json()["state"]  # noqa: E731
+    await asyncio.to_thread(until, lambda: state() == "stopped", "the session has stopped", 60)
+    answer = await asyncio.to_thread(httpx.get, url, headers=headers, timeout=30)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
+    stored, before = [json.loads(line) for line in answer.text.splitlines()], lines_of(running)
+    assert [line.pop("advantages", None) for line in stored] == [
+        pytest.approx(line.pop("advantages", None)) for line in before
+    ]
+    assert stored == before
+    for name, status in ((refused, 409), ("2", 404), ("x", 404)):
+        answer = await asyncio.to_thread(httpx.get, f"{url.removesuffix('1')}{name}", headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (
+            status,
+            "conflict" if status == 409 else "not_found",
+        )
 
 
 async def check_gradient(header: dict, rest: list[dict]) -> None:

@@ -22,10 +22,9 @@ from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_views import episode_calls
 from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.journal.allowed_tokens import UNKNOWN, set_pack
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.pruning import CallsPruned, episodes_prunable, episodes_prune
-from gpu_runtime.journal.records import CallRecord, Completion, Parent
+from gpu_runtime.journal.records import CallRecord
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.trajectories import reporter as reporter_module
 from gpu_runtime.trajectories import stored_calls
@@ -37,6 +36,7 @@ from gpu_runtime.trajectories.stored_calls import StoredCalls, document_calls
 from gpu_runtime.trajectories.token_texts import TokenTexts
 from support.fake_control_plane import FakeControlPlane
 from support.light_tokenizer import LightTokenizer
+from support.random_calls import calls_of
 from support.runtime_harness import PAIRS, learner_open, plane_assign, volume_fill
 from support.waiting import eventually
 from tinkerscript.wire.config import SessionConfig
@@ -45,46 +45,6 @@ from tinkerscript.wire.runtime import Assignment
 
 FORK = multiprocessing.get_context("fork")
 LIFE_S = 60.0
-DRIFT = {"continues": "x", "message": 0, "reason": "why", "saw": "a", "renders": "b"}
-
-
-def completion(choice: int, ids: tuple[int, ...], draw: random.Random, *, bound: bool = False) -> Completion:
-    """An answer with the log-probabilities of 32 bits that an engine computes, under a grammar where ``bound``."""
-    sets = [None, UNKNOWN, set_pack(b"\x07"), set_pack(b"\x01\x10")]
-    return Completion(
-        choice=choice, token_ids_T=ids, logprobs_T=stored_calls.unpack_floats(
-            stored_calls.pack_floats([-draw.expovariate(1) for _ in ids])
-        ), versions_T=tuple(draw.randrange(3) for _ in ids), text="", finish_reason=draw.choice(["stop", "length"]),
-        message={"role": "assistant", "content": "ä"},
-        allowed_T=tuple(draw.choice(sets) for _ in ids) if bound else (),
-    )  # fmt: skip
-
-
-def calls_of(episode_id: str, draw: random.Random) -> list[CallRecord]:
-    """What an episode of several agents, turns and answers records; some are cancelled, some sample nothing."""
-    made: list[CallRecord] = []
-    for number in range(draw.randrange(1, 5)):
-        agent = draw.choice([None, "critic"])
-        earlier = draw.choice([*made, None])
-        prompt, parent = tuple(draw.choices(range(90), k=draw.randrange(1, 6))), None
-        if earlier is not None and earlier.status == "completed":
-            answer = earlier.completions[0]
-            prompt = earlier.prompt_ids_P + answer.token_ids_T + prompt
-            parent, agent = Parent(earlier.id, 0, len(answer.token_ids_T)), earlier.agent
-        bound = draw.random() < 0.3
-        answers = tuple(
-            completion(choice, tuple(draw.choices(range(90), k=draw.randrange(0, 6))), draw, bound=bound)
-            for choice in range(draw.choice([1, 1, 2]))
-        )
-        call = CallRecord(
-            f"call_{episode_id}_{number}", episode_id, prompt, answers, begun_at=number + 0.25, ended_at=number + 0.5,
-            status=draw.choice(["completed"] * 4 + ["cancelled"]), agent=agent, parent=parent, messages_from=number,
-            messages=[{"role": "user", "content": "hello"}],
-            options={"sampling": {"temperature": 0.7, "grammar": bound}},
-            drift=DRIFT if number == 3 else None,
-        )  # fmt: skip
-        made.append(call)
-    return made
 
 
 @dataclass

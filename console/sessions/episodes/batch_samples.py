@@ -1,0 +1,119 @@
+"""What a step trained of an episode, from the episode's document: the samples that the runtime made of its journal.
+
+Runs of a document tile its timelines, and each run of an answer is trained in that place alone. There is nothing to
+learn from the only choice that a grammar left, nor, where ``mask_truncated`` is set, from an answer that ``max_tokens``
+cut off: such tokens are context here too.
+"""
+
+import base64
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tinkerscript.wire.batches import BatchSample
+
+UNKNOWN = ""  # a grammar chose, and what it left was not recorded
+Run = Mapping[str, Any]
+Sets = Sequence[str | None]  # of each token the set that it was chosen from; None: every id
+
+
+def episode_samples(
+    document: Mapping[str, Any], *, advantages: Mapping[str, float], group: int, with_truncated: bool
+) -> list[dict[str, Any]]:
+    """The fields of each BatchSample but ``in_gradient``, in the trainer's order. ``advantages`` are by call."""
+    episode = _Episode(
+        calls={call["id"]: (number, call) for number, call in enumerate(document["calls"])},
+        allowed={(entry["call"], entry["answer"]): entry for entry in document["allowed"]},
+        advantages=advantages,
+        with_truncated=with_truncated,
+    )
+    made = [_sample(timeline, episode) for timeline in document["timelines"]]
+    trained = [sum(sample["mask"]) for sample in made]
+    return [
+        {"group": group, "episode_id": document["episode_id"], "weight": tokens / sum(trained)} | sample
+        for sample, tokens in zip(made, trained, strict=True)
+        if tokens
+    ]
+
+
+def samples_finish(samples: Sequence[Mapping[str, Any]], *, has_kl_loss: bool) -> list[BatchSample]:
+    """The samples of one group: without an advantage in any of them only a KL term has a gradient."""
+    in_gradient = has_kl_loss or any(any(sample["advantages"]) for sample in samples)
+    return [BatchSample(**sample, in_gradient=in_gradient) for sample in samples]
+
+
+def float32(values: Sequence[float]) -> list[float]:
+    """The engine's values of 32 bits, of which a document has nine digits."""
+    return array("f", values).tolist()
+
+
+@dataclass(frozen=True)
+class _Episode:
+    """``calls`` by id with their number; ``allowed`` by call and answer: what its grammar left to choose from."""
+
+    calls: Mapping[str, tuple[int, Mapping[str, Any]]]
+    allowed: Mapping[tuple[str, int], Mapping[str, Any]]
+    advantages: Mapping[str, float]
+    with_truncated: bool
+
+    def is_truncated(self, run: Run) -> bool:
+        answers = self.calls[run["call"]][1]["answers"]
+        return any(each["index"] == run["answer"] and each["finish_reason"] == "length" for each in answers)
+
+    def temperature(self, run: Run) -> float:
+        """Calls recorded before it was kept have log-probabilities at 1."""
+        options = self.calls[run["call"]][1]["options"]
+        return float(options.get("sampling", {}).get("temperature", 1.0))
+
+    def sets(self, run: Run) -> Sets:
+        entry = self.allowed.get((run["call"], run["answer"]))
+        if entry is not None:
+            return [None if number < 0 else entry["sets"][number] for number in entry["numbers"]]
+        is_narrowed = self.calls[run["call"]][1]["options"].get("sampling", {}).get("grammar", False)
+        return [UNKNOWN if is_narrowed else None] * run["tokens"]
+
+
+def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
+    length = timeline["tokens"]
+    mask, logprobs, temperatures = [0] * length, [0.0] * length, [1.0] * length
+    versions, advantages = [-1] * length, [0.0] * length
+    sets: list[str | None] = [None] * length
+    runs = list(_trained_runs(timeline, episode))
+    for run in runs:
+        sampled = float32(run["logprobs"])
+        for offset, allowed in enumerate(episode.sets(run)):
+            if allowed is not None and _size(allowed) <= 1:
+                continue
+            at = run["start"] + offset
+            mask[at], sets[at] = 1, allowed
+            logprobs[at], versions[at] = sampled[offset], run["policy_versions"][offset]
+            temperatures[at], advantages[at] = episode.temperature(run), episode.advantages[run["call"]]
+    numbers: dict[str, int] = {}
+    return {
+        "calls": list(dict.fromkeys(run["call"] for run in runs)),
+        "token_ids": [token for run in timeline["runs"] for token in run["token_ids"]],
+        "mask": mask,
+        "logprobs": logprobs,
+        "temperatures": temperatures,
+        "allowed": [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in sets],
+        "allowed_sets": list(numbers),
+        "policy_versions": versions,
+        "advantages": advantages,
+    }
+
+
+def _trained_runs(timeline: Mapping[str, Any], episode: _Episode) -> Iterator[Run]:
+    """Those of answers, in the order in which these were recorded."""
+    runs = (run for run in timeline["runs"] if run["call"] is not None)
+    for run in sorted(runs, key=lambda run: (episode.calls[run["call"]][0], run["answer"])):
+        if episode.with_truncated or not episode.is_truncated(run):
+            yield run
+
+
+@lru_cache(maxsize=4096)
+def _size(packed: str) -> int:
+    """How many token ids are in a set; 0 for UNKNOWN."""
+    return int.from_bytes(zlib.decompress(base64.b64decode(packed)), "little").bit_count() if packed else 0

@@ -1,0 +1,52 @@
+"""A batch read from the object store has the samples that the trainer was given."""
+
+import gzip
+import json
+import random
+
+import pytest
+
+from console.sessions.episodes.batch_samples import episode_samples, samples_finish
+from gpu_runtime.episodes.batch_export import KeptBatch, batch_lines
+from gpu_runtime.training.batching import batch_advantages
+from gpu_runtime.trajectories.documents import document_pack, episode_document
+from gpu_runtime.trajectories.token_texts import TokenTexts
+from support.fake_control_plane import FakeControlPlane
+from support.light_tokenizer import LightTokenizer
+from support.random_calls import calls_of
+from support.runtime_harness import tiny_model
+from support.trained_batches import batch, episode
+from tinkerscript.wire.batches import BatchSample
+from tinkerscript.wire.runtime import Assignment
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> TokenTexts:
+    return TokenTexts(LightTokenizer(tiny_model(tmp_path_factory.mktemp("tiny"))))
+
+
+@pytest.mark.parametrize("options", [{}, {"mask_truncated": True}, {"kl_coef": 0.1}])
+def test_samples_made_of_documents_are_those_that_were_trained(texts: TokenTexts, options: dict) -> None:
+    draw = random.Random(str(options))
+    plane = FakeControlPlane(port=1).assignment() | {"config": {"grpo_n": 2, "tasks_per_batch": 8} | options}
+    assignment = Assignment.model_validate(plane)
+    config = assignment.config
+    rewards = [(1.0, 1.0)] + [(draw.random(), draw.random()) for _ in range(7)]
+    groups = [
+        [episode(2 * g + i, reward, *calls_of(f"e{2 * g + i}", draw)) for i, reward in enumerate(pair)]
+        for g, pair in enumerate(rewards)
+    ]
+    trained = batch(*groups)
+    made: list[BatchSample] = []
+    for index, (group, advantages_G) in enumerate(zip(groups, batch_advantages(trained, config), strict=True)):
+        samples = []
+        for member, advantages in zip(group, advantages_G, strict=True):
+            packed = document_pack(episode_document(member.record, member.calls, texts))
+            document = json.loads(gzip.decompress(packed))
+            samples += episode_samples(
+                document, advantages=advantages, group=index, with_truncated=not config.mask_truncated
+            )
+        made += samples_finish(samples, has_kl_loss=config.has_kl_loss)
+    lines = [json.loads(line) for line in batch_lines(KeptBatch("4", trained, "journaled"), assignment)]
+    assert len(made) > 8 and {sample.in_gradient for sample in made} == {True, config.has_kl_loss}
+    assert [sample.model_dump() for sample in made] == [line for line in lines if line["kind"] == "sample"]
