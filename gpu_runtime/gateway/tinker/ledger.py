@@ -106,15 +106,17 @@ class Ledger:
         """Whether nothing waits and nothing is under way."""
         return not self._done
 
-    async def submit(self, model_id: str, seq_id: int, kind: str, body: bytes, *, session_id: str) -> Operation:
-        """Take an operation, or return the one of this number.
+    async def submit(
+        self, model_id: str, seq_id: int, kind: str, body: bytes, *, session_id: str, compared: bytes | None = None
+    ) -> Operation:
+        """Take an operation, or return the one of this number. ``compared``: what of the body makes it another one.
 
         Raises BadRequest for another body under a number that is taken, NotFound for a model that was never made.
         """
         self.last_activity_at = time.time()
         if seq_id != CREATE and model_id not in self._models:
             raise NotFound(f"there is no model {model_id} in this session")
-        digest = hashlib.sha256(kind.encode() + b"\0" + body).hexdigest()
+        digest = hashlib.sha256(kind.encode() + b"\0" + (body if compared is None else compared)).hexdigest()
         number = model_id.rpartition(":")[2]
         wanted = Operation(model_id, seq_id, f"{session_id}|train:{number}:{seq_id}", kind, body, digest)
         taken = await self._disk.run(self._table.take, wanted)

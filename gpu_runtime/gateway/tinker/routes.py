@@ -96,7 +96,11 @@ class TinkerRoutes:
             raise BadRequest("model_id is a string and seq_id a number from 1 on")
         if kind == "load_weights" and sent.get("weights_access_token") is not None:
             body = json.dumps(sent | {"weights_access_token": "left out"}).encode()  # refused later; not journaled
-        return await self._taken(model_id, seq_id, kind, body)
+        compared = body
+        if kind == "save_weights_for_sampler" and sent.get("path") is None:
+            # A client that sends it again counts its samplers up: the number that came first stands.
+            compared = json.dumps(sent | {"sampling_session_seq_id": None}, sort_keys=True).encode()
+        return await self._taken(model_id, seq_id, kind, body, compared)
 
     async def asample(self, request: Request) -> Response:
         """``POST /api/v1/asample``. A mistake in it comes back through the future, as every user's mistake does."""
@@ -157,8 +161,12 @@ class TinkerRoutes:
             raise BadRequest(str(mistake)) from None
         return JSONResponse({})
 
-    async def _taken(self, model_id: str, seq_id: int, kind: str, body: bytes) -> Response:
-        taken = await self._ledger.submit(model_id, seq_id, kind, body, session_id=self._session_id)
+    async def _taken(
+        self, model_id: str, seq_id: int, kind: str, body: bytes, compared: bytes | None = None
+    ) -> Response:
+        taken = await self._ledger.submit(
+            model_id, seq_id, kind, body, session_id=self._session_id, compared=compared
+        )
         return JSONResponse({"request_id": taken.request_id, "model_id": model_id})
 
 

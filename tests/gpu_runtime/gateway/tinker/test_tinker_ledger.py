@@ -42,6 +42,19 @@ async def test_a_retry_gets_the_same_promise_and_another_body_is_refused(wire_op
         assert wire.trainer.calls.count(f"forward_backward {MODEL}") == 1
 
 
+async def test_an_unnamed_save_that_is_sent_again_under_the_next_samplers_number_is_the_same(wire_open: Open) -> None:
+    """The client's retry counts its samplers up and leaves the number of the operation as it is."""
+    async with wire_open() as wire:
+        await wire.model()
+        save = {"model_id": MODEL, "seq_id": 1, "sampling_session_seq_id": 0, "kind": "snapshot"}
+        first = await wire.promise("save_weights_for_sampler", save)
+        assert await wire.promise("save_weights_for_sampler", save | {"sampling_session_seq_id": 1}) == first
+        assert (await wire.result(first)).json()["sampling_session_id"] == "tnk_ab:sample:0:ses_0123"
+        assert wire.trainer.calls.count(f"export_sampler {MODEL}") == 1
+        another = await wire.post("/api/v1/save_weights_for_sampler", save | {"kind": "inflight"})
+        assert another.status_code == 400
+
+
 async def test_chunks_that_come_early_wait_for_their_number(wire_open: Open) -> None:
     async with wire_open() as wire:
         await wire.model()
