@@ -164,9 +164,7 @@ class TinkerRoutes:
     async def _taken(
         self, model_id: str, seq_id: int, kind: str, body: bytes, compared: bytes | None = None
     ) -> Response:
-        taken = await self._ledger.submit(
-            model_id, seq_id, kind, body, session_id=self._session_id, compared=compared
-        )
+        taken = await self._ledger.submit(model_id, seq_id, kind, body, session_id=self._session_id, compared=compared)
         return JSONResponse({"request_id": taken.request_id, "model_id": model_id})
 
 
@@ -191,13 +189,18 @@ class Samplers:
         await self._disk.run(self._table.sampler_put, wanted.sampling_session_id, described)
 
     async def put(self, sampler_id: str, described: dict[str, object], moves: bool) -> None:
-        """A sampler of a model's present weights; one that ``moves`` takes the place of the one before."""
-        put = self._table.sampler_move if moves else self._table.sampler_put
-        await self._disk.run(put, sampler_id, described)
+        """A sampler of a model's present weights; all that ``moves`` of one model follow the last of them."""
+        if moves:
+            following = f"inflight:{described['model_id']}"
+            await self._disk.run(self._table.sampler_move, following, described)
+            described = {"inflight": following}
+        await self._disk.run(self._table.sampler_put, sampler_id, described)
 
     async def find(self, sampler_id: str) -> Path | None:
         """The folder of its weights; None for the base model. Raises UserMistake."""
         described = await self._disk.run(self._table.sampler, sampler_id)
+        if described is not None and "inflight" in described:
+            described = await self._disk.run(self._table.sampler, described["inflight"])
         if described is None:
             raise UserMistake(f"there is no sampling session {sampler_id}")
         if described.get("base"):

@@ -27,6 +27,7 @@ from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSou
 SAVE_AFTER_BYTES, SAVE_AFTER_OPERATIONS, SAVE_AFTER_S = 64 << 20, 256, 60.0
 SAVING_SHARE = 0.1  # of the time at most: a state of all weights is large, and takes longer to write than a step
 WHOLE_SNAPSHOTS_KEPT = 4  # unnamed ones of a model of all weights, each as large as the model
+INFLIGHT_KEPT = 2  # of a model: what its in-flight samplers follow, and what a sample that has begun may yet load
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
@@ -209,19 +210,18 @@ class ModelWork:
             await self._export(operation.model_id, folder)
             return self._stored(opening, folder, operation, kind=operation.kind)
         folder = self._folder / "samplers" / _short(operation.request_id)
-        is_whole = self._loras[operation.model_id].rank == 0
-        if is_whole:
-            folder = folder.parent / "whole" / f"{operation.seq_id:010d}-{folder.name}"
+        is_whole, moves = self._loras[operation.model_id].rank == 0, wanted.kind == "inflight"
+        if is_whole or moves:
+            kind = f"inflight-{_short(operation.model_id)}" if moves else "whole"
+            folder = folder.parent / kind / f"{operation.seq_id:010d}-{folder.name}"
         await self._export(operation.model_id, folder)
         matched = MODEL_ID.fullmatch(operation.model_id)
         assert matched is not None, "the control plane makes models of this form alone"
         number = wanted.sampling_session_seq_id
         sampler_id = f"{matched['tinker_session']}:sample:{number}:{self._session_id}"
-        await self._sampler_put(
-            sampler_id, {"folder": str(folder), "model_id": operation.model_id}, wanted.kind == "inflight"
-        )
-        if is_whole:
-            await asyncio.to_thread(_oldest_remove, folder.parent)
+        await self._sampler_put(sampler_id, {"folder": str(folder), "model_id": operation.model_id}, moves)
+        if is_whole or moves:
+            await asyncio.to_thread(_oldest_remove, folder.parent, INFLIGHT_KEPT if moves else WHOLE_SNAPSHOTS_KEPT)
         return Result.of({"path": None, "sampling_session_id": sampler_id, "type": operation.kind})
 
     async def _export(self, model_id: str, folder: Path) -> None:
@@ -276,9 +276,9 @@ def _lora(options: LoraOptions) -> LoraConfig | None:
     return LoraConfig(**options.model_dump()) if options.rank else None
 
 
-def _oldest_remove(snapshots: Path) -> None:
-    """Those beyond what is kept; the runtime has one model of all weights, and their names begin with its numbers."""
-    for old in sorted(snapshots.iterdir())[:-WHOLE_SNAPSHOTS_KEPT]:
+def _oldest_remove(snapshots: Path, kept: int) -> None:
+    """Those of one model beyond what is kept: their names begin with its numbers."""
+    for old in sorted(snapshots.iterdir())[:-kept]:
         shutil.rmtree(old, ignore_errors=True)
 
 

@@ -112,6 +112,33 @@ async def test_an_adapters_snapshot_stays_as_it_was_and_the_base_is_beside_it(wi
 
 
 @pytest.mark.parametrize("rank", [8, 0])
+async def test_every_in_flight_sampler_of_a_model_follows_its_last_save(wire_open: Open, rank: int) -> None:
+    """A client gives each save a number of its own; what was saved last is what all of them sample."""
+    names: list[str] = []
+
+    async def sampled(wire: Wire) -> Path:
+        fixed = {"sampling_params": {"max_tokens": 5}, "sampling_session_id": names[0]}
+        await wire.do("asample", sample(len(wire.engine.orders), **fixed))
+        order = wire.engine.orders[-1]
+        folder = order.adapter or order.weights
+        assert folder is not None
+        return folder
+
+    async with wire_open() as wire:
+        await wire.model(rank=rank)
+        folders: list[Path] = []
+        for number in range(4):
+            save = {"model_id": MODEL, "seq_id": 2 * number + 1, "sampling_session_seq_id": number, "kind": "inflight"}
+            names.append((await wire.do("save_weights_for_sampler", save))["sampling_session_id"])
+            folders.append(await sampled(wire))
+            await wire.do("optim_step", step(2 * number + 2))
+        assert len(set(names)) == len(set(folders)) == 4
+        assert [folder.exists() for folder in folders] == [False, False, True, True]
+    async with wire_open() as wire:
+        assert await sampled(wire) == folders[-1]
+
+
+@pytest.mark.parametrize("rank", [8, 0])
 async def test_a_saved_training_state_is_sampled_as_a_snapshot_of_it_is(wire_open: Open, rank: int) -> None:
     async with wire_open() as wire:
         await wire.model(rank=rank)
