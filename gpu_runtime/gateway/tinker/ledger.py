@@ -22,7 +22,7 @@ from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.refusals import BadRequest, NotFound
 from tinkerscript.wire.tinker.ids import user_error
 
-GAP_S = 120.0  # a client that failed to send a number has given it up by then, or tries again
+GAP_S = 330.0  # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
 MISSING = "missing"  # the kind of a number that was used up without an operation
 log = logging.getLogger(__name__)
 
