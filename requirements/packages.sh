@@ -1,0 +1,75 @@
+# Read by install.sh: packages of Python, installed by uv, which unpacks several at once and takes a fraction of pip's time.
+# A step that it cannot carry out is pip's, and so is every step where uv itself cannot be had.
+
+uv_folder=$venv/uv # what one set-up keeps for uv, until its end: settings and cache
+
+# uv_begin: install uv. The chains of one set-up find that done.
+uv_begin() {
+  [ -z "${SETUP_CHAIN:-}" ] || return 0
+  trap 'rm -rf "$uv_folder"' EXIT
+  local wanted
+  wanted=$(hash_of requirements/uv.txt)
+  if ! [ -x "$venv/bin/uv" ] || [ "$(cat "$stamps/uv" 2>/dev/null)" != "$wanted" ]; then
+    run "$venv/bin/python" -m pip install --quiet -r requirements/uv.txt || return 0
+    printf '%s\n' "$wanted" >"$stamps/uv"
+  fi
+}
+
+# uv_settings: into the environment, what pip is set to by uv's names. Status 1 where uv is not there or has no such name.
+uv_settings() {
+  local settings=$uv_folder/settings draft=$uv_folder/draft.$BASHPID
+  [ -x "$venv/bin/uv" ] || return 1
+  if ! [ -e "$settings" ]; then # which may name an index with its password
+    (umask 077 && mkdir -p "$uv_folder" && "$venv/bin/python" requirements/uv_settings.py >"$draft") || return 1
+    mv "$draft" "$settings"
+  fi
+  . "$settings"
+  # On this disk: what an environment holds are links to it, and the only ones once this is removed.
+  export UV_CACHE_DIR=${UV_CACHE_DIR:-$PWD/$uv_folder/cache}
+}
+
+# install_with PYTHON OPTION...: into the environment of PYTHON, with options that uv and pip share.
+install_with() {
+  local python=$1 pip=("$venv/bin/python" -m pip)
+  shift
+  if uv_settings; then
+    "$venv/bin/uv" pip install --quiet --python "$python" "$@" && return
+    echo "uv could not: pip goes on"
+  fi
+  [ "$python" = "$venv/bin/python" ] || pip+=(--python "$python")
+  "${pip[@]}" install --quiet "$@"
+}
+
+# package_step NAME WHAT FILE OPTION...: install a requirements file under the lock.
+package_step() {
+  local name=$1 what=$2 file=requirements/$3.txt
+  shift 3
+  step "$name" "$what" "$(hash_of "$file" requirements/constraints.txt)" \
+    install_with "$venv/bin/python" -c requirements/constraints.txt -r "$file" "$@"
+}
+
+# torch_with PYTHON LOCK: the version that LOCK names. Where the index has a build for CPUs beside the one for CUDA, the
+# latter would bring 5 GB that nothing here uses.
+torch_with() {
+  local version
+  version=$(sed -n 's/^torch==//p' "$2")
+  install_with "$1" -c "$2" "torch==$version+cpu" || install_with "$1" -c "$2" "torch==$version"
+}
+
+# own_venv NAME WHAT: what tests use, which skip without it, in .venv-NAME; so no failure here stops anything.
+own_venv() {
+  local name=$1 what=$2 wanted
+  [ -x ".venv-$name/bin/python" ] || rm -f "$stamps/$name"
+  wanted=$(hash_of "$stamps/venv" "requirements/$name.txt" "requirements/$name.lock")
+  [ "$(cat "$stamps/$name" 2>/dev/null)" != "$wanted" ] || return 0
+  say "set-up: $what"
+  if run make_own_venv "$name"; then
+    printf '%s\n' "$wanted" >"$stamps/$name"
+  else
+    say "that could not be installed; its tests will be skipped"
+  fi
+}
+make_own_venv() {
+  "$venv/bin/python" -m venv --clear --without-pip ".venv-$1" &&
+    install_with ".venv-$1/bin/python" -c "requirements/$1.lock" -r "requirements/$1.txt"
+}
