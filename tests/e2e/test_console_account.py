@@ -1,6 +1,7 @@
 """The account in a real browser: a second factor, an invitation, another project, a key with limits, the end."""
 
 import re
+import subprocess
 import time
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -137,6 +138,7 @@ def test_a_key_is_made_with_limits_and_shows_them(page: Page, server: Server) ->
     page.get_by_label("Spending cap").fill("1.5")
     page.get_by_role("button", name="Create key").click()
     secret = page.get_by_role("dialog").locator("pre").first.inner_text()
+    check_programs(page, server.url, secret)
     page.get_by_role("button", name="Done").click()
     row = page.get_by_role("row", name="lab")
     expect(row).to_contain_text("only SmolLM2-135M-Instruct")
@@ -145,6 +147,24 @@ def test_a_key_is_made_with_limits_and_shows_them(page: Page, server: Server) ->
     headers = {"Authorization": f"Bearer {secret}"}
     refused = httpx.post(f"{server.url}/v1/sessions", json={"base_model": "another"}, headers=headers)
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+
+
+def check_programs(page: Page, url: str, secret: str) -> None:
+    """Of each client: the variables with this server's address and the key, and a program that can be read."""
+    ours, tinker = (f"TINKERSCRIPT_BASE_URL={url}", f"TINKERSCRIPT_API_KEY={secret}"), f"TINKER_API_KEY=tml-{secret}"
+    said = {
+        "OpenAI client": (*ours, "Copy train.py"), "curl": (*ours, "Copy train.sh"),
+        "Tinker client": (f"TINKER_BASE_URL={url}", tinker, "Copy program"),
+    }  # fmt: skip
+    for client, (*variables, button) in said.items():
+        page.get_by_role("tab", name=client).click()
+        shell, program = page.get_by_role("tabpanel").locator("pre").all_inner_texts()
+        assert all(f"export {variable}" in shell.splitlines() for variable in variables), shell
+        expect(page.get_by_role("button", name=button)).to_be_visible()
+        if client == "curl":
+            subprocess.run(["bash", "-n"], input=program, text=True, check=True)
+        else:
+            compile(program, "train.py", "exec")
 
 
 def test_a_forgotten_password_leads_to_the_mail(page: Page) -> None:

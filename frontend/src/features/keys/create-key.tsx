@@ -7,8 +7,8 @@ import { Button } from "../../ui/button";
 import { CopyBlock } from "../../ui/copy";
 import { Dialog } from "../../ui/dialog";
 import { Loading } from "../../ui/loading";
-import { LoopSnippet } from "../../ui/loop-snippet";
 import { KeyForm } from "./key-form";
+import { KeyPrograms } from "./key-programs";
 
 export function CreateKey({ readOnly }: { readOnly: boolean }) {
   const [open, setOpen] = useState(false);
@@ -73,7 +73,7 @@ function Created({ secret, baseModel, onDone }: { secret: string; baseModel: str
     <div className="space-y-3">
       <CopyBlock label="API key" text={secret} />
       <p className="pt-1 font-medium">Use it</p>
-      <LoopSnippet secret={secret} target={{ baseModel }} />
+      <KeyPrograms secret={secret} baseModel={baseModel} />
       <div className="flex justify-end pt-1">
         <Button look="primary" onClick={onDone}>
           Done, I have copied it
