@@ -16,6 +16,7 @@ from console.sessions.models import (
     RuntimeSpan,
     Session,
     Upload,
+    UsageSum,
 )
 from console.sessions.runtime.models import SessionTurn
 from console.sessions.sharing.models import ShareLink
@@ -65,6 +66,7 @@ __all__ = [
     "TinkerSampler",
     "TinkerSession",
     "Upload",
+    "UsageSum",
     "User",
     "WarmRuntime",
     "Webhook",

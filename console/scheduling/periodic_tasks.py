@@ -21,6 +21,7 @@ from console.sessions.checkpoints.leftovers import ended_states_trim, local_stat
 from console.sessions.checkpoints.removal import removals_finish
 from console.sessions.checkpoints.retention import checkpoints_expire
 from console.sessions.checkpoints.verification import checkpoints_verify
+from console.sessions.limits.usage_sums import usage_sum
 from console.tinker.checkpoints import checkpoints_replaced_remove
 from console.tinker.external_uploads import external_uploads_expire
 from console.tinker.services import tinker_sessions_vanished_finish
@@ -42,7 +43,7 @@ PERIODIC_TASKS = (
     store_log_bound,
 )
 HASHING_TASKS = (checkpoints_verify,)  # one may take minutes
-RETENTION_TASKS = (expired_remove,)
+RETENTION_TASKS = (expired_remove, usage_sum)
 MAIL_TASKS = (alerts_mail,)
 BUDGET_TASKS = (sessions_over_budget_stop,)
 PAUSE_S = 1.0

@@ -74,6 +74,9 @@ class Session(models.Model):
     reward_mean = models.FloatField(null=True)
     accounting = models.JSONField(default=dict)
 
+    # Of the recorded steps. None: of an older server, and not added up yet (limits/usage_sums.py).
+    tokens_trained = models.PositiveBigIntegerField(null=True, default=0)
+
     # The copy of the runtime's journal: console/sessions/runtime/journal_copies.py.
     journal = models.JSONField(null=True)
 
@@ -265,9 +268,32 @@ class RuntimeSpan(models.Model):
     gpus = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField()
+    summed = models.BooleanField(default=False)  # it is part of a UsageSum, and does not change any more
 
     class Meta:
         indexes = [
             models.Index(fields=["session_id"], name="span_session"),
             models.Index(fields=["key_id"], name="span_key"),
+            models.Index(fields=["project", "seen_at"], name="span_recent"),
+            models.Index(fields=["project"], condition=models.Q(summed=False), name="span_unsummed"),
+        ]
+
+
+class UsageSum(models.Model):
+    """The seconds of all ``summed`` spans of one session, key, person and number of GPUs: usage is read from few rows.
+
+    A person who is removed leaves rows without one, so several may be of the same payer.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    session_id = models.CharField(max_length=40)
+    key_id = models.CharField(max_length=40, null=True)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, related_name="+", null=True)
+    gpus = models.PositiveIntegerField(default=0)
+    seconds = models.FloatField(default=0)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["session_id"], name="usage_sum_session"),
+            models.Index(fields=["key_id"], name="usage_sum_key"),
         ]

@@ -9,17 +9,19 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from console.live.services import events_record
+from console.live.services import event_record
 from console.scheduling.launchers.options import LauncherOptions
 from console.scheduling.launchers.protocol import Resources
 from console.sessions.limits.devices import devices_sync
-from console.sessions.models import Checkpoint, RuntimeSpan, Session
-from console.sessions.runtime.leases import lease_check, lease_issue, runtime_heartbeat
+from console.sessions.limits.usage_sums import usage_sum
+from console.sessions.models import Checkpoint, RuntimeSpan, Session, UsageSum
+from console.sessions.runtime.leases import lease_check, lease_issue, runtime_heartbeat, runtime_report
 from console.sessions.services import session_delete
 from console.users.models import Project
 from support import factories
 from tinkerscript.wire.account import Role
-from tinkerscript.wire.runtime import ReportEntry, RuntimeStage, RuntimeState
+from tinkerscript.wire.events import EventKind
+from tinkerscript.wire.runtime import Report, ReportEntry, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 
 READY = RuntimeState(state=RuntimeStage.READY, progress=1)
@@ -34,8 +36,18 @@ def seen_later(session: Session, seconds: float) -> None:
     RuntimeSpan.objects.filter(session_id=session.id).update(started_at=timezone.now() - timedelta(seconds=seconds))
 
 
-def trained(session: Session, step: int, tokens: int) -> ReportEntry:
-    return ReportEntry(key=f"step-{step}", kind="metric", data={"step": step, "tokens_trained": tokens})
+STEP = {
+    "reward_mean": 0.1, "reward_std": 0.1, "loss": 0.1, "grad_norm": 1.0, "learning_rate": 1e-5, "kl_engine": 0.0,
+    "entropy": 1.0, "clip_fraction": 0.0, "episodes": 8, "groups": 1, "groups_skipped": 0, "tokens_computed": 20,
+    "staleness_max": 0, "completion_length_mean": 4.0, "rollout_s": 1.0, "train_s": 1.0, "handover_s": 0.1,
+}  # fmt: skip
+
+
+def trained(token: str, *tokens: int) -> None:
+    """The runtime reports steps that trained so many tokens."""
+    steps = [STEP | {"step": step, "tokens_trained": each} for step, each in enumerate(tokens, start=1)]
+    entries = [ReportEntry(key=f"step {step['step']}", kind="metric", data=step) for step in steps]
+    runtime_report(session=lease_check(token=token), body=Report(entries=entries))
 
 
 @pytest.fixture
@@ -83,23 +95,61 @@ def test_gpus_multiply_and_steps_and_tokens_are_those_of_the_record(project, cli
     seen_later(session, 10)
     runtime_heartbeat(session=lease_check(token=token), body=READY)
     for _ in range(2):  # a repeated report is not counted twice
-        events_record(session_id=session.id, entries=[trained(session, 1, 300), trained(session, 2, 200)])
+        trained(token, 300, 200)
     used = usage(client)["items"][0]
     assert used["gpu_s"] == pytest.approx(4 * used["runtime_s"])
     assert (used["steps"], used["tokens_trained"]) == (2, 500)
 
 
 def test_the_total_is_of_all_sessions_whatever_the_page(project, client) -> None:
-    sessions = [factories.runtime_make(project, SessionState.READY, policy_version_high=1)[0] for _ in range(3)]
-    for session in sessions:
+    sessions = [factories.runtime_make(project, SessionState.READY, policy_version_high=1) for _ in range(3)]
+    for session, token in sessions:
         RuntimeSpan.objects.filter(session_id=session.id).update(seen_at=timezone.now() + timedelta(seconds=20))
-        events_record(session_id=session.id, entries=[trained(session, 1, 10)])
+        trained(token, 10)
     first = usage(client, "?limit=2")
     second = usage(client, f"?limit=2&cursor={first['next_cursor']}")
     assert (len(first["items"]), len(second["items"]), second["next_cursor"]) == (2, 1, None)
     assert first["total"] == second["total"]
     assert first["total"]["runtime_s"] == pytest.approx(60, abs=1)
     assert (first["total"]["steps"], first["total"]["tokens_trained"]) == (3, 30)
+
+
+def test_added_up_usage_reads_as_before_and_a_runtime_that_goes_on_is_left_out(project, client, alice) -> None:
+    now, hour = timezone.now(), timedelta(hours=1)
+    running, token = factories.runtime_make(project)
+    over, _ = factories.runtime_make(project, SessionState.STOPPED)
+    RuntimeSpan.objects.filter(session_id=running.id).update(started_at=now - 2 * hour, seen_at=now - hour)
+    RuntimeSpan.objects.filter(session_id=over.id).update(started_at=now - 4 * hour, seen_at=now - hour, gpus=2)
+    for number, seen in enumerate((now, now - hour, now - 9 * 24 * hour)):  # runtimes of before
+        RuntimeSpan.objects.create(
+            project=project, session_id=over.id, lease_sha256=str(number), gpus=number, started_at=seen - hour,
+            seen_at=seen, key_id=over.key_id, person=alice,
+        )  # fmt: skip
+    before = {name: value for name, value in usage(client).items() if name != "quotas"}
+    assert before["total"]["runtime_s"] == pytest.approx(7 * 3600, abs=5)
+    for _ in range(2):
+        usage_sum()
+        assert RuntimeSpan.objects.filter(summed=True).count() == 3, "not of who holds its lease, nor of who just left"
+        after = usage(client)
+        assert {name: after[name] for name in before} == before
+    assert sum(UsageSum.objects.values_list("seconds", flat=True)) == pytest.approx(5 * 3600)
+    runtime_heartbeat(session=lease_check(token=token), body=READY)
+    assert usage(client)["total"]["runtime_s"] == pytest.approx(8 * 3600, abs=5)
+
+
+def test_steps_that_an_older_server_recorded_are_counted_before_and_after_they_are_added_up(project, client) -> None:
+    session, token = factories.runtime_make(project)
+    event_record(
+        session_id=session.id, kind=EventKind.METRIC, data=STEP | {"step": 9, "tokens_trained": 70}, key="step 9"
+    )
+    Session.objects.filter(id=session.id).update(tokens_trained=None)
+    trained(token, 30)
+    for _ in range(2):
+        used = usage(client)
+        assert (used["items"][0]["tokens_trained"], used["total"]["tokens_trained"]) == (100, 100)
+        usage_sum()
+    trained(token, 30, 5)
+    assert usage(client)["total"]["tokens_trained"] == 105
 
 
 def test_time_of_a_deleted_session_stays_in_the_total(project, client) -> None:

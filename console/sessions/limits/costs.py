@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from django.conf import settings
 from django.db.models import F
 
-from console.sessions.limits.usage import Spent, spent_by
-from console.sessions.models import RuntimeSpan
+from console.sessions.limits.usage import Spent, spent_in_all
 from console.users.models import ApiKey, Membership, Project
 from tinkerscript.wire.projects import DevicePrices, PayerUsage
 
@@ -22,14 +21,13 @@ def prices_get() -> DevicePrices | None:
 
 def usage_by_key(*, project: Project) -> list[PayerUsage]:
     """What the sessions of each key used, the most used first."""
-    spans = RuntimeSpan.objects.filter(project=project, key_id__isnull=False)
     names = dict(ApiKey.objects.filter(project=project).values_list("id", "name"))
-    return _payers(spent_by(spans, "key_id"), names)
+    return _payers(spent_in_all("key_id", project_id=project.id, key_id__isnull=False), names)
 
 
 def usage_by_member(*, project: Project) -> list[PayerUsage]:
     """What the sessions of each member used, by hand or by key, deleted sessions too."""
-    spent = spent_by(RuntimeSpan.objects.filter(project=project), "person_id")
+    spent = spent_in_all("person_id", project_id=project.id)
     members = Membership.objects.filter(project=project, user__isnull=False)
     known = {
         user: (member, email) for user, member, email in members.values_list("user", "member_id", F("user__email"))

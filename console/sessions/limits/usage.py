@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from console.errors import BudgetExhausted
 from console.live.selectors import tokens_trained_sum
-from console.sessions.models import RuntimeSpan, Session
+from console.sessions.models import RuntimeSpan, Session, UsageSum
 from console.sessions.selectors import session_list
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.projects import TimeUsage, Usage
@@ -33,6 +33,11 @@ class Spent:
             return None
         return (self.gpu_s * prices.gpu + (self.device_s - self.gpu_s) * prices.cpu) / 3600
 
+    @classmethod
+    def of(cls, seconds: float, gpus: int) -> "Spent":
+        """What a runtime with so many GPUs used in this time."""
+        return cls(seconds, seconds * gpus, seconds * max(1, gpus))
+
     def add(self, other: "Spent") -> None:
         """Count what another one used too."""
         self.runtime_s += other.runtime_s
@@ -46,17 +51,21 @@ def usage_list(
     """One page of sessions, newest first, with what each used; the project's sum; the cursor of the next page."""
     sessions, next_cursor = session_list(project=project, cursor=cursor, limit=limit)
     ids = [session.id for session in sessions]
-    spent = spent_by(RuntimeSpan.objects.filter(session_id__in=ids), "session_id")
-    tokens = tokens_trained_sum(session_ids=ids)
+    spent = spent_in_all("session_id", session_id__in=ids)
+    older = _tokens_unsummed(Session.objects.filter(id__in=ids))
     items = [
-        (session, _usage(spent[session.id], session.policy_version_high, tokens.get(session.id, 0)))
+        (
+            session,
+            _usage(spent[session.id], session.policy_version_high, session.tokens_trained or older.get(session.id, 0)),
+        )
         for session in sessions
     ]
     every = Session.objects.filter(project=project)
+    sums = every.aggregate(steps=Sum("policy_version_high"), tokens=Sum("tokens_trained"))
     total = _usage(
-        spent_by(RuntimeSpan.objects.filter(project=project), "project_id")[project.id],
-        every.aggregate(steps=Sum("policy_version_high"))["steps"] or 0,
-        sum(tokens_trained_sum(session_ids=every.values_list("id", flat=True)).values()),
+        spent_in_all("project_id", project_id=project.id)[project.id],
+        sums["steps"] or 0,
+        (sums["tokens"] or 0) + sum(_tokens_unsummed(every).values()),
     )
     return items, total, next_cursor
 
@@ -71,14 +80,14 @@ def recent_usage(*, project: Project, within: timedelta) -> TimeUsage:
     ]
     spent = Spent()
     for seconds, gpus in lengths:
-        spent.add(Spent(seconds, seconds * gpus, seconds * max(1, gpus)))
+        spent.add(Spent.of(seconds, gpus))
     return TimeUsage(runtime_s=spent.runtime_s, gpu_s=spent.gpu_s, cost=spent.cost)
 
 
 def spent_by_key(*, project: Project) -> dict[str, float]:
     """Device-seconds of the sessions that each key of the project started."""
-    spans = RuntimeSpan.objects.filter(project=project, key_id__isnull=False)
-    return {key_id: spent.device_s for key_id, spent in spent_by(spans, "key_id").items()}
+    spent = spent_in_all("key_id", project_id=project.id, key_id__isnull=False)
+    return {key_id: one.device_s for key_id, one in spent.items()}
 
 
 def key_budget_check(*, key: ApiKey | None) -> None:
@@ -122,7 +131,7 @@ def span_seen(*, lease_sha256: str, at: datetime) -> None:
 
 def key_spent_s(*, key: ApiKey) -> float:
     """Device-seconds of the sessions that the key started."""
-    return spent_by(RuntimeSpan.objects.filter(key_id=key.id), "key_id")[key.id].device_s
+    return spent_in_all("key_id", key_id=key.id)[key.id].device_s
 
 
 def session_spent_s(*, session: Session) -> float:
@@ -145,9 +154,21 @@ def spent_by(spans: QuerySet[RuntimeSpan], by: str) -> defaultdict[Any, Spent]:
     length = ExpressionWrapper(F("seen_at") - F("started_at"), output_field=DurationField())
     found: defaultdict[Any, Spent] = defaultdict(Spent)
     for row in spans.values(by, "gpus").annotate(time=Sum(length)).order_by():
-        spent, seconds = found[row[by]], row["time"].total_seconds()
-        spent.add(Spent(seconds, seconds * row["gpus"], seconds * max(1, row["gpus"])))
+        found[row[by]].add(Spent.of(row["time"].total_seconds(), row["gpus"]))
     return found
+
+
+def spent_in_all(by: str, **which: object) -> defaultdict[Any, Spent]:
+    """As ``spent_by`` of all spans that ``which`` selects by project, session or key: their sums, and those without."""
+    found = spent_by(RuntimeSpan.objects.filter(summed=False, **which), by)
+    for row in UsageSum.objects.filter(**which).values(by, "gpus").annotate(time=Sum("seconds")).order_by():
+        found[row[by]].add(Spent.of(row["time"], row["gpus"]))
+    return found
+
+
+def _tokens_unsummed(sessions: QuerySet[Session]) -> dict[str, int]:
+    """Of those that an older server began and whose steps are not added up yet."""
+    return tokens_trained_sum(session_ids=list(sessions.filter(tokens_trained=None).values_list("id", flat=True)))
 
 
 def _usage(spent: Spent, steps: int, tokens: int) -> Usage:

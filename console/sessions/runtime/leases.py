@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from console.catalogue.base_models import base_model_resolve
@@ -194,9 +195,11 @@ def runtime_report(*, session: Session, body: Report) -> None:
             raise InvalidRequest(f"{entry.key}: {error}") from None
     with transaction.atomic():
         lease_lock(session)
-        new = len(steps_new(session_id=session.id, entries=body.entries))
+        steps = steps_new(session_id=session.id, entries=body.entries)
         events_record(session_id=session.id, entries=body.entries)
-        steps_watch(session=session, new=new)
+        if tokens := sum(int(step["tokens_trained"]) for step in steps):
+            Session.objects.filter(id=session.id).update(tokens_trained=F("tokens_trained") + tokens)
+        steps_watch(session=session, new=len(steps))
 
 
 def runtime_fail(*, session: Session, body: FailureReport) -> None:

@@ -1,0 +1,53 @@
+"""Adding up what does not change any more, so that usage costs the same to read however long a project is used.
+
+A runtime's span is final once no session that goes on has its lease. Until it is added up, readers add it themselves.
+"""
+
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from console.live.selectors import tokens_trained_sum
+from console.sessions.models import RuntimeSpan, Session, UsageSum
+from console.sessions.states import ENDED
+
+FINAL_AFTER = timedelta(minutes=10)  # a lease that is being given to a session has a span before the session has it
+AT_ONCE = 1000
+PAYER = ("project_id", "session_id", "key_id", "person_id", "gpus")
+
+
+def usage_sum() -> None:
+    """Add up the spans that are final, and the steps of sessions that an older server began."""
+    while _spans_sum() == AT_ONCE:
+        pass
+    for session_id in Session.objects.filter(tokens_trained=None).values_list("id", flat=True)[:AT_ONCE]:
+        _tokens_sum(session_id)
+
+
+def _spans_sum() -> int:
+    """How many spans were added: AT_ONCE at the most."""
+    held = Session.objects.exclude(state__in=ENDED).exclude(lease_sha256="").values_list("lease_sha256", flat=True)
+    spans = RuntimeSpan.objects.filter(summed=False, seen_at__lt=timezone.now() - FINAL_AFTER)
+    with transaction.atomic():
+        some = list(spans.exclude(lease_sha256__in=list(held)).select_for_update().order_by("id")[:AT_ONCE])
+        seconds: defaultdict[tuple[tuple[str, Any], ...], float] = defaultdict(float)
+        for span in some:
+            payer = tuple((name, getattr(span, name)) for name in PAYER)
+            seconds[payer] += (span.seen_at - span.started_at).total_seconds()
+        for payer, more in seconds.items():
+            row = UsageSum.objects.filter(**dict(payer)).first() or UsageSum.objects.create(**dict(payer))
+            UsageSum.objects.filter(id=row.id).update(seconds=F("seconds") + more)
+        RuntimeSpan.objects.filter(id__in=[span.id for span in some]).update(summed=True)
+    return len(some)
+
+
+def _tokens_sum(session_id: str) -> None:
+    with transaction.atomic():  # a report takes the row as well: no step is left out, none counted twice
+        session = Session.objects.select_for_update().filter(id=session_id, tokens_trained=None).first()
+        if session is not None:
+            tokens = tokens_trained_sum(session_ids=[session_id]).get(session_id, 0)
+            Session.objects.filter(id=session_id).update(tokens_trained=tokens)
