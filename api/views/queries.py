@@ -139,6 +139,7 @@ class SessionQuery(PageQuery):
     since: Time | None = Field(None, description="Only those created from this time on.")
     until: Time | None = Field(None, description="Only those created before this time.")
     sort: SessionSort = SessionSort.NEWEST
+    reverse: bool = Field(False, description="The other way round; those without what is sorted by stay last.")
 
 
 class LogQuery(Query):

@@ -48,6 +48,7 @@ def session_list(request: ApiRequest, query: SessionQuery) -> SessionList:
         since=query.since,
         until=query.until,
         sort=query.sort,
+        reverse=query.reverse,
     )
     return session_list_view(*found)
 

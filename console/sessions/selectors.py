@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from math import isfinite
@@ -12,18 +12,13 @@ from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
 from console.errors import Conflict, InvalidRequest, NotFound
+from console.sessions.listing import session_page
 from console.sessions.models import Session
 from console.sessions.states import ENDED
 from console.users.keys import key_session_check
 from console.users.models import ApiKey, Project
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.sessions import Failure, SessionKind, SessionSort, SessionState
-
-ORDERS = {
-    SessionSort.NEWEST: ("-created_at", "-id"),
-    SessionSort.PINNED: ("-pinned", "-created_at", "-id"),
-    SessionSort.NAME: ("name", "id"),
-}
 
 
 def session_get(*, project: Project, session_id: str) -> Session:
@@ -68,16 +63,15 @@ def session_list(
     since: datetime | None = None,
     until: datetime | None = None,
     sort: SessionSort = SessionSort.NEWEST,
+    reverse: bool = False,
 ) -> tuple[list[Session], str | None]:
     """One page, newest first if not sorted otherwise, and the cursor of the next page (None: this was the last).
 
     Only those in one of ``states``, of one of ``kinds``, of ``base_model``, with ``name`` in their name or id (any
     case), with all ``tags`` and ``options`` ("grpo_n=8"), that are or are not ``pinned``, created from ``since`` on and
-    before ``until``, where given. A cursor is the id of the last session seen. Raises InvalidRequest for any other, and
-    for what is no option.
+    before ``until``, where given. Raises InvalidRequest for what is no cursor of this order, and no option.
     """
-    columns = ORDERS[sort]
-    sessions = _created(since, until).filter(project=project).order_by(*columns)
+    sessions = _created(since, until).filter(project=project)
     if states:
         sessions = sessions.filter(state__in=states)
     if kinds:
@@ -93,13 +87,7 @@ def session_list(
         sessions = sessions.filter(_option(option))
     if pinned is not None:
         sessions = sessions.filter(pinned=pinned)
-    if cursor:
-        last = Session.objects.filter(project=project, id=cursor).first()
-        if last is None:
-            raise InvalidRequest("This cursor belongs to no page of this list.", hint="Start again without a cursor.")
-        sessions = sessions.filter(_after(last, columns))
-    page = list(sessions[: limit + 1])
-    return page[:limit], page[limit - 1].id if len(page) > limit else None
+    return session_page(sessions, project=project, sort=sort, reverse=reverse, cursor=cursor, limit=limit)
 
 
 def _option(text: str) -> Q:
@@ -141,17 +129,6 @@ def tags_text(tags: Iterable[str]) -> str:
 def tags_of(session: Session) -> list[str]:
     """The tags of a session, as they were given."""
     return [tag for tag in session.tags.split("|") if tag]
-
-
-def _after(last: Session, columns: Sequence[str]) -> Q:
-    """What follows ``last`` in an order by these columns: behind in the first, or level there and behind later."""
-    behind, level = Q(pk__in=[]), Q()
-    for column in columns:
-        name = column.removeprefix("-")
-        side = "lt" if column.startswith("-") else "gt"
-        behind |= level & Q(**{f"{name}__{side}": getattr(last, name)})
-        level &= Q(**{name: getattr(last, name)})
-    return behind
 
 
 def session_counts() -> Counter[str]:

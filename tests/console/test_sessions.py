@@ -1,6 +1,7 @@
 """Creating, listing, stopping and waking sessions; the catalogue; the queue."""
 
 import json
+from datetime import timedelta
 
 import pytest
 from django.utils import timezone
@@ -10,11 +11,11 @@ from console.errors import Conflict, InvalidRequest, ModelUnsupported, NotFound,
 from console.live.models import EventRecord
 from console.sessions import selectors, services
 from console.sessions.checkpoints import checkpoints
-from console.sessions.models import Session
+from console.sessions.models import RuntimeSpan, Session
 from console.users.selectors import project_get
 from support import factories
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import SessionCreate, SessionState
+from tinkerscript.wire.sessions import SessionCreate, SessionSort, SessionState
 
 
 def create(project, base_model=factories.BASE_MODEL, **config):
@@ -137,6 +138,61 @@ def test_sessions_of_one_instant_are_paged_without_gap(project):
     first, cursor = selectors.session_list(project=project, limit=3)
     second, end = selectors.session_list(project=project, cursor=cursor, limit=3)
     assert len({session.id for session in first + second}) == 5 and end is None
+
+
+def paged(project, sort, reverse=False, between=lambda: None):
+    """The ids of all, page by page; ``between`` is called after each page."""
+    seen, cursor = [], None
+    while True:
+        page, cursor = selectors.session_list(project=project, sort=sort, reverse=reverse, cursor=cursor, limit=2)
+        seen += [session.id for session in page]
+        if cursor is None:
+            return seen
+        between()
+
+
+def test_every_order_has_a_way_back_and_pages_without_gap_or_repeat(project):
+    ids, now = [create(project).id for _ in range(7)], timezone.now()
+    measures = [(None, 0), (0.5, 3), (0.5, 0), (-1.0, 9), (None, 3), (2.0, 9), (0.1, 1)]
+    for number, (session_id, (reward, steps)) in enumerate(zip(ids, measures, strict=True)):
+        active = None if reward is None else now - timedelta(hours=steps)
+        Session.objects.filter(id=session_id).update(
+            name=f"run {7 - number}", reward_mean=reward, policy_version=steps, last_activity_at=active
+        )
+        for part in range(number % 3):
+            RuntimeSpan.objects.create(
+                project=project, session_id=session_id, lease_sha256=f"{number}.{part}", gpus=2 * part,
+                started_at=now - timedelta(seconds=steps + 1), seen_at=now,
+            )  # fmt: skip
+
+    def order(sort, *, reverse=False):
+        return [ids.index(each) for each in paged(project, sort, reverse)]
+
+    assert order(SessionSort.REWARD) == [5, 2, 1, 6, 3, 4, 0], "level ones and those without: the newest first"
+    assert order(SessionSort.REWARD, reverse=True) == [3, 6, 2, 1, 5, 4, 0], "those without stay last"
+    assert order(SessionSort.STEPS) == [5, 3, 4, 1, 6, 2, 0]
+    assert order(SessionSort.ACTIVE) == [2, 6, 1, 5, 3, 4, 0]
+    assert order(SessionSort.DEVICE_TIME) == [5, 4, 1, 2, 6, 3, 0]
+    assert order(SessionSort.NAME) == order(SessionSort.NEWEST) == [6, 5, 4, 3, 2, 1, 0]
+    assert order(SessionSort.NEWEST, reverse=True) == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_measure_that_moves_while_the_list_is_read_moves_no_other_session(project):
+    ids = [create(project).id for _ in range(6)]
+    for reward, session_id in enumerate(ids):
+        Session.objects.filter(id=session_id).update(reward_mean=float(reward))
+    falls = lambda: Session.objects.filter(id=ids[4]).update(reward_mean=-1.0)  # noqa: E731  the last of the first page
+    seen = paged(project, SessionSort.REWARD, between=falls)
+    assert [ids.index(each) for each in seen] == [5, 4, 3, 2, 1, 0, 4], "seen where it stands now, too"
+
+
+@pytest.mark.parametrize(
+    "cursor", ["0.5~", "~ses_none", "nan~{}", "x~{}", "1e999~{}", "{}"]
+)  # the last: of a list in another order
+def test_what_is_no_cursor_of_a_measure_is_refused(project, cursor):
+    session = create(project)
+    with pytest.raises(InvalidRequest):
+        selectors.session_list(project=project, sort=SessionSort.REWARD, cursor=cursor.format(session.id))
 
 
 def test_a_cursor_of_another_project_is_refused(project, bob):

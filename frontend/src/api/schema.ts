@@ -504,8 +504,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A batch as JSON lines, by its step or by the name that its refusal gave it.
-         * @description A batch as JSON lines, by its step or by the name that its refusal gave it.
+         * A batch as JSON lines, by its step or, while the session runs, by the name that its refusal gave it.
+         * @description A batch as JSON lines, by its step or, while the session runs, by the name that its refusal gave it.
          */
         get: operations["batch_get"];
         put?: never;
@@ -3993,7 +3993,7 @@ export interface components {
          * @description How the list of sessions is sorted.
          * @enum {string}
          */
-        SessionSort: "newest" | "pinned" | "name";
+        SessionSort: "newest" | "pinned" | "name" | "reward" | "steps" | "active" | "device_time";
         /**
          * SessionSpending
          * @description ``GET /v1/sessions/{id}/usage``: what the session used up to its runtime's last heartbeat.
@@ -5837,6 +5837,8 @@ export interface operations {
                 /** @description Only those created before this time. */
                 until?: string | null;
                 sort?: components["schemas"]["SessionSort"];
+                /** @description The other way round; those without what is sorted by stay last. */
+                reverse?: boolean;
             };
             header?: never;
             path?: never;

@@ -7,6 +7,7 @@ import type { EpisodeExport, Session, SessionCreate, SessionPlan, SessionSort, S
 
 const PAGE = 50;
 const REFRESH_MS = 5_000;
+const LIVE_REFRESH_MS = 60_000;
 const QUEUED = 200; // the most that one request may ask for
 const LOG_LINES = 200;
 
@@ -32,6 +33,8 @@ export interface SessionFilter {
   until?: string;
   pinned?: boolean;
   sort?: SessionSort;
+  /** The other way round. */
+  reverse?: boolean;
   /** None of them: every kind. */
   kinds?: readonly Session["kind"][];
 }
@@ -40,16 +43,17 @@ export interface SessionFilter {
 export const sessionsKey = ["sessions"];
 
 export function sessionsPage(filter: SessionFilter, cursor: string, limit = PAGE) {
-  const { states, name, tag, option, model, since, until, pinned, sort, kinds = [] } = filter;
+  const { states, name, tag, option, model, since, until, pinned, sort, reverse, kinds = [] } = filter;
   const narrowed = { state: [...states], kind: [...kinds], name: name || null, tag: tag ? [tag] : [], config: option ? [option] : [], base_model: model || null };
-  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, cursor: cursor || null };
+  const query = { limit, ...narrowed, since: since || null, until: until || null, pinned: pinned || null, sort, reverse: reverse || undefined, cursor: cursor || null };
   return unwrap(api.GET("/v1/sessions", { params: { query } }));
 }
 
 /** Where one session is, as a parameter of a request. */
 const at = (session_id: string) => ({ params: { path: { session_id } } });
 
-export function sessionsQuery(filter: SessionFilter) {
+/** `isLive`: a live channel tells what moves; what it does not tell, such as a new name, comes within a minute. */
+export function sessionsQuery(filter: SessionFilter, isLive = false) {
   return infiniteQueryOptions({
     queryKey: [...sessionsKey, filter],
     queryFn: ({ pageParam }) => sessionsPage(filter, pageParam),
@@ -57,7 +61,7 @@ export function sessionsQuery(filter: SessionFilter) {
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
     // All pages are asked for together: so many times more rarely, one request in five seconds however long the list.
-    refetchInterval: (query) => REFRESH_MS * Math.max(1, query.state.data?.pages.length ?? 1),
+    refetchInterval: (query) => (isLive ? LIVE_REFRESH_MS : REFRESH_MS) * Math.max(1, query.state.data?.pages.length ?? 1),
   });
 }
 

@@ -58,6 +58,16 @@ export type SessionCreate = Schemas["SessionCreate"];
 export type SessionLogs = FromServer<Schemas["SessionLogs"]>;
 export type SessionPlan = FromServer<Schemas["SessionPlan"]>;
 export type SessionSort = Schemas["SessionSort"];
+
+/** What moves of a session, as the project's live channel tells it. */
+export type SessionChange = Pick<Session, "id" | "state" | "phase" | "queue_position" | "policy_version" | "reward_mean" | "accounting">;
+
+export interface SessionChanges {
+  items: SessionChange[];
+  next_cursor: number;
+  /** More moved than is told. */
+  is_cut: boolean;
+}
 export type SessionUpdate = Schemas["SessionUpdate"];
 export type Spending = FromServer<Schemas["SessionSpending"]>;
 export type Thumb = Schemas["Thumb"];

@@ -83,6 +83,10 @@ class SessionSort(StrEnum):
     NEWEST = "newest"
     PINNED = "pinned"  # those first, each part newest first
     NAME = "name"
+    REWARD = "reward"  # like the next ones: the most first, those without it last, each part newest first
+    STEPS = "steps"
+    ACTIVE = "active"  # when its runtime was last used
+    DEVICE_TIME = "device_time"  # of all its runtimes: what its cost follows
 
 
 class MemoryEstimate(Response):
@@ -175,6 +179,29 @@ class SessionList(Response):
 
     items: list[SessionView]
     next_cursor: str | None = None
+
+
+class SessionChange(Response):
+    """What moves of a session: the fields of SessionView."""
+
+    id: str
+    state: SessionState
+    phase: str
+    queue_position: int | None
+    policy_version: int
+    reward_mean: float | None
+    accounting: Accounting
+
+
+class SessionChanges(Response):
+    """A message of the channel ``/ws/v1/projects/{id}?after=cursor``: which sessions moved, each as it is now.
+
+    A cursor is a time. After it at least what changed is told, and maybe what did not.
+    """
+
+    items: list[SessionChange]
+    next_cursor: int
+    is_cut: bool = Field(False, description="More moved since the cursor than is told: read the list of sessions anew.")
 
 
 class SessionLogs(Response):

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { asked } from "../../../../scripts/asked";
 import { inTurn, sessionsPage, sessionsQuery } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
-import { filterOf, isNarrowed, STATE_CHOICES } from "./session-filter";
+import { filterOf, isNarrowed, sortsOf, STATE_CHOICES } from "./session-filter";
 
-const EVERY = { states: [], name: "", tag: "", option: "", model: "", since: "", until: "", pinned: false, sort: "pinned" } as const;
+const EVERY = { states: [], name: "", tag: "", option: "", model: "", since: "", until: "", pinned: false, sort: "pinned", reverse: false } as const;
 
 test("an address without a filter asks for every session", async () => {
   expect(filterOf(new URLSearchParams())).toEqual(EVERY);
@@ -40,11 +40,23 @@ test("a list may be of some kinds, and a queue begins with what starts next", as
   expect(inTurn(queued).map((one) => one.queue_position)).toEqual([1, 2, 7, null]);
 });
 
+test("an order and its direction go with every page, and a click on a column turns it", async () => {
+  const [url] = await asked(() => sessionsPage(filterOf(new URLSearchParams("sort=reward&reverse=true")), "0.5~ses_1"));
+  expect(url).toBe("/v1/sessions?limit=50&sort=reward&reverse=true&cursor=0.5~ses_1");
+  const columns = sortsOf(new URLSearchParams("sort=reward"));
+  expect([columns.Reward?.direction, columns.Steps?.direction, columns.State]).toEqual(["descending", "none", undefined]);
+  expect(String(columns.Reward?.turned("ascending"))).toBe("sort=reward&reverse=true");
+  expect(String(columns.Session?.turned("ascending"))).toBe("sort=name");
+  expect(String(columns.Created?.turned("descending"))).toBe("sort=newest");
+  expect(String(columns.Reward?.turned("none"))).toBe("");
+});
+
 test("a long list costs no more requests than a short one", () => {
-  const { refetchInterval } = sessionsQuery({ states: [], name: "" });
-  const interval = (pages: number) =>
-    typeof refetchInterval === "function" && refetchInterval({ state: { data: { pages: Array<unknown>(pages) } } } as never);
-  expect([interval(0), interval(1), interval(7)]).toEqual([5_000, 5_000, 35_000]);
+  const interval = (pages: number, isLive = false) => {
+    const { refetchInterval } = sessionsQuery({ states: [], name: "" }, isLive);
+    return typeof refetchInterval === "function" && refetchInterval({ state: { data: { pages: Array<unknown>(pages) } } } as never);
+  };
+  expect([interval(0), interval(1), interval(7), interval(1, true)]).toEqual([5_000, 5_000, 35_000, 60_000]);
 });
 
 test("going and ended are all the states there are, each once", () => {

@@ -53,7 +53,7 @@ export function SessionsFilterBar() {
         value={filterOf(address).sort}
         onChange={(event) => {
           const chosen = event.target.value;
-          setAddress((before) => withPart(before, "sort", chosen === "pinned" ? "" : chosen), { replace: true });
+          setAddress((before) => withPart(withPart(before, "reverse", ""), "sort", chosen === "pinned" ? "" : chosen), { replace: true });
         }}
       >
         {SORT_CHOICES.map(({ value, name }) => (
