@@ -20,13 +20,19 @@ from api.tinker.app import tinker  # noqa: E402
 from api.tinker.endpoints import dialects  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
 from console.server.request_limits import RequestMiddleware  # noqa: E402
-from console.sessions.live_permission import live_permission_check  # noqa: E402
+from console.sessions.live_permission import live_permission_check, project_permission_check  # noqa: E402
+from console.sessions.project_changes import project_pages  # noqa: E402
 from console.users.sign_in_sessions import WebsocketSignIn  # noqa: E402
 
 # Django's types know paths that lead to views alone; Channels' router takes ASGI applications in their place.
 watch: Any = LiveConsumer.as_asgi(allow=live_permission_check)
+watch_project: Any = LiveConsumer.as_asgi(allow=project_permission_check, watch=project_pages)
 refuse: Any = NoChannel.as_asgi()
-channels: list[Any] = [path("ws/v1/sessions/<str:session_id>", watch), re_path(r"^", refuse)]
+channels: list[Any] = [
+    path("ws/v1/sessions/<str:session_id>", watch),
+    path("ws/v1/projects/<str:project_id>", watch_project),
+    re_path(r"^", refuse),
+]
 application = ProtocolTypeRouter(
     {
         "http": RequestMiddleware(dialects=dialects, tinker=tinker, django=django),

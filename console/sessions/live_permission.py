@@ -1,8 +1,8 @@
-"""Who may watch a session live: the API key or the signed-in person behind a websocket."""
+"""Who may watch a session or a project live: the API key or the signed-in person behind a websocket."""
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,19 +29,28 @@ async def live_permission_check(scope: Mapping[str, Any], session_id: str) -> No
 
     It may be asked again while the websocket lives; what was allowed less than FRESH_S ago is.
     """
+    await _checked(_session_check, scope, session_id)
+
+
+async def project_permission_check(scope: Mapping[str, Any], project_id: str) -> None:
+    """As ``live_permission_check``, for all sessions of a project."""
+    await _checked(_project_check, scope, project_id)
+
+
+async def _checked(check: Callable[[Mapping[str, Any], str], None], scope: Mapping[str, Any], watched: str) -> None:
     headers = dict(scope["headers"])
     credential = headers.get(b"authorization") or headers.get(b"cookie", b"")
-    who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest(), session_id
+    who = hashlib.sha256(credential + b"|" + headers.get(b"origin", b"")).digest(), watched
     now = time.monotonic()
     if now - _allowed.get(who, -FRESH_S) < FRESH_S:
         return
-    await database_sync_to_async(_check)(scope, session_id)
+    await database_sync_to_async(check)(scope, watched)
     if len(_allowed) >= MAX_REMEMBERED:
         _allowed.clear()
     _allowed[who] = now
 
 
-def _check(scope: Mapping[str, Any], session_id: str) -> None:
+def _session_check(scope: Mapping[str, Any], session_id: str) -> None:
     for project in _projects(scope):
         try:
             session_get(project=project, session_id=session_id)
@@ -49,6 +58,11 @@ def _check(scope: Mapping[str, Any], session_id: str) -> None:
         except NotFound:
             continue
     raise NotFound("There is no such session, or it is not yours.")
+
+
+def _project_check(scope: Mapping[str, Any], project_id: str) -> None:
+    if project_id not in {project.id for project in _projects(scope)}:
+        raise NotFound("There is no such project, or it is not yours.")
 
 
 def _projects(scope: Mapping[str, Any]) -> list[Project]:

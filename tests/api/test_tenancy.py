@@ -42,7 +42,7 @@ NOT_OF_A_TENANT = {
     "^": "the console's page, the same for everybody",
 }
 BY_DJANGO = ("admin/", "_allauth/")  # staff alone; the signed-in person's own account alone
-CHANNELS = {"ws/v1/sessions/<str:session_id>", "^"}
+CHANNELS = {"ws/v1/sessions/<str:session_id>", "ws/v1/projects/<str:project_id>", "^"}
 
 # What is not in our tables: the gateway of the session in the path is asked, and another tenant's session is a 404.
 OF_THE_GATEWAY = {"episode_id", "batch"}
@@ -53,7 +53,7 @@ NAMES_ROWS = {"cursor", "supersedes", "model"}
 NAMES_NOTHING = {
     "after", "before", "limit", "kind", "wait_s", "newest", "names", "x", "points",
     "base_model", "config", "priority", "budget", "state", "lines", "pinned",
-    "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
+    "reverse", "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",
     "actor", "action", "target", "since", "until", "metric", "above", "value", "steps", "runs",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
@@ -239,11 +239,11 @@ def test_no_list_shows_what_is_another_tenants(path, hers, his, project, alice, 
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_live_channel_of_another_tenants_session_does_not_exist(project, outsider_key) -> None:
+async def test_the_live_channels_of_another_tenant_do_not_exist(project, outsider_key) -> None:
     session = await sync_to_async(factories.session_make)(project)
-    for session_id in (session.id, "ses_nothing"):
+    for watched in (f"sessions/{session.id}", "sessions/ses_nothing", f"projects/{project.id}", "projects/prj_nothing"):
         headers = [(b"host", b"testserver"), (b"authorization", f"Bearer {outsider_key}".encode())]
-        client = WebsocketCommunicator(asgi.application, f"/ws/v1/sessions/{session_id}", headers=headers)
+        client = WebsocketCommunicator(asgi.application, f"/ws/v1/{watched}", headers=headers)
         await client.connect(timeout=25)
         assert (await client.receive_output(timeout=25))["code"] == 4404
 

@@ -35,11 +35,13 @@ def session(project: Project) -> Session:
     return factories.session_make(project)
 
 
-def socket(session_id: str, *, key: str | None = None, query: str = "", headers: tuple = ()) -> WebsocketCommunicator:
+def socket(
+    watched: str, *, key: str | None = None, query: str = "", headers: tuple = (), what: str = "sessions"
+) -> WebsocketCommunicator:
     sent = [HOST, *headers]
     if key is not None:
         sent.append((b"authorization", f"Bearer {key}".encode()))
-    return WebsocketCommunicator(application, f"/ws/v1/sessions/{session_id}{query}", headers=sent)
+    return WebsocketCommunicator(application, f"/ws/v1/{what}/{watched}{query}", headers=sent)
 
 
 async def page(client: WebsocketCommunicator) -> EventPage:
@@ -93,13 +95,18 @@ def sign_out(session: Session, user: User) -> None:
     ("by_key", "end", "code"),
     [(True, revoke, 4401), (True, remove, 4401), (False, remove, 4404), (False, sign_out, 4401)],
 )
-async def test_who_may_no_longer_watch_gets_no_more(by_key, end, code, session, member) -> None:
+@pytest.mark.parametrize("what", ["sessions", "projects"])
+async def test_who_may_no_longer_watch_gets_no_more(what, by_key, end, code, session, member) -> None:
+    watched = session.id if what == "sessions" else session.project_id
     if by_key:
-        client = socket(session.id, key=await sync_to_async(factories.key_make)(session.project, member))
+        client = socket(watched, what=what, key=await sync_to_async(factories.key_make)(session.project, member))
     else:
-        client = socket(session.id, headers=((b"cookie", await cookie_of(member)), (b"origin", b"http://testserver")))
+        headers = (b"cookie", await cookie_of(member)), (b"origin", b"http://testserver")
+        client = socket(watched, what=what, headers=headers)
     await client.connect(timeout=25)
-    await page(client)
+    await client.receive_from(timeout=25)
+    if what == "projects":
+        await client.receive_from(timeout=25)  # what is queued
     await sync_to_async(end)(session, member)
     message = await client.receive_output(timeout=25)  # nothing is written meanwhile: a quiet socket ends as well
     assert (message["type"], message.get("code")) == ("websocket.close", code)

@@ -1,5 +1,5 @@
-// Follows one session's record over a WebSocket: reconnects by itself and resumes from the last cursor it was given.
-import type { EventPage } from "../api/types";
+// Follows a live channel over a WebSocket: reconnects by itself and resumes from the last cursor it was given.
+import type { EventPage, SessionChanges } from "../api/types";
 import { firstLink, nextLink, type Link, type LinkEvent } from "./link";
 
 const SILENCE_MS = 40_000; // the server sends something every 15 s
@@ -14,17 +14,33 @@ export interface Channel {
   close(): void;
 }
 
-export interface FollowOptions {
-  sessionId: string;
-  /** The last entry that is known already. */
+interface Following<Page> {
+  /** What is known already: the cursor to go on from. */
   after: number;
   open: (path: string) => Channel;
-  onPage: (page: EventPage) => void;
+  onPage: (page: Page) => void;
   onLink: (link: Link) => void;
 }
 
-/** Starts at once; the answer ends it for good. */
-export function followSession({ sessionId, after, open, onPage, onLink }: FollowOptions): () => void {
+export interface FollowOptions extends Following<EventPage> {
+  sessionId: string;
+}
+
+/** The record of a session. Starts at once; the answer ends it for good. */
+export function followSession({ sessionId, ...following }: FollowOptions): () => void {
+  return follow((cursor) => `/ws/v1/sessions/${sessionId}?after=${String(cursor)}&kinds=${KINDS}`, following);
+}
+
+/** What moves in the sessions of a project; after 0: from now on. */
+export function followProject(projectId: string, following: Following<SessionChanges>): () => void {
+  return follow((cursor) => `/ws/v1/projects/${projectId}?after=${String(cursor)}`, following);
+}
+
+export function openSocket(path: string): Channel {
+  return new WebSocket(path.startsWith("/") ? location.origin.replace(/^http/, "ws") + path : path) as unknown as Channel;
+}
+
+function follow<Page extends { next_cursor: number }>(path: (cursor: number) => string, { after, open, onPage, onLink }: Following<Page>): () => void {
   let cursor = after;
   let link: Link = firstLink;
   let channel: Channel | null = null;
@@ -64,14 +80,14 @@ export function followSession({ sessionId, after, open, onPage, onLink }: Follow
 
   function connect(): void {
     listen();
-    channel = open(`/ws/v1/sessions/${sessionId}?after=${String(cursor)}&kinds=${KINDS}`);
+    channel = open(path(cursor));
     channel.onopen = () => {
       move({ type: "opened" });
     };
     channel.onmessage = ({ data }) => {
       patience = SILENCE_MS;
       listen();
-      const page = JSON.parse(data) as EventPage;
+      const page = JSON.parse(data) as Page;
       cursor = Math.max(cursor, page.next_cursor);
       move({ type: "received" });
       onPage(page);

@@ -2,14 +2,10 @@
 import { useEffect, useRef, useState } from "react";
 import { isExported } from "../api/offline";
 import type { EventPage } from "../api/types";
-import { followSession, type Channel } from "./follow";
+import { followSession, openSocket } from "./follow";
 import { historyLoad, isKnown, type HistoryState } from "./history";
 import { firstLink, type Link } from "./link";
 import { applyPage, emptyRecord, type SessionRecord } from "./record";
-
-function openSocket(path: string): Channel {
-  return new WebSocket(path.startsWith("/") ? location.origin.replace(/^http/, "ws") + path : path) as unknown as Channel;
-}
 
 export interface LiveRecord {
   record: SessionRecord;

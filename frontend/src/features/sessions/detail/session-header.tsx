@@ -8,10 +8,9 @@ import type { Link } from "../../../live/link";
 import { Button, ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
 import { ErrorNotice } from "../../../ui/notice";
-import { useOfflineSince } from "../../../ui/offline-bar";
 import { UserText } from "../../../ui/user-text";
 import { PinButton, useUpdate } from "./annotate-session";
-import { linkText } from "./link-text";
+import { LinkState } from "../link-state";
 import { TagLinks } from "../tag-links";
 import { SessionActionsBar, useSessionActions } from "./session-actions-bar";
 import { StateBadge } from "../state-badge";
@@ -69,17 +68,5 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
       <ErrorNotice error={actions.error ?? save.error} />
       <ErrorNotice error={pin.error} />
     </>
-  );
-}
-
-const DOTS = { good: "bg-good", warn: "animate-pulse bg-warn", bad: "bg-bad" };
-
-function LinkState({ link, heardAt }: { link: Link; heardAt: number | null }) {
-  const { words, tone } = linkText(link, heardAt, useOfflineSince());
-  return (
-    <span role="status" title={link.status === "refused" ? link.reason : undefined} className="inline-flex items-center gap-1.5 text-xs text-muted">
-      <span aria-hidden className={`size-2 rounded-full ${DOTS[tone]}`} />
-      {words}
-    </span>
   );
 }

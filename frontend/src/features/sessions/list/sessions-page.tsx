@@ -1,5 +1,5 @@
 // All sessions of the project: pinned ones first, then the newest, if not sorted otherwise.
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, type QueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router";
 import { sessionsQuery } from "../../../api/sessions";
@@ -11,11 +11,13 @@ import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { visible } from "../../../ui/plain-text";
 import { ShowOlder } from "../../../ui/show-older";
-import { cell, headCell, Table } from "../../../ui/table";
+import { cell, headCell, Table, type Sort } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
 import { MAX_RUNS } from "../compare/compared-runs";
-import { filterOf, isNarrowed } from "./session-filter";
+import { filterOf, isNarrowed, sortsOf } from "./session-filter";
 import { SessionsFilterBar } from "./sessions-filter-bar";
+import { useLiveList } from "./use-live-list";
+import { LinkState } from "../link-state";
 import { TagLinks } from "../tag-links";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
@@ -31,18 +33,30 @@ const HEAD = [
   { name: "Created" },
 ];
 
+/** The first page of the list that the address asks for. */
+export function sessionsWarm(client: QueryClient): Promise<unknown> {
+  return client.prefetchInfiniteQuery(sessionsQuery(filterOf(new URLSearchParams(location.search))));
+}
+
 export function SessionsPage() {
-  const [address] = useSearchParams();
+  const [address, setAddress] = useSearchParams();
   const filter = filterOf(address);
   const isFiltered = isNarrowed(filter);
   const mayWrite = useMayWrite();
-  const query = useInfiniteQuery(sessionsQuery(filter));
-  const { data, error, isPending, isPlaceholderData } = query;
+  const { link, heardAt } = useLiveList(filter);
+  const query = useInfiniteQuery(sessionsQuery(filter, link.status === "live"));
+  const { data, error, isPending, isPlaceholderData, dataUpdatedAt } = query;
+  const sorts = sortsOf(address);
+  const head = HEAD.map((column) => {
+    const { direction, turned } = sorts[column.name] ?? {};
+    return direction && turned ? { ...column, sort: { direction, onSort: (next: Sort["direction"]) => { setAddress(turned(next), { replace: true }); } } } : column;
+  });
   const [chosen, setChosen] = useState<string[]>([]);
   const sessions = data?.pages.flatMap((page) => page.items);
   return (
     <>
       <PageHeader title="Sessions">
+        <LinkState link={link} heardAt={heardAt && Math.max(heardAt, dataUpdatedAt)} />
         {chosen.length > 0 && <ButtonLink to={`/compare?runs=${chosen.join(",")}`}>Compare {chosen.length}</ButtonLink>}
         {mayWrite && (
           <ButtonLink to="/sessions/new" look="primary">
@@ -56,7 +70,7 @@ export function SessionsPage() {
         {isPending && <Loading isTable />}
         {sessions?.length === 0 && (isFiltered ? <NoMatch /> : <NoSessions />)}
         {sessions && sessions.length > 0 && (
-          <Table label="Sessions" head={HEAD}>
+          <Table label="Sessions" head={head}>
             {sessions.map((session) => (
               <SessionRow
                 key={session.id}

@@ -1,0 +1,162 @@
+"""What moves in the sessions of a project, for its live channel: state, phase, step, reward, place in the queue.
+
+    rows --(every second)--> ProjectFeed --> ProjectPages, ProjectPages...
+
+One reader per project and process, however many watch. A row that was written anew with nothing in it that is shown,
+as by most heartbeats, is no change. What one client has not been sent yet is at most one change of each session.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextvars import Context
+from datetime import UTC, datetime
+
+from channels.db import database_sync_to_async
+from django.db.models import Q
+
+from console.live.consumer import Pages, cursor_take, parameters_end
+from console.sessions.limits.queue import queue_positions
+from console.sessions.models import Session
+from tinkerscript.wire.sessions import Accounting, SessionChange, SessionChanges, SessionState
+
+POLL_INTERVAL_S = 1.0
+OVERLAP_S = 10.0  # a row may be seen so long after the time that is written in it, which is before its commit
+MAX_TOLD = 500  # changes at once; a list is read faster than more of them
+MAX_KNOWN = 10_000
+COLUMNS = ("id", "state", "phase", "policy_version", "reward_mean", "accounting")
+MICROSECONDS = 1_000_000
+
+logger = logging.getLogger(__name__)
+feeds: dict[str, "ProjectFeed"] = {}
+
+
+def project_pages(project_id: str, given: dict[str, str]) -> AbstractAsyncContextManager[Pages]:
+    """The changes after the cursor ``after``; without one from now on. Raises InvalidRequest."""
+    after = cursor_take(given)
+    parameters_end(given)
+    return _project_pages(project_id, after)
+
+
+@asynccontextmanager
+async def _project_pages(project_id: str, after: int) -> AsyncIterator[Pages]:
+    feed = feeds.get(project_id)
+    if feed is None:
+        feed = feeds[project_id] = ProjectFeed(project_id)
+        # A context of its own: that of a request names a thread for database work, which ends with the request.
+        feed.task = asyncio.create_task(feed.run(), context=Context())
+    pages = ProjectPages(feed)
+    feed.watched_by.add(pages)
+    try:
+        if after:
+            pages.missed(await database_sync_to_async(changes_list)(project_id=project_id, after=after))
+        yield pages
+    finally:
+        feed.watched_by.discard(pages)
+        if not feed.watched_by:
+            del feeds[project_id]
+            feed.task.cancel()
+            with suppress(asyncio.CancelledError):
+                await feed.task
+
+
+class ProjectFeed:
+    """The reader. ``known`` has what it last told of a session; ``task`` runs it (set by who makes it)."""
+
+    task: asyncio.Task[None]
+
+    def __init__(self, project_id: str) -> None:
+        self.project_id, self.head = project_id, _now()
+        self.known: dict[str, SessionChange] = {}
+        self.watched_by: set[ProjectPages] = set()
+
+    async def run(self) -> None:
+        """Read every second; end when cancelled."""
+        while True:
+            try:
+                await self.read()
+            except Exception:
+                logger.exception("The sessions of a project could not be read", extra={"project_id": self.project_id})
+            await asyncio.sleep(POLL_INTERVAL_S)
+
+    async def read(self) -> None:
+        """Tell all who watch what is not as it was."""
+        begun = _now()
+        changes = await database_sync_to_async(changes_list)(project_id=self.project_id, after=self.head)
+        news = [change for change in changes if self.known.get(change.id) != change]
+        if len(self.known) > MAX_KNOWN:
+            self.known.clear()
+        self.known |= {change.id: change for change in changes}
+        self.head = begun
+        for pages in self.watched_by:
+            pages.told(news)
+
+
+class ProjectPages:
+    """What one client has not been sent yet, by session. The first page is sent at once: it has the cursor."""
+
+    def __init__(self, feed: ProjectFeed) -> None:
+        self._feed = feed
+        self._waiting: dict[str, SessionChange] = {}
+        self._news = asyncio.Event()
+        self._news.set()
+
+    def missed(self, changes: list[SessionChange]) -> None:
+        """What changed before it watched; what the feed has told since is newer."""
+        self._waiting = {change.id: change for change in changes} | self._waiting
+
+    def told(self, news: list[SessionChange]) -> None:
+        """Changes of this moment."""
+        if news:
+            self._waiting |= {change.id: change for change in news}
+            self._news.set()
+
+    async def next(self, *, timeout_s: float) -> str | None:
+        """As ``Pages``."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._news.wait()
+        if not self._news.is_set():
+            return None
+        self._news.clear()
+        changes, self._waiting = list(self._waiting.values()), {}
+        return self._page(changes)
+
+    def empty(self) -> str:
+        """As ``Pages``."""
+        return self._page([])
+
+    def _page(self, changes: list[SessionChange]) -> str:
+        is_cut = len(changes) > MAX_TOLD
+        items = [] if is_cut else changes
+        return SessionChanges(items=items, next_cursor=self._feed.head, is_cut=is_cut).model_dump_json()
+
+
+def changes_list(*, project_id: str, after: int) -> list[SessionChange]:
+    """The sessions that may have moved since ``after`` (microseconds since 1970), at most one more than MAX_TOLD.
+
+    A place in the queue moves without its row: so every queued session is among them. The caller has checked that the
+    project is the reader's.
+    """
+    since = datetime.fromtimestamp(max(0.0, min(after, _now()) / MICROSECONDS - OVERLAP_S), UTC)
+    rows = Session.objects.filter(Q(updated_at__gt=since) | Q(state=SessionState.QUEUED), project_id=project_id)
+    found = list(rows.order_by("-updated_at").only(*COLUMNS)[: MAX_TOLD + 1])
+    places = queue_positions() if any(row.state == SessionState.QUEUED for row in found) else {}
+    return [
+        SessionChange(
+            id=row.id,
+            state=SessionState(row.state),
+            phase=row.phase,
+            queue_position=places.get(row.id) if row.state == SessionState.QUEUED else None,
+            policy_version=row.policy_version,
+            reward_mean=row.reward_mean,
+            accounting=Accounting.model_validate(row.accounting),
+        )
+        for row in found
+    ]
+
+
+def _now() -> int:
+    return int(time.time() * MICROSECONDS)
