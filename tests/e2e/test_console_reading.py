@@ -67,6 +67,7 @@ class Played:
 
 
 def shown(chart: Locator) -> tuple[float, float]:
+    expect(chart).to_have_attribute("data-shown", re.compile(r"\d"))
     first, last = (chart.get_attribute("data-shown") or "nan nan").split()
     return float(first), float(last)
 
@@ -120,6 +121,9 @@ def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_
     played.send(metric(11))
     expect(charted_steps(page)).to_have_attribute("data-steps", "11")
     assert shown(reward) == zoomed
+    page.evaluate(TWO_FRAMES)
+    assert page.evaluate("window.linesDrawn") > 0  # what came is drawn, and the zoom stays
+    page.evaluate("window.linesDrawn = 0")
 
     reward.locator(".u-over").dblclick()
     expect(reward).to_have_attribute("data-shown", "1 11")

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { alignedData, isZoomed, overlaid, valueAt } from "./chart-data";
+import { alignedData, isZoomed, overlaid, valueAt, zoomOver } from "./chart-data";
 
 const series = [{ label: "reward", values: [0.1, null], colour: "--series-1" }];
 
@@ -28,4 +28,9 @@ test("curves over different steps share an axis, and each is read at its last po
   ]);
   expect(valueAt(columns[0] ?? [], 3)).toBe(0.1);
   expect(valueAt(columns[1] ?? [], 0)).toBeNull();
+});
+
+test("a zoom keeps its range, and follows the newest point where it ends there", () => {
+  expect(zoomOver({ min: 2, max: 5 }, [1, 10], [1, 11])).toEqual({ min: 2, max: 5 });
+  expect(zoomOver({ min: 6, max: 10 }, [1, 10], [1, 11])).toEqual({ min: 6, max: 11 });
 });

@@ -29,6 +29,13 @@ export function isZoomed(shown: { min?: number | undefined; max?: number | undef
   return shown.min > first || shown.max < last;
 }
 
+/** What a zoom shows once the data goes on to another last x: a zoom that ends at the newest point follows it. */
+export function zoomOver(shown: { min?: number | undefined; max?: number | undefined }, before: readonly number[], x: readonly number[]): { min: number; max: number } {
+  const { min = 0, max = 0 } = shown;
+  const last = before[before.length - 1] ?? max;
+  return { min, max: max < last ? max : Math.max(max, x[x.length - 1] ?? max) };
+}
+
 /** Curves that have each their own x, over all of these together: where a curve has no point it has a gap. */
 export function overlaid(curves: readonly { x: readonly number[]; values: readonly (number | null)[] }[]): { x: number[]; columns: (number | null)[][] } {
   const x = [...new Set(curves.flatMap((curve) => curve.x))].sort((a, b) => a - b);

@@ -1,12 +1,16 @@
 // A chart over steps, or time or tokens: uPlot on a canvas, its values read out above it, its cursor shared with the page's other charts.
 import { useEffect, useMemo, useRef, useState } from "react";
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import { axisText, type Axis } from "./chart-axis";
-import { alignedData, isZoomed, valueAt, type Band, type Series } from "./chart-data";
+import { alignedData, isZoomed, valueAt, zoomOver, type Band, type Series } from "./chart-data";
 import { number } from "./format";
-import { plotOptions, plotWidth } from "./plot-options";
 import { useColourScheme, usePrinting } from "./theme";
+import { useNear } from "./use-near";
 import { UserText } from "./user-text";
+
+// On its way while the page is painted without it: a page has its words before its curves.
+const plotting = import("./plot");
+void plotting.catch(() => undefined); // a chart that cannot be drawn has its values above it all the same
 
 export interface ChartProps {
   title: string;
@@ -32,6 +36,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
   const scheme = useColourScheme();
   const printing = usePrinting();
+  const isNear = useNear(container) || printing;
   const data = useMemo(() => alignedData(x, series, band), [x, series, band]);
   const latest = useRef(data);
   const empty = x.length === 0;
@@ -42,29 +47,34 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
     latest.current = data;
     const drawn = plot.current;
     if (!drawn || drawn.data === data) return;
-    // Without the second argument uPlot shows the whole range again.
-    drawn.setData(data, !isZoomed(drawn.scales.x ?? {}, before as number[]));
+    const shown = { ...drawn.scales.x };
+    const zoomed = isZoomed(shown, before as number[]);
+    // Without the second argument uPlot shows the whole range again; with it, it draws nothing until its range is set.
+    drawn.setData(data, !zoomed);
+    if (zoomed) drawn.setScale("x", zoomOver(shown, before as number[], data[0] as number[]));
   }, [data]);
 
   useEffect(() => {
     const element = container.current;
-    if (!element || empty) return;
+    if (!element || empty || !isNear) return;
     const [lines, banded, tall, over, gaps, printed] = JSON.parse(look) as [[string, string][], boolean, number, Axis, boolean, boolean];
     const onHover = (index: number | null) => {
       onHoverRef.current(index);
     };
-    const made = new uPlot(plotOptions({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, onHover }), latest.current, element);
-    plot.current = made;
-    const watcher = new ResizeObserver(() => {
-      made.setSize({ width: plotWidth(element, printed), height: tall });
-    });
-    watcher.observe(element);
+    let remove: (() => void) | undefined;
+    let isGone = false;
+    void plotting.then(({ plotMake }) => {
+      if (isGone) return;
+      const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, onHover }, latest.current);
+      plot.current = made.plot;
+      remove = made.remove;
+    }, () => undefined);
     return () => {
-      watcher.disconnect();
+      isGone = true;
       plot.current = null;
-      made.destroy();
+      remove?.();
     };
-  }, [look, empty]);
+  }, [look, empty, isNear]);
 
   const last = x.length - 1;
   const spoken = series.map((one) => `${one.label} ${number(readAt(one.values, last, overlay))}`).join(", ");

@@ -1,5 +1,5 @@
 // How every plot looks, in the colours of the page.
-import uPlot from "uplot";
+import type uPlot from "uplot";
 import { tickText, type Axis } from "./chart-axis";
 import { number } from "./format";
 
@@ -13,7 +13,7 @@ const RIGHT: Record<Axis, number> = { step: 20, time: 36, tokens: 20, episodes: 
 
 const PAPER_WIDTH = 640; // A4 and Letter upright, within their margins
 
-interface PlotLook {
+export interface PlotLook {
   element: HTMLElement;
   /** Label and CSS colour variable of each line. */
   lines: [string, string][];
