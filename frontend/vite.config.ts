@@ -2,11 +2,12 @@
 import tailwindcss from "@tailwindcss/vite";
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
+import { routePreload } from "./scripts/route-preload";
 
 const server = process.env.TINKERSCRIPT_BASE_URL ?? "http://127.0.0.1:8000";
 
 export default defineConfig({
-  plugins: [react(), tailwindcss()],
+  plugins: [react(), tailwindcss(), routePreload()],
   build: { outDir: "dist", emptyOutDir: true, target: "es2022" },
   server: {
     proxy: {

@@ -4,6 +4,7 @@ import { lazy, Suspense, type ComponentType } from "react";
 import { BrowserRouter, matchPath, Navigate, Route, Routes } from "react-router";
 import { accountQuery } from "./api/account";
 import { ApiError } from "./api/errors";
+import { isExported } from "./api/offline";
 import { NewPasswordPage } from "./features/account/new-password-page";
 import { ProviderReturnPage } from "./features/account/provider-return-page";
 import { ResetPasswordPage } from "./features/account/reset-password-page";
@@ -53,10 +54,16 @@ const Shell = onUse(loadShell);
 const SharedPage = onUse(loadSharedPage);
 const pages = PAGES.map(({ path, load }) => ({ path, Page: onUse(load) }));
 
-// The first page's code is asked for beside the frame's, not after it. If it does not arrive, the page itself reports that.
-void PAGES.find(({ path }) => path !== "*" && matchPath(path, location.pathname))
-  ?.load()
-  .catch(() => undefined);
+// The first page's code and data, and who asks for them, are asked for beside the frame's code, not after it. What does
+// not arrive, the page itself reports.
+const [first] = PAGES.flatMap((page) => {
+  const found = page.path === "*" ? null : matchPath(page.path, location.pathname);
+  return found ? [{ page, params: found.params }] : [];
+});
+if (first) {
+  if (!isExported) void client.prefetchQuery(accountQuery);
+  for (const asked of [loadShell(), first.page.load(), first.page.warm?.(client, first.params)]) void asked?.catch(() => undefined);
+}
 
 // Without react-router's data routers: nothing here uses their loaders, and the sign-in page would load 17 kB for them.
 export function App() {

@@ -1,20 +1,27 @@
 // The pages of a signed-in person. Each is loaded when it is first opened: who signs in needs no table, menu or chart.
+// The build reads the paths and modules below (scripts/route-preload.ts).
+import type { QueryClient } from "@tanstack/react-query";
 import type { ComponentType } from "react";
 import { isExported } from "./api/offline";
+
+/** The parts of an address that a path names. */
+type Params = Readonly<Record<string, string | undefined>>;
 
 export interface PageEntry {
   path: string;
   load: () => Promise<ComponentType>;
+  /** Asks for the page's first data as soon as its code is there, and not only once the frame around it is. */
+  warm?: (client: QueryClient, params: Params) => Promise<unknown>;
 }
 
 export const PAGES: readonly PageEntry[] = [
   { path: "/home", load: async () => (await import("./features/sessions/home/home-page")).HomePage },
-  { path: "/sessions", load: async () => (await import("./features/sessions/list/sessions-page")).SessionsPage },
+  { path: "/sessions", load: async () => (await import("./features/sessions/list/sessions-page")).SessionsPage, warm: async (client) => (await import("./features/sessions/list/sessions-page")).sessionsWarm(client) },
   { path: "/sessions/new", load: async () => (await import("./features/sessions/new/new-session-page")).NewSessionPage },
-  { path: "/sessions/:id", load: async () => (await import("./features/sessions/detail/session-page")).SessionPage },
+  { path: "/sessions/:id", load: async () => (await import("./features/sessions/detail/session-page")).SessionPage, warm: async (client, params) => (await import("./features/sessions/detail/session-page")).sessionWarm(client, params) },
   { path: "/sessions/:id/health", load: async () => (await import("./features/sessions/health/health-page")).HealthPage },
   { path: "/sessions/:id/episodes", load: async () => (await import("./features/sessions/episodes/episodes-page")).EpisodesPage },
-  { path: "/sessions/:id/episodes/:episodeId", load: async () => (await import("./features/sessions/episodes/episode-page")).EpisodePage },
+  { path: "/sessions/:id/episodes/:episodeId", load: async () => (await import("./features/sessions/episodes/episode-page")).EpisodePage, warm: async (client, params) => (await import("./features/sessions/episodes/episode-page")).episodeWarm(client, params) },
   { path: "/sessions/:id/steps/:step", load: async () => (await import("./features/sessions/episodes/step-page")).StepPage },
   { path: "/serving", load: async () => (await import("./features/sessions/serving/serving-page")).ServingPage },
   { path: "/playground", load: async () => (await import("./features/playground/playground-page")).PlaygroundPage },

@@ -1,5 +1,5 @@
 // One session, live: what it is doing, how it learns, where its episodes went, what can be downloaded.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo } from "react";
 import { useParams } from "react-router";
 import { checkpointsQuery } from "../../../api/checkpoints";
@@ -33,6 +33,10 @@ import { SharePanel } from "./share-panel";
 import { SessionFacts } from "./session-facts";
 import { ServedSession } from "./served-session";
 import { SessionHeader } from "./session-header";
+
+export function sessionWarm(client: QueryClient, { id = "" }: { id?: string }): Promise<unknown> {
+  return client.prefetchQuery(sessionQuery(id));
+}
 
 export function SessionPage() {
   const { id = "" } = useParams();

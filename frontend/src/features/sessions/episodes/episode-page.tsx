@@ -1,5 +1,5 @@
 // One episode, down to the token. The address holds the chosen token, the colours, and the list that it was opened from.
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, type QueryClient } from "@tanstack/react-query";
 import { ChevronLeft, ChevronRight } from "lucide-react";
 import { useMemo } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
@@ -24,6 +24,10 @@ import { UserText } from "../../../ui/user-text";
 import { SessionCrumb } from "../session-crumb";
 import { useKeys } from "./use-keys";
 import { useMayWrite } from "../use-may-write";
+
+export function episodeWarm(client: QueryClient, { id = "", episodeId = "" }: { id?: string; episodeId?: string }): Promise<unknown> {
+  return Promise.all([client.prefetchQuery(sessionQuery(id)), client.prefetchInfiniteQuery(timelinesQuery(id, episodeId))]);
+}
 
 export function EpisodePage() {
   const { id = "", episodeId = "" } = useParams();

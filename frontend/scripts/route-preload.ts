@@ -1,0 +1,71 @@
+// A script of the build, /preload.js: it asks for the code of the page in the address while the main script is still on
+// its way, which would ask for it only once it has been read and run.
+import { readFileSync } from "node:fs";
+import type { Plugin } from "vite";
+
+const PAGE = /path: "([^"*]+)", load: async \(\) => \(await import\("\.\/([^"]+)"\)\)/g;
+
+interface Code {
+  fileName: string;
+  imports: string[];
+}
+
+/** The files that a module's code is in, each once, without those in `known`. */
+export function closure(code: Code, find: (fileName: string) => Code | undefined, known: ReadonlySet<string> = new Set()): string[] {
+  const found = new Set<string>();
+  const visit = ({ fileName, imports }: Code) => {
+    if (found.has(fileName) || known.has(fileName)) return;
+    found.add(fileName);
+    for (const name of imports) {
+      const next = find(name);
+      if (next) visit(next);
+    }
+  };
+  visit(code);
+  return [...found];
+}
+
+/** The pattern of a path of pages.ts: a part that begins with a colon is any part. */
+export function pattern(path: string): string {
+  return `^${path.replace(/:\w+/g, "[^/]+")}/?$`;
+}
+
+export function script(routes: [string, string[]][]): string {
+  const files = [...new Set(routes.flatMap(([, names]) => names))];
+  const table = routes.map(([path, names]) => [pattern(path), names.map((name) => files.indexOf(name))]);
+  return `(() => {
+const files = ${JSON.stringify(files)};
+const route = ${JSON.stringify(table)}.find(([path]) => new RegExp(path).test(location.pathname));
+for (const at of route ? route[1] : []) {
+  const link = document.createElement("link");
+  link.rel = "modulepreload";
+  link.href = "/" + files[at];
+  document.head.append(link);
+}
+})();
+`;
+}
+
+export function routePreload(): Plugin {
+  return {
+    name: "route-preload",
+    apply: "build",
+    transformIndexHtml: () => [{ tag: "script", attrs: { src: "/preload.js", async: true }, injectTo: "head-prepend" }],
+    generateBundle(_, bundle) {
+      const chunks = Object.values(bundle).flatMap((file) => (file.type === "chunk" ? [file] : []));
+      const find = (fileName: string) => chunks.find((chunk) => chunk.fileName === fileName);
+      const ofModule = (module: string) => chunks.find((chunk) => chunk.facadeModuleId?.endsWith(`/src/${module}.tsx`));
+      const entry = chunks.find((chunk) => chunk.isEntry);
+      const shell = ofModule("shell");
+      if (!entry || !shell) throw new Error("The build has no entry, or no frame of a page.");
+      const known = new Set(closure(entry, find));
+      const routes = [...readFileSync("src/pages.ts", "utf8").matchAll(PAGE)].map(([, path = "", module = ""]): [string, string[]] => {
+        const page = ofModule(module);
+        if (!page) throw new Error(`The build has no code of its own for ${path}.`);
+        return [path, [...new Set([...closure(shell, find, known), ...closure(page, find, known)])]];
+      });
+      if (routes.length === 0) throw new Error("No route was found in src/pages.ts.");
+      this.emitFile({ type: "asset", fileName: "preload.js", source: script(routes) });
+    },
+  };
+}
