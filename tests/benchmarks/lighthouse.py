@@ -35,6 +35,8 @@ CATEGORIES = ["performance", "accessibility", "best-practices"]
 FIGURES = {
     "first paint": "first-contentful-paint",
     "largest": "largest-contentful-paint",
+    "speed": "speed-index",
+    "blocked": "total-blocking-time",
     "shift": "cumulative-layout-shift",
 }
 DEADLINE_S = 300
