@@ -38,7 +38,7 @@ BROAD_EXCEPTS = {
     "sdk/tinkerscript/episodes/heartbeats.py": 1,
     "sdk/tinkerscript/rollouts/runner.py": 2,  # the top of a worker thread, and around the user's own agent
     "sdk/tinkerscript/worker.py": 1,  # around the user's own agent
-    "sdk/tinkerscript/rollouts/step_log.py": 1,  # around a tracker of others
+    "sdk/tinkerscript/rollouts/target_thread.py": 1,  # around a tracker of others
 }
 
 # Written in two parts, so that this file does not find itself.

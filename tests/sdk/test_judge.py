@@ -1,13 +1,15 @@
 """A judge of whole groups: its scores become rewards, its failures never do."""
 
+import asyncio
 import json
 import threading
 from collections import Counter
 
 import pytest
+from sdk.rest_server import API_KEY
 
 from support.judge_endpoint import judge_endpoint, shorter_is_better
-from tinkerscript import InvalidRequest, JudgeFailed, LlmJudge, NoOpenEpisode, judge
+from tinkerscript import AsyncTinkerScript, InvalidRequest, JudgeFailed, LlmJudge, NoOpenEpisode, judge
 from tinkerscript.rollouts import judging
 
 RUBRIC = "The shorter text is better."
@@ -169,6 +171,37 @@ def test_what_agent_or_judge_do_wrong_is_counted_and_no_reward(server, connect, 
     assert any(said in failure.kind for failure in report.failures)
     assert not server.ended or "ended its" in said, "none of a group without the others"
     assert not any(episode.state == "open" for episode in server.episodes.values())
+
+
+@pytest.mark.parametrize("call", ["rollouts", "evaluate", "async"])
+def test_a_judge_that_hangs_is_given_up_and_its_group_is_no_reward(server, connect, call):
+    over = threading.Event()
+
+    def judged(task, outputs):
+        if task == "a":
+            over.wait(120)  # what it says then is far too late
+        return [1.0, 0.0]
+
+    def agent(task, episode):
+        return "x"
+
+    options = {"judge": judged, "workers": 1, "attempt_timeout_s": 2.0, "progress": False}
+    if call == "async":
+
+        async def run():
+            async with AsyncTinkerScript("m", base_url=server.url, api_key=API_KEY, grpo_n=2) as session:
+                return await session.rollouts(agent, ["a", "b"], **options)
+
+        report = asyncio.run(run())
+    elif call == "rollouts":
+        report = connect(grpo_n=2, tasks_per_batch=1).rollouts(agent, ["a", "b"], **options)
+    else:
+        report = connect().evaluate(agent, ["a", "b"], attempts=2, **options)
+    assert not over.is_set()
+    over.set()
+    assert report.rewards == {"b": [1.0, 0.0]}
+    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The judge had not returned after 2 s."] * 2
+    assert states(server) == {("completed", None): 2, ("abandoned", "WaitTimeout"): 2}
 
 
 def test_an_agent_that_calls_nothing_costs_its_group_no_judgement(server, connect):

@@ -3,11 +3,13 @@
 import json
 import logging
 import sys
+import threading
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from tinkerscript import InvalidRequest
+from tinkerscript.rollouts import step_log
 
 STEP = {"reward_mean": 0.5, "loss": -0.1, "kl_before": None, "grad_norm": float("nan")}
 
@@ -84,9 +86,10 @@ def tracked(monkeypatch):
     wandb, mlflow, board = ModuleType("wandb"), ModuleType("mlflow"), ModuleType("tensorboardX")
     wandb.run, wandb.init = None, lambda **options: told.append(("init", options["id"], options["project"])) or run
     mlflow.active_run = lambda: None
-    mlflow.start_run = lambda run_name: told.append(("start", run_name))
+    started = SimpleNamespace(info=SimpleNamespace(run_id="run 1"))
+    mlflow.start_run = lambda run_name: told.append(("start", run_name)) or started
     mlflow.log_params = lambda options: told.append(("grpo_n", options["grpo_n"]))
-    mlflow.log_metrics = lambda values, step: told.append(("mlflow", step, values["train/loss"]))
+    mlflow.log_metrics = lambda values, step, run_id: told.append(("mlflow", step, values["train/loss"], run_id))
     board.SummaryWriter = lambda logdir: SimpleNamespace(
         add_scalar=lambda name, value, step: told.append((name, step, value)),
         flush=lambda: None,
@@ -103,20 +106,44 @@ def test_every_tracker_gets_the_steps_of_one_run(server, connect, tracked):
     session.rollouts(trains(server, 1), ["a"], report_to=["wandb", "mlflow", "tensorboard"])
     assert ("init", session.id, "tinkerscript") in tracked and ("axis", "train/*", "step") in tracked
     assert ("start", "mine") in tracked and ("grpo_n", 2) in tracked
-    assert [entry for entry in tracked if -0.1 in entry] == [
-        ("wandb", 1, -0.1), ("mlflow", 1, -0.1), ("train/loss", 1, -0.1),
-    ]  # fmt: skip
-    assert tracked[-1] == ("closed", f"runs/{session.id}")
+    assert {entry for entry in tracked if -0.1 in entry} == {
+        ("wandb", 1, -0.1), ("mlflow", 1, -0.1, "run 1"), ("train/loss", 1, -0.1),
+    }  # fmt: skip
+    assert tracked.index(("closed", f"runs/{session.id}")) > tracked.index(("train/loss", 1, -0.1))
 
 
 def test_a_tracker_that_fails_is_named_and_costs_no_training(server, connect, tracked, caplog, tmp_path):
     def broken(**_):
         raise OSError("no route")
 
-    sys.modules["mlflow"].log_metrics = lambda values, step: broken()
+    sys.modules["mlflow"].log_metrics = lambda values, step, run_id: broken()
     session, path = connect(grpo_n=2, tasks_per_batch=9), tmp_path / "run.jsonl"
     with caplog.at_level(logging.WARNING):
         report = session.rollouts(trains(server, 1, 2), ["a"], report_to=["mlflow", path])
     assert report.count == 2
     assert [line["step"] for line in lines(path)] == [1, 2]
     assert caplog.text.count("report_to='mlflow' failed at step 1 and is left out: OSError('no route')") == 1
+
+
+@pytest.mark.parametrize("where", ["log_metrics", "close"])
+def test_a_tracker_that_hangs_is_named_and_the_others_get_every_step(
+    server, connect, tracked, caplog, tmp_path, monkeypatch, where
+):
+    monkeypatch.setattr(step_log, "END_WAIT_S", 2.0)
+    over = threading.Event()
+    if where == "close":
+        sys.modules["tensorboardX"].SummaryWriter = lambda logdir: SimpleNamespace(
+            add_scalar=lambda name, value, step: None, flush=lambda: None, close=lambda: over.wait(120)
+        )
+    else:
+        sys.modules["mlflow"].log_metrics = lambda values, step, run_id: over.wait(120)
+    hanging = "mlflow" if where == "log_metrics" else "tensorboard"
+    session, path = connect(grpo_n=2, tasks_per_batch=9), tmp_path / "run.jsonl"
+    with caplog.at_level(logging.WARNING):
+        report = session.rollouts(trains(server, 1, 2), ["a"], report_to=[hanging, path])
+        session.evaluate(lambda task, episode: 1.0, ["b"], report_to=[hanging, path])
+    assert not over.is_set()
+    over.set()
+    assert report.count == 2
+    assert [line["step"] for line in lines(path)][:2] == [1, 2]
+    assert f"report_to='{hanging}' hangs at step" in caplog.text

@@ -110,6 +110,25 @@ def test_an_agent_that_hangs_is_counted_and_its_place_taken(server, connect):
     assert report.mean == 1.0
 
 
+def test_an_agent_that_fails_after_it_was_given_up_fails_once(server, connect):
+    calls, is_late, raises = Counter(), threading.Event(), threading.Event()
+
+    def agent(task, episode):
+        calls[task] += 1
+        if calls[task] == 1:
+            is_late.wait(120)
+            raises.set()
+            raise ValueError("its episode was over")
+        is_late.set()
+        raises.wait(30)
+        return 1.0
+
+    session = connect(grpo_n=2, tasks_per_batch=1)
+    report = session.rollouts(agent, ["a"], workers=1, attempt_timeout_s=3.0, retries=2, progress=False)
+    assert report.rewards == {"a": [1.0, 1.0]}, "as many as were asked for"
+    assert [failure.kind for failure in report.failures] == ["WaitTimeout: The agent had not returned after 3 s."]
+
+
 def test_an_evaluation_whose_agents_all_hang_ends_and_measures_nothing(server, connect):
     over = threading.Event()
     report = connect().evaluate(lambda t, e: over.wait(60), ["a", "b"], attempt_timeout_s=1.0, progress=False)

@@ -165,7 +165,7 @@ def test_an_attempt_of_a_worker_that_fails_or_hangs_is_told_to_the_server(sessio
 @pytest.mark.parametrize(
     ("agent", "judge", "said"),
     [
-        (lambda row, episode: "a", lambda row, outputs: time.sleep(30), "WaitTimeout: The agent or its judge did not"),
+        (lambda row, episode: "a", lambda row, outputs: time.sleep(30), "WaitTimeout: The judge had not returned"),
         (lambda row, episode: "a", lambda row, outputs: [1.0], "JudgeFailed: The judge returned 1 outputs for 2"),
         (lambda row, episode: row["missing"], lambda row, outputs: [0.0, 1.0], "KeyError: 'missing' (4)"),
         (lambda row, episode: None, lambda row, outputs: [0.0, 1.0], "InvalidRequest: The agent returned nothing"),

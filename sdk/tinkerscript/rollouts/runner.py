@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tinkerscript.arguments import count, wrong
@@ -29,6 +30,7 @@ from tinkerscript.reports import Failure, Report
 from tinkerscript.wire.episodes import WorkflowOutput
 
 from .attempts import Attempt
+from .deadlines import Deadlines, GivenUp
 from .judging import Candidate, JudgedGroups, check_judgeable
 from .progress_line import ProgressLine
 
@@ -40,13 +42,6 @@ INTERRUPTED_WAIT_S = 5.0
 EXITS = (SystemExit, asyncio.CancelledError)
 # What an attempt can get wrong by itself. Any other error of ours would meet every attempt.
 OF_ONE_ATTEMPT = (EmptyEpisode, EpisodeClosed, InvalidRequest, JudgeFailed, NoOpenEpisode)
-
-
-@dataclass(frozen=True)
-class _Play:
-    attempt: Attempt
-    thread: threading.Thread
-    until: float  # time.monotonic()
 
 
 @dataclass
@@ -69,9 +64,7 @@ class Runner:
     _fatal: BaseException | None = None
     _waits: set[Wait] = field(default_factory=set)
     _open: set[Episode] = field(default_factory=set)
-    _playing: dict[Episode, _Play] = field(default_factory=dict)  # whose agent runs
-    _given_up: set[Episode] = field(default_factory=set)  # whose agent did not return in time
-    _replaced: set[threading.Thread] = field(default_factory=set)  # in which those agents still run
+    _deadlines: Deadlines = field(default_factory=Deadlines)
 
     def run(self, workers: int) -> Report:
         """Carry out every attempt. Ctrl-C, and ``cancelled``, abandon the open episodes and begin no more.
@@ -114,38 +107,35 @@ class Runner:
         reward = f"{report.mean:.3f}" if report.count else "none yet"
         return f"attempts {report.count} / {report.wanted}  reward {reward}{failed}"
 
-    def _work(self) -> None:
-        while not self._stop.is_set():
-            with self._lock:
-                if not self.attempts:
-                    return
-                attempt = self.attempts.popleft()
+    def _work(self, first: Callable[[], None] | None = None) -> None:
+        """What a thread does, until there is nothing left or another has taken its place."""
+        todo = first or self._next()
+        while todo is not None:
             try:
-                self._try(attempt)
+                todo()
+            except GivenUp:
+                return
             except BaseException as failure:  # noqa: BLE001 - the caller of run() gets it
                 self._fatal = self._fatal or failure
                 self._stop.set()
-            if threading.current_thread() in self._replaced:
-                return
+            todo = self._next()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._lock:
+            if self._stop.is_set() or not self.attempts:
+                return None
+            return partial(self._try, self.attempts.popleft())
 
     def _give_up_overdue(self, threads: list[threading.Thread]) -> None:
-        """No thread can be ended from outside: another takes its place; what its agent still does is not counted."""
-        for episode, play in list(self._playing.items()):
-            if time.monotonic() < play.until:
-                continue
-            with self._lock:
-                if self._playing.pop(episode, None) is None:
-                    continue  # it has returned meanwhile
-                self._given_up.add(episode)
-                self._replaced.add(play.thread)
-            threads.remove(play.thread)
-            threads.append(_started(self._replace, play.attempt, episode))
+        for thread, say_late in self._deadlines.take_overdue():
+            threads.remove(thread)
+            threads.append(_started(self._work, say_late))
 
-    def _replace(self, attempt: Attempt, episode: Episode) -> None:
-        late = WaitTimeout(f"The agent had not returned after {self.attempt_timeout_s:g} s.")
-        _abandon(episode, type(late).__name__)
-        self._failed(attempt, episode, late, True)
-        self._work()
+    def _late(self, who: str, played: list[tuple[Attempt, Episode]], again: bool) -> None:
+        late = WaitTimeout(f"The {who} had not returned after {self.attempt_timeout_s:g} s.")
+        for attempt, episode in played:
+            _abandon(episode, type(late).__name__)
+            self._failed(attempt, episode, late, again)
 
     def _try(self, attempt: Attempt) -> None:
         wait = Wait()
@@ -155,10 +145,9 @@ class Runner:
             held.enter_context(_in(self._open, episode))
             held.enter_context(episode)
             with self._counted((attempt, episode)):
-                with self._timed(attempt, episode):
+                say_late = partial(self._late, "agent", [(attempt, episode)], again=True)
+                with self._deadlines.limit(self.attempt_timeout_s, say_late):
                     output = run_agent(self.agent, attempt.task, episode)
-                if episode in self._given_up:
-                    return
                 if self.judging is None:
                     self._end(attempt, episode, output)
                 else:
@@ -166,16 +155,6 @@ class Runner:
                     self.put_aside()
                     candidate = Candidate(attempt, episode, output, held.pop_all())
                     self._judge(self.judging.add(attempt.group, candidate))
-
-    @contextlib.contextmanager
-    def _timed(self, attempt: Attempt, episode: Episode) -> Iterator[None]:
-        until = time.monotonic() + self.attempt_timeout_s
-        self._playing[episode] = _Play(attempt, threading.current_thread(), until)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._playing.pop(episode, None)
 
     def _end(self, attempt: Attempt, episode: Episode, output: Any) -> None:
         view = episode.result if output is None and episode.result is not None else episode.end(output)
@@ -194,8 +173,10 @@ class Runner:
             for candidate in group:
                 held.enter_context(candidate.held)
             outputs: list[WorkflowOutput] = []
-            with self._counted(*((c.attempt, c.episode) for c in group), again=False):
-                judged = self.judging.outputs(group)
+            played = [(candidate.attempt, candidate.episode) for candidate in group]
+            with self._counted(*played, again=False):
+                with self._deadlines.limit(self.attempt_timeout_s, partial(self._late, "judge", played, again=False)):
+                    judged = self.judging.outputs(group)
                 self.decided([candidate.episode for candidate in group], judged)
                 outputs = judged
             for candidate, output in zip(group, outputs, strict=False):  # none when it failed

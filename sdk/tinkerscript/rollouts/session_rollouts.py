@@ -71,7 +71,8 @@ class SessionRollouts(EpisodeLoop):
         ``cancelled`` from elsewhere, abandons the open episodes.
 
         ``attempt_timeout_s``: how long an agent may take (``episode_timeout_s`` of the session, when its episode is
-        over anyway). One that has not returned then is a failed attempt, and another thread goes on in its place.
+        over anyway). One that has not returned then is a failed attempt, and another thread goes on in its place. A
+        ``judge`` has as long; then its whole group is abandoned and counted.
 
         ``report_to``: "wandb", "mlflow", "tensorboard", "jsonl" (a file named by the session), the path of a
         ``.jsonl`` file, or a list of these. The metrics of each step done meanwhile are logged there as ``train/...``;
@@ -87,8 +88,8 @@ class SessionRollouts(EpisodeLoop):
 
         ``judge(task, outputs)`` rewards the ``grpo_n`` attempts at a task together: the agent returns what the judge
         reads, and the judge a reward or WorkflowOutput for each, in their order; LlmJudge asks a model. Episodes stay
-        open until their group is complete. Where the judge fails, or an attempt does and has no retry left, the whole
-        group is abandoned and counted. ``eval_tasks`` are judged too, in groups of ``eval_attempts``.
+        open until their group is complete. Where the judge fails or hangs, or an attempt does and has no retry left,
+        the whole group is abandoned and counted. ``eval_tasks`` are judged too, in groups of ``eval_attempts``.
 
         Raises InvalidRequest, and what ends the session: SessionFailed, SessionEnded, ServerUnreachable.
 

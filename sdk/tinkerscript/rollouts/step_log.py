@@ -3,6 +3,7 @@
 import logging
 import math
 import threading
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -12,7 +13,8 @@ from tinkerscript.reports import Report
 from tinkerscript.sessions.session import Session
 from tinkerscript.wire.events import EventKind
 
-from .targets import ReportTo, Target, targets_open
+from .target_thread import TargetThread
+from .targets import ReportTo, targets_open
 
 POLL_INTERVAL_S = 2.0
 END_WAIT_S = 30.0
@@ -22,14 +24,14 @@ log = logging.getLogger("tinkerscript")
 class StepLog:
     """A ``with`` block: steps done since the one before are logged as ``train/...``, evaluations as ``eval/...``.
 
-    A target that fails is named in the log and left out from then on: training does not end for it. ``cursor`` is
+    A target that fails or hangs is named in the log and left out: training does not end for it. ``cursor`` is
     where in the session's record to begin; steps up to ``after_step`` are not logged.
     """
 
     def __init__(self, session: Session, report_to: ReportTo, *, cursor: int | None) -> None:
         """Raises InvalidRequest for an unknown target and for a package that is not installed."""
         view = session.status()
-        self._targets = targets_open(report_to, view)
+        self._targets = [TargetThread(target) for target in targets_open(report_to, view)]
         self._session, self.cursor = session, cursor or 0
         self._after_step = view.policy_version if cursor is None else 0
         self._over = threading.Event()
@@ -47,7 +49,10 @@ class StepLog:
         self._thread.join(END_WAIT_S)
         self._steps_log()
         for target in self._targets:
-            target.close()
+            target.end()
+        until = time.monotonic() + END_WAIT_S  # for all of them together
+        for target in self._targets:
+            target.wait(until)
 
     def evaluation(self, report: Report, step: int, name: str) -> None:
         """Log what came of an evaluation of the policy at ``step``."""
@@ -70,15 +75,8 @@ class StepLog:
 
     def _send(self, values: Mapping[str, Any], step: int) -> None:
         measures = {name: float(value) for name, value in values.items() if _is_measure(name, value)}
-        for target in list(self._targets):
-            self._try(target, measures, step)
-
-    def _try(self, target: Target, measures: dict[str, float], step: int) -> None:
-        try:
+        for target in self._targets:
             target.log(measures, step)
-        except Exception as failure:  # noqa: BLE001 - of every kind, and none is worth the training
-            self._targets.remove(target)
-            log.warning("report_to=%r failed at step %d and is left out: %r", target.name, step, failure)
 
 
 def _is_measure(name: str, value: Any) -> bool:

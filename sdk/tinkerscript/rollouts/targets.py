@@ -78,10 +78,14 @@ def _wandb(view: SessionView) -> Target:
 
 def _mlflow(view: SessionView) -> Target:
     mlflow = _package("mlflow", "mlflow")
-    if mlflow.active_run() is None:
-        mlflow.start_run(run_name=view.name or view.id)
+    run = mlflow.active_run()
+    if run is None:
+        run = mlflow.start_run(run_name=view.name or view.id)
         mlflow.log_params(_options(view))
-    return Target("mlflow", lambda measures, step: mlflow.log_metrics(dict(measures), step=step))
+    # A run is active in one thread alone: in another the metrics would begin a run of their own.
+    return Target(
+        "mlflow", lambda measures, step: mlflow.log_metrics(dict(measures), step=step, run_id=run.info.run_id)
+    )
 
 
 def _tensorboard(view: SessionView) -> Target:
