@@ -15,6 +15,7 @@ from contextvars import Context
 from datetime import UTC, datetime
 
 from channels.db import database_sync_to_async
+from django.db import DatabaseError
 from django.db.models import Q
 
 from console.live.consumer import Pages, cursor_take, parameters_end
@@ -58,8 +59,7 @@ async def _project_pages(project_id: str, after: int) -> AsyncIterator[Pages]:
         if not feed.watched_by:
             del feeds[project_id]
             feed.task.cancel()
-            with suppress(asyncio.CancelledError):
-                await feed.task
+            await asyncio.wait([feed.task])
 
 
 class ProjectFeed:
@@ -77,7 +77,7 @@ class ProjectFeed:
         while True:
             try:
                 await self.read()
-            except Exception:
+            except DatabaseError:
                 logger.exception("The sessions of a project could not be read", extra={"project_id": self.project_id})
             await asyncio.sleep(POLL_INTERVAL_S)
 
@@ -114,7 +114,9 @@ class ProjectPages:
             self._news.set()
 
     async def next(self, *, timeout_s: float) -> str | None:
-        """As ``Pages``."""
+        """As ``Pages``. Raises what ended the reader: the client connects again, to another one."""
+        if self._feed.task.done():
+            self._feed.task.result()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._news.wait()

@@ -28,7 +28,6 @@ BROAD_EXCEPTS = {
     "console/scheduling/child_health.py": 1,
     "console/scheduling/periodic_tasks.py": 1,
     "console/scheduling/reconcile.py": 1,
-    "console/sessions/project_changes.py": 1,
     "gpu_runtime/gateway/tinker/ledger.py": 2,  # the top of an operation, and of what goes on beside later ones
     "gpu_runtime/gateway/tinker/sampling.py": 1,
     "gpu_runtime/generation/calls.py": 1,
