@@ -217,7 +217,7 @@ def _advantages(episodes: Sequence[TrainedEpisode], config: SessionConfig) -> li
                 for episode, ids in zip(episodes, ids_G, strict=True)
             ],
             [_returns(episode, ids, config) for episode, ids in zip(episodes, ids_G, strict=True)],
-            normalize=config.normalize_advantage,
+            normalize=config.divides_by_spread,
             leave_one_out=config.advantage_baseline == "leave_one_out",
         )
         for advantages, ids, by_index in zip(advantages_G, ids_G, by_index_G, strict=True):

@@ -99,6 +99,23 @@ def test_one_mistake_is_reported_once():
 
 
 @pytest.mark.parametrize(
+    ("options", "divides"),
+    [
+        ({}, True),
+        ({"advantage_baseline": "batch"}, True),
+        ({"loss": "dr_grpo"}, False),
+        ({"advantage_baseline": "leave_one_out"}, False),
+        ({"loss": "dr_grpo", "normalize_advantage": True}, True),
+        ({"normalize_advantage": False}, False),
+    ],
+)
+def test_advantages_are_divided_as_their_method_was_published(options, divides):
+    config = SessionConfig(**options)
+    assert config.divides_by_spread is divides
+    assert config_resolve(config, None).normalize_advantage is divides
+
+
+@pytest.mark.parametrize(
     ("options", "parameters", "expected"),
     [
         ({}, 134_515_008, (2e-5, 0.2, 0.2)),

@@ -36,7 +36,7 @@ class Loop:
         for number, (prompt, (_, ids, logprobs)) in enumerate(zip(wanted, answers, strict=True)):
             group, member = divmod(number, self.config.grpo_n)
             of_group = rewards[number - member :][: self.config.grpo_n]
-            advantage = group_advantages(of_group, normalize=self.config.normalize_advantage)[member]
+            advantage = group_advantages(of_group, normalize=self.config.divides_by_spread)[member]
             before = len(prompt)
             mask, old = (0,) * before + (1,) * len(ids), (0.0,) * before + logprobs
             at = (1.0,) * before + (options.temperature,) * len(ids)

@@ -3748,10 +3748,9 @@ export interface components {
             };
             /**
              * Normalize Advantage
-             * @description Divide group advantages by their standard deviation.
-             * @default true
+             * @description Divide group advantages by their standard deviation. None: as published, so not with loss dr_grpo or advantage_baseline leave_one_out.
              */
-            normalize_advantage?: boolean;
+            normalize_advantage?: boolean | null;
             /**
              * Offload Optimizer
              * @description Keep AdamW's moments in host memory. On a CPU, where they are there already, refused.
@@ -3911,7 +3910,7 @@ export interface components {
              *       "micro_batch_tokens": 4096,
              *       "minibatches": 1,
              *       "model_names": "own",
-             *       "normalize_advantage": true,
+             *       "normalize_advantage": null,
              *       "offload_optimizer": false,
              *       "overlong_buffer": 0,
              *       "placement": "auto",

@@ -39,7 +39,7 @@ class SessionOptions(TypedDict, total=False):
     kl_estimator: Literal["k2", "k3"]
     reference_decay: float | None
     kl_base_coef: float
-    normalize_advantage: bool
+    normalize_advantage: bool | None
     advantage_baseline: Literal["group", "leave_one_out", "batch"]
     call_discount: float
     entropy_coef: float

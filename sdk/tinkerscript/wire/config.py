@@ -140,7 +140,12 @@ class SessionConfig(Request):
     kl_base_coef: float = Field(
         0.0, ge=0, le=1, description="Weight of a second KL term, to the base model beside a moving reference."
     )
-    normalize_advantage: bool = Field(True, description="Divide group advantages by their standard deviation.")
+    # Of each its own: Dr. GRPO (arXiv:2503.20783) and RLOO (arXiv:2402.14740) leave the division out.
+    normalize_advantage: bool | None = Field(
+        None,
+        description="Divide group advantages by their standard deviation. None: as published, so not with loss dr_grpo "
+        "or advantage_baseline leave_one_out.",
+    )
     # The group: GRPO (arXiv:2402.03300). leave_one_out: RLOO (arXiv:2402.14740). batch: REINFORCE++ (arXiv:2501.03262).
     advantage_baseline: Literal["group", "leave_one_out", "batch"] = Field(
         "group",
@@ -282,6 +287,13 @@ class SessionConfig(Request):
         if value > info.data.get("max_tokens", value):
             raise ValueError("must not be above max_tokens, whose last part it is")
         return value
+
+    @property
+    def divides_by_spread(self) -> bool:
+        """Whether group advantages are divided by their standard deviation."""
+        if self.normalize_advantage is None:
+            return self.loss != "dr_grpo" and self.advantage_baseline != "leave_one_out"
+        return self.normalize_advantage
 
     @property
     def has_kl_loss(self) -> bool:

@@ -19,13 +19,14 @@ def learning_rate_default(parameters: int, *, lora: bool) -> float:
 
 
 def config_resolve(config: SessionConfig, parameters: int | None) -> SessionConfig:
-    """``config`` with its learning rate and the bounds of its clip filled in.
+    """``config`` with its learning rate, the bounds of its clip and the division of its advantages filled in.
 
     ``parameters`` is the model's size; where it is None the rate stays open, and the trainer, which counts, fills it.
     """
-    found: dict[str, float | None] = {}
+    found: dict[str, float | bool | None] = {}
     if config.learning_rate is None and parameters:
         found["learning_rate"] = learning_rate_default(parameters, lora=config.lora_rank > 0)
+    found["normalize_advantage"] = config.divides_by_spread
     has_ratio = config.tis_cap is None or config.minibatches * config.epochs > 1
     if config.loss in CLIP_DEFAULTS and has_ratio:
         low, high = CLIP_DEFAULTS[config.loss]
