@@ -24,13 +24,24 @@ class LogprobMismatchMonitor:
     def refusal(self, metrics: Mapping[str, float], samples: Sequence[Sample], staleness: int) -> str | None:
         """None where there is no gap, or no proof: stale tokens were sampled by other weights.
 
-        Rounding of logits counts 1 / T times at a temperature T, and squared in a KL.
+        Rounding of logits counts 1 / T times at a temperature T, and squared in a KL: the bound of a mean over tokens
+        of several temperatures is the mean of theirs.
         """
-        coldest = min(min(sample.temperatures_T or (1.0,)) for sample in samples)
-        bound = self._bound / min(1.0, coldest) ** 2
+        bound = self._bound * _mean_spread(samples)
         if staleness > 0 or metrics["tokens_trained"] == 0 or metrics["kl_engine"] <= bound:  # NaN goes on
             return None
         return (
             f"engine and trainer differ by a KL of {metrics['kl_engine']:.2g} on tokens of the current weights, and"
             f" rounding explains {bound:g}; the engine is given the weights again"
         )
+
+
+def _mean_spread(samples: Sequence[Sample]) -> float:
+    """Mean over the trained tokens of 1 / min(1, T)^2."""
+    spreads = [
+        1.0 / min(1.0, temperature) ** 2
+        for sample in samples
+        for temperature, trained in zip(sample.temperatures_T or (1.0,) * len(sample.mask_T), sample.mask_T, strict=True)
+        if trained
+    ]
+    return sum(spreads) / len(spreads) if spreads else 1.0

@@ -22,8 +22,13 @@ def test_a_gap_beyond_the_bound_is_refused_with_both_numbers(dtype):
 
 
 def test_rounding_counts_for_more_at_a_low_temperature():
-    assert refusal("bfloat16", 0.03, COLD) is None
-    assert refusal("bfloat16", 0.05, COLD)
+    assert refusal("bfloat16", 0.024, COLD) is None
+    assert refusal("bfloat16", 0.026, COLD), "of two tokens one is cold: 1e-2 x (1 + 4) / 2"
+
+
+def test_one_cold_token_among_many_hides_no_gap():
+    coldest = Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 0.1))
+    assert refusal("bfloat16", 0.02, [*SAMPLES * 999, coldest])
 
 
 def test_stale_tokens_and_steps_without_tokens_prove_nothing():
