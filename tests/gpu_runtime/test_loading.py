@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from gpu_runtime import run_tinker as run_tinker_module
-from gpu_runtime.errors import EngineDead, ModelUnsupported
+from gpu_runtime.errors import EngineDead, EngineTrainerMismatch, ModelUnsupported
 from gpu_runtime.loading import both as loading_module
 from gpu_runtime.placement import both_loaded
 from support.gateway_harness import make_assignment
@@ -143,3 +143,38 @@ async def test_an_engine_that_loaded_is_closed_where_the_trainer_does_not_load()
         async with both_loaded(engine.start, trainer.ready, shared=True):
             pytest.fail("the block must not run")
     assert points[-1] == "engine closed"
+
+
+class TakingTrainer(RefusingTrainer):
+    """A trainer that takes its model, and an engine that does."""
+
+    async def ready(self) -> None:
+        return None
+
+    @classmethod
+    async def start(cls, *arguments: object, **options: object) -> "TakingTrainer":
+        return cls()
+
+
+@pytest.mark.parametrize(
+    ("module", "opened", "trainer", "engine", "rehearsal"),
+    [
+        (loading_module, opened_session, "TrainerRanks", "VllmEngine", "rehearse"),
+        (
+            run_tinker_module, run_tinker_module.open_sampler_and_trainer, "ModelTrainerProcess", "VllmSampler",
+            "rehearse_models",
+        ),
+    ],
+    ids=["session", "Tinker session"],
+)  # fmt: skip
+async def test_nothing_is_ready_before_its_rehearsal_has_passed(
+    monkeypatch, module: ModuleType, opened: Callable, trainer: str, engine: str, rehearsal: str
+) -> None:
+    async def differs(*arguments: object) -> NoReturn:
+        raise EngineTrainerMismatch("they differ")
+
+    for name, value in ((trainer, TakingTrainer), (engine, TakingTrainer), (rehearsal, differs)):
+        monkeypatch.setattr(module, name, value)
+    with pytest.raises(EngineTrainerMismatch, match="they differ"):
+        async with opened(make_assignment()):
+            raise AssertionError("opened without a rehearsal")
