@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from tinkerscript.wire.training.model_refusals import window_reached
+
 from .engine.replicas import Replicas
 from .errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from .interfaces import Engine, Sample, SamplingOptions, TokenSource, Trainer, trained_of
@@ -198,13 +200,21 @@ def _kl(engine_T: np.ndarray[Any, Any], trainer_T: np.ndarray[Any, Any]) -> floa
 
 
 def probe_prompts(fields: dict[str, Any], context_length: int, answer: int = ANSWER) -> list[tuple[int, ...]]:
-    """Prompts that share all but their last tokens, longer than the model's window, with its special tokens."""
-    vocabulary, window = fields.get("vocab_size", 64), fields.get("sliding_window") or 0
-    length = min(max(PROMPT, window + ANSWER), context_length - answer)
+    """Prompts that share all but their last tokens, with the model's special tokens; and longer than its window ones.
+
+    The window is one that contexts of this length go beyond: nothing of a longer one can be seen.
+    """
+    vocabulary, window = fields.get("vocab_size", 64), window_reached(fields, context_length)
+    longest = context_length - answer
+    lengths = {min(PROMPT, longest)} | ({min(window + ANSWER, longest)} if window else set())
     special = [token for name in ("bos_token_id", "eos_token_id", "pad_token_id") for token in _ids(fields.get(name))]
-    body = [(position * 7919 + 11) % vocabulary for position in range(length)]
+    body = [(position * 7919 + 11) % vocabulary for position in range(max(lengths))]
     body[: len(special)] = special
-    return [(*body[: length - 2], branch % vocabulary, (branch + 5) % vocabulary) for branch in BRANCHES]
+    return [
+        (*body[: length - 2], branch % vocabulary, (branch + 5) % vocabulary)
+        for length in sorted(lengths)
+        for branch in BRANCHES
+    ]
 
 
 @contextlib.asynccontextmanager

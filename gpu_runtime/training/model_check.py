@@ -12,6 +12,7 @@ from torch import Tensor
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Sample
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.training.model_refusals import window_reached
 
 from .packing import pack_row
 from .policy import Policy, RowTensors
@@ -42,8 +43,8 @@ def policy_verify(policy: Policy, config: SessionConfig, device: torch.device) -
 
 def probe_samples(model_config: Any, config: SessionConfig) -> list[Sample]:
     """Two samples that share all but their ends, longer than the model's window where the session's calls can be."""
-    window = getattr(model_config, "sliding_window", None) or 0
     longest = min(config.max_context_length, getattr(model_config, "max_position_embeddings", None) or SHORT)
+    window = window_reached(model_config.to_dict(), longest)
     length = min(max(SHORT, window + 2 * BRANCH), longest)
     shared = tuple(_token(position, model_config.vocab_size) for position in range(length - BRANCH))
     samples = []

@@ -10,7 +10,7 @@ import torch
 from gpu_runtime.engine.vllm_engine import VllmEngine
 from gpu_runtime.errors import EngineTrainerMismatch, ModelUnsupported, WeightsRefused
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.rehearsal import probe_prompts, rehearse
+from gpu_runtime.rehearsal import PROMPT, probe_prompts, rehearse
 from gpu_runtime.training.ranks import TrainerRanks
 from support.published_weights import published_weights
 from support.tiny_model import tiny_model_make
@@ -88,10 +88,22 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
 
 def test_probes_are_longer_than_the_window_hold_special_tokens_and_fit_the_context() -> None:
     fields = {"vocab_size": 90, "sliding_window": 64, "bos_token_id": 0, "eos_token_id": [1, 2]}
-    first, *others = probe_prompts(fields, 128)
-    assert len(first) == 72 and {0, 1, 2} <= {*first} and all(token < 90 for token in first)
-    assert all(other[:-2] == first[:-2] and other != first for other in others)
-    assert {len(prompt) for prompt in probe_prompts(fields, 60)} == {52}
+    prompts = probe_prompts(fields, 128)
+    assert {len(prompt) for prompt in prompts} == {PROMPT, 72}, "short rows too: rotary factors may depend on the length"
+    for length in (PROMPT, 72):
+        first, *others = (prompt for prompt in prompts if len(prompt) == length)
+        assert {0, 1, 2} <= {*first} and all(token < 90 for token in first)
+        assert others and all(other[:-2] == first[:-2] and other != first for other in others)
+    assert max(len(prompt) for prompt in probe_prompts(fields, 70)) == 62
+    assert {len(prompt) for prompt in probe_prompts(fields, 24)} == {16}
+
+
+def test_a_window_that_is_off_or_is_never_reached_asks_for_no_long_probe() -> None:
+    """Qwen2.5 has 32,768 in its folder and leaves it off; Phi-3 of 128k has twice its longest context."""
+    off = {"vocab_size": 90, "sliding_window": 32_768, "use_sliding_window": False}
+    assert {len(prompt) for prompt in probe_prompts(off, 40_000)} == {PROMPT}
+    assert {len(prompt) for prompt in probe_prompts({"sliding_window": 262_144}, 131_072)} == {PROMPT}
+    assert max(len(prompt) for prompt in probe_prompts(off | {"use_sliding_window": True}, 40_000)) > 32_768
 
 
 @pytest.mark.engine

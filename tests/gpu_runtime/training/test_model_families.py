@@ -41,6 +41,20 @@ def test_windows_in_some_layers_of_qwen2_are_refused_and_in_all_or_none_are_not(
         assert folder_refusal(folder, CONFIG) is None
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"rope_scaling": {"type": "longrope"}, "original_max_position_embeddings": 64},
+        {"rope_parameters": {"rope_type": "longrope", "original_max_position_embeddings": 64}},
+    ],
+)
+def test_longrope_is_refused_beyond_the_length_at_which_its_factors_change(tmp_path, fields):
+    """vLLM takes the long factors for all rows of such a context, transformers for the rows that are longer."""
+    (tmp_path / "config.json").write_text(json.dumps(fields | {"max_position_embeddings": 4096}))
+    assert "set max_context_length to 64" in folder_refusal(tmp_path, CONFIG)
+    assert folder_refusal(tmp_path, SessionConfig(max_context_length=64)) is None
+
+
 @pytest.mark.parametrize("name", [name for name in REFUSED if "windows" not in name])
 def test_a_mixture_of_experts_is_refused_by_its_field(tmp_path, name):
     refusal = folder_refusal(family_make(tmp_path, name), CONFIG)

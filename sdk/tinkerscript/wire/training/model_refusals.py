@@ -41,6 +41,16 @@ def positions_count(folder: Path) -> int | None:
     return count if isinstance(count, int) else None
 
 
+def window_reached(fields: dict[str, Any], context_length: int) -> int:
+    """The attention window that contexts of this length go beyond; 0 where the model has none, or one that is off.
+
+    Families that can leave it off keep its length in ``config.json`` (Qwen2.5: 32,768 and ``use_sliding_window`` false).
+    """
+    window = fields.get("sliding_window")
+    is_on = isinstance(window, int) and fields.get("use_sliding_window") is not False
+    return window if is_on and 0 < window < context_length else 0
+
+
 def _positions(fields: dict[str, Any]) -> Any:
     return fields.get("max_position_embeddings") or fields.get("n_positions")
 
@@ -69,10 +79,25 @@ def _refusal(fields: dict[str, Any], config: SessionConfig) -> str | None:
         return "is_encoder_decoder: only decoders are trained"
     if fields.get("quantization_config"):
         return "quantization_config: its weights are packed; take the unquantised folder of the same model"
+    if (original := _long_rope_begins(fields)) and original < config.max_context_length:
+        return (
+            f"max_context_length is {config.max_context_length}, and beyond {original} tokens its rotary factors are"
+            " others (longrope): the engine would take the long ones for every call, the trainer only for long rows;"
+            f" set max_context_length to {original} at most"
+        )
     longest = _positions(fields)
     if isinstance(longest, int) and longest < config.max_context_length:
         return f"max_context_length is {config.max_context_length} and its positions end at {longest}; lower the option"
     return None
+
+
+def _long_rope_begins(fields: dict[str, Any]) -> int | None:
+    """The length from which a model with LongRoPE (Phi-3 of 128k) takes its long factors; None for any other model."""
+    rope = fields.get("rope_parameters") or fields.get("rope_scaling") or {}
+    if rope.get("rope_type", rope.get("type")) not in ("longrope", "su"):
+        return None
+    original = fields.get("original_max_position_embeddings") or rope.get("original_max_position_embeddings")
+    return original if isinstance(original, int) else None
 
 
 def _head_refusal(fields: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
