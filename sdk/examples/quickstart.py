@@ -1,7 +1,7 @@
 """A language model gets better at a task because this loop rewards it, on a machine without a GPU.
 
 The task: is a short review positive or negative? The first label in an answer counts, however it is put: 1 for the
-right one, -1 for the wrong one, 0 for none. The held-out score is the share of right ones on reviews that were never
+right one, -1 for the wrong one or none. The held-out score is the share of right ones on reviews that were never
 trained on.
 
 Run it with ``make quickstart``. To use a server that already runs, set TINKERSCRIPT_BASE_URL and TINKERSCRIPT_API_KEY.
@@ -54,7 +54,7 @@ def execute_agent(task: tuple[str, str], api_baseurl_key, **sampling) -> Workflo
             model=BASE_MODEL, messages=question(review), max_tokens=MAX_TOKENS, **sampling
         )
     said = first_label(reply.choices[0].message.content or "")
-    return WorkflowOutput(reward=0.0 if said is None else 1.0 if said == label else -1.0, is_success=said == label)
+    return WorkflowOutput(reward=1.0 if said == label else -1.0, is_success=said == label)
 
 
 def shuffled(order: random.Random) -> list[tuple[str, str]]:
