@@ -8,7 +8,7 @@ RuntimeFault
     TrainerKilled   a rank was killed from outside, as the kernel does when memory runs out
   Stuck             no progress before a deadline; the runtime restarts
   StepRefused       the batch would break the weights (NaN, exploding gradient); weights stand
-    EngineMismatch  the engine's log-probabilities are not the trainer's; it is given the weights again
+    EngineMismatch  the engine's log-probabilities are not the trainer's; it is given the weights again, once
     OutOfMemory     the batch does not fit; the trainer starts again from its last state
   FinalFault        no restart would change it: the session fails with its code
     PlacementImpossible  this machine has not the devices that the session asks for
@@ -69,6 +69,10 @@ class EngineMismatch(StepRefused):
         "The previous weights stand and the engine was given them again. If it comes again, one of the engine's kernels"
         " is wrong for this model. In bfloat16 a small model may need dtype float32."
     )
+
+    def __init__(self, message: str, kl: float) -> None:
+        super().__init__(message)
+        self.kl = kl  # mean k3 KL in nats
 
 
 class OutOfMemory(StepRefused):

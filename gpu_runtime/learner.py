@@ -4,9 +4,10 @@ The order of writes makes a kill harmless: a batch is in the journal before it i
 are served, a checkpoint once its manifest is in the store. What lies between is trained again, to the same bits.
 
 A batch is refused, with the weights as they were, when the engine's log-probabilities of fresh tokens are not the
-trainer's, when its loss or gradient is not finite, when its gradient's norm is above ``grad_norm_limit``, when a rank
-could not have the memory for it, or when a rank was killed over it twice, which is how the kernel says the same. The
-batch stays in the journal and can be downloaded by the name in the event. One that teaches nothing is set aside.
+trainer's (the second such batch ends the session), when its loss or gradient is not finite, when its gradient's norm is
+above ``grad_norm_limit``, when a rank could not have the memory for it, or when a rank was killed over it twice, which
+is how the kernel says the same. The batch stays in the journal and can be downloaded by the name in the event. One that
+teaches nothing is set aside.
 """
 
 import asyncio
@@ -30,9 +31,9 @@ from .errors import EngineMismatch, OutOfMemory, StepRefused, StoreUnavailable, 
 from .health.deadlines import Phase
 from .health.file_progress import report_file_progress
 from .interfaces import Engine, Trainer
-from .journal.records import refused_name
 from .object_store.staging import folder_publish
 from .object_store.uploads import ObjectStore
+from .refused_steps import MismatchCount, refusal_event
 from .training.batching import Batch, Group, batch_samples, batch_statistics, samples_with_signal
 from .training.batching import reference_gaps as gaps_of
 from .training.objective.entropy_control import entropy_coef_of
@@ -61,6 +62,7 @@ class Learner:
         self._engine, self._trainer, self._archive = engine, trainer, archive
         self._upload: asyncio.Task[None] | None = None
         self._status = agent.status
+        self._mismatches = MismatchCount()
         trainer.on_progress = agent.status.advance
         batches.on_set_aside = self._tell_of_level_groups
         self.on_committed: Callable[[int], Awaitable[None]] | None = None  # with the step of the last committed state
@@ -130,7 +132,10 @@ class Learner:
             await self.save_state(step)
 
     async def _learn_or_refuse(self, batch: Batch, *, serve: bool) -> bool:
-        """Whether the step was done. Raises TrainerFailed when a rank is lost in any other way than by a SIGKILL."""
+        """Whether the step was done.
+
+        Raises TrainerFailed when a rank is lost in any other way than by a SIGKILL, and EngineTrainerMismatch.
+        """
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 batch = await self._with_reference_gaps(batch)
@@ -145,10 +150,12 @@ class Learner:
                 return False
             except StepRefused as refusal:
                 await self._refuse(batch, refusal)
+                again = isinstance(refusal, EngineMismatch) and self._mismatches.needs_weights(batch, refusal)
                 if self._config.minibatches * self._config.epochs > 1:  # earlier updates of the step may stand
                     await self._trainer_again(batch.step - 1)
-                if isinstance(refusal, EngineMismatch):
+                if again:
                     await self._hand_over(batch.step - 1)
+                    self._mismatches.handed_over(time.time())
                 return False
             except TrainerKilled as killed:
                 log.warning("step %d, attempt %d: %s", batch.step, attempt, killed)
@@ -203,6 +210,8 @@ class Learner:
             await self._hand_over(batch.step)
         self._engine.version = batch.step  # also where there was nothing to learn: the same weights, the next number
         statistics: dict[str, Any] = batch_statistics(batch, self._config)
+        if statistics["staleness_max"] == 0 and metrics["tokens_trained"]:
+            self._mismatches.agreed()
         replaced = await self._batches.groups_set_aside(batch.step)
         measured = StepMetrics(
             step=batch.step, **statistics, **metrics, groups_replaced=replaced, rollout_s=rollout_s,
@@ -239,16 +248,7 @@ class Learner:
 
     async def _refuse(self, batch: Batch, refusal: StepRefused) -> None:
         log.error("step %d refused: %s", batch.step, refusal)
-        ids = [[episode.record.id for episode in group.episodes] for group in batch.groups]
-        data = {
-            "name": "step_refused",
-            "step": batch.step,
-            "reason": str(refusal),
-            "hint": refusal.hint,
-            "code": refusal.code,
-            "batch": refused_name(ids),
-            "episodes": [episode_id for group in ids for episode_id in group],
-        }
+        data = refusal_event(batch, refusal)
         self._agent.report(EventKind.EVENT, data, key=f"refused {data['batch']}")
         await self._batches.step_refused(batch.step, f"step_refused: {refusal}")
 

@@ -45,7 +45,7 @@ async def batch_train(
         if broken:
             raise StepRefused(f"step {step}: {', '.join(broken)}")
         if gap:
-            raise EngineMismatch(f"step {step}: {gap}")
+            raise EngineMismatch(f"step {step}: {gap}", found["kl_engine"])
         if is_far:
             break
         done.append(found | await trainer.optim_step(step))

@@ -114,6 +114,26 @@ def test_an_alert_is_raised_once_until_it_is_over_and_then_again_after_a_while(s
     assert told.count() == Delivery.objects.count() == 2
 
 
+def test_a_step_that_a_gap_refused_raises_the_alert_of_the_gap_until_a_step_is_done(project) -> None:
+    topics = [WebhookTopic.ALERT_RAISED, WebhookTopic.TRAINING_DRIFT]
+    webhook_create(project=project, url="https://example.com/hook", topics=topics)
+    session, token = factories.runtime_make(project)
+    refused = {"name": "step_refused", "step": 1, "code": "engine_trainer_mismatch", "kl_engine": 5.0}
+    entries = [
+        ReportEntry(key="refused a", kind=EventKind.EVENT, data={"name": "step_refused", "step": 1, "code": "nan"}),
+        ReportEntry(key="refused b", kind=EventKind.EVENT, data=refused),
+        ReportEntry(key="refused c", kind=EventKind.EVENT, data=refused),
+    ]
+    for _ in range(2):  # a report may come twice
+        leases.runtime_report(session=leases.lease_check(token=token), body=Report(entries=entries))
+    (alert,) = session.alerts.all()
+    assert (alert.rule, alert.step, alert.over_at) == ("engine_gap", 1, None) and "KL of 5 " in alert.text
+    assert Delivery.objects.count() == 2
+    report(token, 1, 0.001)
+    alert.refresh_from_db()
+    assert alert.over_at is not None
+
+
 def test_each_step_of_a_report_counts_once(project) -> None:
     session, token = factories.runtime_make(project)
     report(token, 1, *[0.4] * 5, *[0.001] * 10)

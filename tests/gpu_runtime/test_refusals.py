@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.episodes.batch_export import batch_lines
-from gpu_runtime.errors import OutOfMemory, StepRefused, TrainerKilled
+from gpu_runtime.errors import EngineTrainerMismatch, OutOfMemory, StepRefused, TrainerKilled
+from gpu_runtime.journal.journal import Journal
 from support.fake_control_plane import FakeControlPlane
-from support.runtime_harness import Parts, learner_open, plane_assign, trained_steps, volume_fill, weights_replayed
+from support.runtime_harness import (
+    Parts,
+    episode_complete,
+    learner_open,
+    plane_assign,
+    trained_steps,
+    volume_fill,
+    weights_replayed,
+)
 
 
 @pytest.fixture
@@ -163,3 +172,44 @@ async def test_an_engine_with_a_device_of_its_own_never_sleeps(plane, volume) ->
     async with learner_open(plane, volume) as it:
         await it.train_next()
         assert it.reached("sleep") == it.reached("wake") == 0
+
+
+LATER = 4e9  # Unix time: after any hand-over of the test
+
+
+async def test_a_second_mismatch_on_tokens_sampled_after_the_new_hand_over_is_final(plane, volume) -> None:
+    volume_fill(volume, "ab")
+    later_fill(volume, "c")
+    plane_assign(plane, tasks_per_batch=1)
+    async with learner_open(plane, volume) as it:
+        it.trainer.kl_engine = 5.0
+        await it.train_next()
+        assert it.reached("load_weights") == 1
+        refused = await it.event("step_refused")
+        assert (refused["code"], refused["kl_engine"]) == ("engine_trainer_mismatch", 5.0)
+        await it.train_next()  # sampled before the weights came again: no proof of them
+        with pytest.raises(EngineTrainerMismatch, match=r"KL of 5, on tokens sampled after the engine was given"):
+            await it.train_next()
+        assert it.trainer.weights == "base" and it.reached("load_weights") == 1
+        assert it.journal.episodes.accounting().stale == 6, "the batch that ended it is on record, and not made again"
+
+
+async def test_a_mismatch_that_the_new_hand_over_cured_is_forgotten(plane, volume) -> None:
+    volume_fill(volume, "a")
+    later_fill(volume, "b")
+    later_fill(volume, "c", version=1)
+    plane_assign(plane, tasks_per_batch=1)
+    async with learner_open(plane, volume) as it:
+        for kl, steps in ((5.0, 0), (0.0, 1), (5.0, 1)):
+            it.trainer.kl_engine = kl
+            await it.train_next()
+            assert len(it.trainer.steps) == steps
+
+
+def later_fill(volume: Path, tasks: str, version: int = 0) -> None:
+    journal = Journal(volume / "journal.sqlite3")
+    for name in tasks:
+        for number in (0, 1):
+            reward = float(number)
+            episode_complete(journal, f"{name}{number}", task=name, reward=reward, version=version, begun_at=LATER)
+    journal.close()

@@ -73,7 +73,9 @@ def runtime_config(plane: FakeControlPlane, volume: Path) -> RuntimeConfig:
     return RuntimeConfig(server_url=plane.url, lease=LEASE, session_id="ses_0123456789abcdef", runtime_dir=volume)
 
 
-def episode_complete(journal: Journal, name: str, *, task: str, reward: float, version: int = 0) -> None:
+def episode_complete(
+    journal: Journal, name: str, *, task: str, reward: float, version: int = 0, begun_at: float = 1.0
+) -> None:
     """A completed episode of one call whose tokens are its own."""
     ids = tuple(name.encode())
     answer = Completion(
@@ -81,7 +83,7 @@ def episode_complete(journal: Journal, name: str, *, task: str, reward: float, v
         finish_reason="stop", message={"role": "assistant", "content": name},
     )  # fmt: skip
     journal.episodes.begin(name, task=task, eval=False, deadline_at=2e9)
-    journal.calls.record(CallRecord(f"call-{name}", name, (1, 2), (answer,), begun_at=1.0, ended_at=2.0))
+    journal.calls.record(CallRecord(f"call-{name}", name, (1, 2), (answer,), begun_at, begun_at + 1.0))
     journal.episodes.end(name, WorkflowOutput(reward=reward), {"timelines": 1, "calls": 1, "agents": []})
 
 

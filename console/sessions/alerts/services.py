@@ -20,6 +20,7 @@ from console.sessions.transitions import session_announce
 from console.users.models import Membership, Project, User
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
+from tinkerscript.wire.runtime import ReportEntry
 from tinkerscript.wire.webhooks import WebhookTopic
 
 EARLIER = 2000  # steps before the window in which a rule looks for a measure that few steps have
@@ -83,7 +84,24 @@ def steps_watch(*, session: Session, new: int) -> None:
                 alert_raise(session=session, rule=rule, subject=subject, text=text, step=steps[at]["step"])
                 standing.add((rule, subject))
                 if rule is AlertRule.ENGINE_GAP:
-                    _drift_announce(session, steps[: at + 1])
+                    last = steps[: at + 1][-MEAN_OF:]
+                    _drift_announce(session, fmean(step["kl_engine"] for step in last), last[-1]["step"])
+
+
+def refusals_watch(*, session: Session, entries: Sequence[ReportEntry]) -> None:
+    """Raise ENGINE_GAP for each step among ``entries`` that a gap refused: such a step leaves no measures to look at.
+
+    It is over with the first step that is done without a gap, as the rule over steps is.
+    """
+    rule = AlertRule.ENGINE_GAP
+    for data in (entry.data for entry in entries if entry.kind is EventKind.EVENT):
+        gap, step = data.get("kl_engine"), data.get("step")
+        if data.get("name") != "step_refused" or not isinstance(gap, int | float) or not isinstance(step, int):
+            continue
+        if not session.alerts.filter(rule=rule, over_at=None).exists() and _is_due(session, rule, "", step):
+            text = f"Step {step} was refused: a KL of {gap:.3g} between engine and trainer."
+            alert_raise(session=session, rule=rule, text=text, step=step)
+            _drift_announce(session, gap, step)
 
 
 def _found(
@@ -148,10 +166,9 @@ def alerts_unread(*, project: Project, after: int) -> int:
     return Alert.objects.filter(session__project=project, id__gt=after)[:MAX_UNREAD].count()
 
 
-def _drift_announce(session: Session, steps: Sequence[Step]) -> None:
+def _drift_announce(session: Session, gap: float, step: int) -> None:
     """Tell webhooks that sampling and training have drifted apart: the rule that was raised."""
-    gap = fmean(step["kl_engine"] for step in steps[-MEAN_OF:])
-    data = {"session_id": session.id, "step": steps[-1]["step"], "kl_engine": gap, "bound": MAX_ENGINE_GAP}
+    data = {"session_id": session.id, "step": step, "kl_engine": gap, "bound": MAX_ENGINE_GAP}
     session_announce(session_id=session.id, topic=WebhookTopic.TRAINING_DRIFT, data=data)
 
 

@@ -21,7 +21,7 @@ from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, NotFound, StaleLease
 from console.live.selectors import steps_new
 from console.live.services import event_record, events_record
-from console.sessions.alerts.services import alerts_close, steps_watch
+from console.sessions.alerts.services import alerts_close, refusals_watch, steps_watch
 from console.sessions.episodes.names import journal_files
 from console.sessions.limits.usage import span_begin, span_open, span_seen
 from console.sessions.models import Checkpoint, Session, Upload
@@ -200,6 +200,7 @@ def runtime_report(*, session: Session, body: Report) -> None:
         if tokens := sum(int(step["tokens_trained"]) for step in steps):
             Session.objects.filter(id=session.id).update(tokens_trained=F("tokens_trained") + tokens)
         steps_watch(session=session, new=len(steps))
+        refusals_watch(session=session, entries=body.entries)
 
 
 def runtime_fail(*, session: Session, body: FailureReport) -> None:
