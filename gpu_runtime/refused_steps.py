@@ -23,7 +23,7 @@ class MismatchCount:
         if min(call.begun_at for episode in batch.episodes for call in episode.calls) > self._handed_over_at:
             raise EngineTrainerMismatch(
                 f"step {batch.step}: engine and trainer differ by a KL of {refusal.kl:.2g}, on tokens sampled after the"
-                " engine was given the weights again; one of its kernels is wrong for this model, or it keeps old weights"
+                " engine was given the weights again; one of its kernels is wrong for this model, or keeps old weights"
             )
         return False
 
