@@ -131,7 +131,8 @@ async def serve_models(
     await ledger.restore()
     async with serve(served, host=config.listen_host, port=config.listen_port) as listening:
         agent.status.begin(Phase.WAITING, PHASE_WAITING)
-        agent.status.update(state=RuntimeStage.READY, address=address_advertise(config, listening))
+        address = address_advertise(config, listening)
+        agent.status.update(state=RuntimeStage.READY, address=address, policy_version=ledger.steps_done)
         background = [
             ledger.run(), keep_status(agent, ledger, samples, dialects), watch(engine, trainer), fault_found(faults),
         ]  # fmt: skip
@@ -187,7 +188,7 @@ async def keep_status(agent: Agent, ledger: Ledger, samples: Samples, dialects: 
         elif phase is Phase.WAITING:
             agent.status.advance()
         active_at = max(ledger.last_activity_at, samples.last_activity_at, dialects.last_activity_at)
-        agent.status.update(last_activity_at=active_at)
+        agent.status.update(last_activity_at=active_at, policy_version=ledger.steps_done)
         await asyncio.sleep(0.5)
 
 

@@ -115,7 +115,7 @@ def _end(session: Session, limit: str, allowed: float, used: float) -> None:
     data = {"name": "budget_exhausted", "limit": limit, "allowed": allowed, "used": used}
     event_record(session_id=session.id, kind=EventKind.EVENT, data=data, key=f"budget {limit}")  # once
     last = session.checkpoints.filter(kind=CheckpointKind.MODEL).order_by("-created_at").first()
-    learns = session.kind != SessionKind.SERVING
+    learns = session.kind == SessionKind.EPISODES  # what a Tinker client trains, it saves itself
     if learns and session.state == SessionState.READY and not _is_kept(session, last):
         if last is None or last.state not in PENDING:
             checkpoint_order(session=session, kind=CheckpointKind.MODEL)

@@ -18,7 +18,8 @@ CREATE = 0  # the number of a model's first operation, which makes it
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation of a model. ``result`` is None while it waits; ``kind`` and ``body`` are as they were sent."""
+    """One operation of a model. ``result`` is None while it waits, and again once it was dropped for its age; ``kind``
+    and ``body`` are as they were sent."""
 
     model_id: str
     seq_id: int
@@ -26,7 +27,7 @@ class Operation:
     kind: str
     body: bytes
     sha256: str
-    result_kind: str | None = None  # json, proto or error; "dropped" when the result was given up for its age
+    result_kind: str | None = None  # json, proto or error; "dropped" when it was given up for its age
     result: bytes | None = None
 
     @property
@@ -88,7 +89,10 @@ class ModelTable:
                     " ORDER BY done_at LIMIT 1"
                 ).fetchone()
                 sql.execute(
-                    "UPDATE model_operations SET result = NULL, result_kind = 'dropped' WHERE rowid = ?", (oldest[0],)
+                    "UPDATE model_operations SET result = NULL,"
+                    " result_kind = CASE result_kind WHEN 'error' THEN 'error' ELSE 'dropped' END"
+                    " WHERE rowid = ?",
+                    (oldest[0],),
                 )
                 self._kept, self._kept_bytes = self._kept - 1, self._kept_bytes - oldest[1]
 
@@ -103,6 +107,14 @@ class ModelTable:
             "SELECT * FROM model_operations WHERE model_id = ? AND seq_id > ? ORDER BY seq_id", model_id, seq_id
         )
         return [_operation(row) for row in rows]
+
+    def steps_done(self) -> int:
+        """How many optimizer steps were made, of all models."""
+        row = self._database.row(
+            "SELECT count(*) FROM model_operations WHERE kind = 'optim_step' AND result_kind IN ('json', 'dropped')"
+        )
+        assert row is not None, "an aggregate always has a row"
+        return int(row[0])
 
     def creation(self, model_id: str) -> Operation | None:
         """The operation that made a model."""

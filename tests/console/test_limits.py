@@ -86,3 +86,12 @@ def test_a_session_that_ran_as_long_as_one_may_is_stopped_in_good_order(project,
     assert session.desired == "stop"
     told = EventRecord.objects.get(session_id=session.id, data__name="budget_exhausted").data
     assert (told["limit"], told["allowed"], told["used"]) == ("hours", 2, 2)
+
+
+def test_steps_of_a_tinker_client_count_and_its_models_are_not_saved_for_it(project) -> None:
+    """Its runtime takes no order of a checkpoint: to wait for one would keep the session beyond its budget."""
+    session, _lease = factories.runtime_make(project, kind="tinker", policy_version=3, policy_version_high=3)
+    Session.objects.filter(id=session.id).update(budget={"steps": 3})
+    sessions_over_budget_stop()
+    session.refresh_from_db()
+    assert session.desired == "stop" and not session.checkpoints.exists()

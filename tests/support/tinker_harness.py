@@ -38,6 +38,7 @@ class Wire:
     engine: FakeSamplerEngine
     store: FolderStore
     journal: Journal
+    ledger: Ledger
     app: Starlette
     worker: asyncio.Task[None]
 
@@ -101,7 +102,7 @@ def opening(tmp_path: Path) -> Open:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://runtime", timeout=30) as http:
             try:
-                yield Wire(http, trainer, engine, store, journal, app, worker)
+                yield Wire(http, trainer, engine, store, journal, ledger, app, worker)
             finally:
                 await samples.close()
                 worker.cancel()

@@ -89,9 +89,11 @@ class Ledger:
         self._tail: set[asyncio.Task[None]] = set()
         self._arrivals = 0
         self.last_activity_at = time.time()
+        self.steps_done = 0  # optimizer steps of all models, those of earlier runtimes included
 
     async def restore(self) -> None:
         """Take up what the journal holds; what has to be done again is done by ``run``."""
+        self.steps_done = await self._disk.run(self._table.steps_done)
         for row in await self._disk.run(self._table.models):
             model = self._models[row.id] = _Model(next_seq=row.state_seq + 1)
             if row.state_seq >= CREATE:
@@ -249,6 +251,7 @@ class Ledger:
     async def _finish(self, model: _Model, operation: Operation, result: Result) -> None:
         if not operation.is_done:
             await self._disk.run(self._table.finish, operation, result.kind, result.body)
+            self.steps_done += operation.kind == "optim_step" and result.kind == "json"
         model.unfinished.discard(operation.seq_id)
         if event := self._done.pop(operation.request_id, None):
             event.set()

@@ -131,7 +131,7 @@ class TinkerRoutes:
             assert promise.result is not None, "it is set before done"
             return _answer(promise.result)
         operation = await self._ledger.wait(request_id, self._poll_s)
-        if operation is None or operation.result_kind == "dropped":
+        if operation is None or (operation.is_done and operation.result is None):
             return JSONResponse({"detail": f"the promise {request_id} is not, or no longer, kept"}, 410)
         if operation.result_kind is None:
             return _not_yet(self._ledger.position(operation))

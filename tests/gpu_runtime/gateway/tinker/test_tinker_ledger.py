@@ -180,6 +180,24 @@ async def test_after_a_kill_the_model_is_what_it_was_to_the_bit(
         assert (f"load_state {MODEL}" in wire.trainer.calls) == (save_after == 3)
 
 
+async def test_steps_are_counted_once_through_kills_and_mistakes(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The count is what tells the control plane that a runtime gets on, and what a budget of steps is measured by."""
+    monkeypatch.setattr("gpu_runtime.journal.model_table.RESULTS_KEPT", 2)
+    async with wire_open() as wire:
+        await wire.model()
+        await trained(wire, 1, 4)
+        assert "error" in await wire.do("optim_step", step(5, eps=-1.0))
+        assert wire.ledger.steps_done == 2
+    async with wire_open() as wire:
+        assert wire.ledger.steps_done == 2
+        await trained(wire, 6, 8)
+        assert wire.ledger.steps_done == 4
+    async with wire_open() as wire:
+        assert wire.ledger.steps_done == 4, "with most of the results dropped"
+
+
 async def test_a_kill_before_the_journal_names_the_new_state_leaves_the_old_one(
     wire_open: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
