@@ -30,6 +30,7 @@ from tinkerscript.wire.tinker.ids import training_head
 from tinkerscript.wire.tinker.messages import ModelCreate, ModelSource, SamplerCreate
 
 POLL_S = 25.0  # a client gives up after 45 s
+METADATA_BYTES = 64 << 10  # a client has room for 50 MiB of results at once, of up to 2000 samples
 JSON_OPERATIONS = (
     "optim_step", "save_weights", "save_weights_for_sampler", "save_weights_external", "load_weights",
 )  # fmt: skip
@@ -119,9 +120,10 @@ class TinkerRoutes:
         """``POST /api/v1/retrieve_future``: held until the result is there, for less than the client waits."""
         check_relay_key(request, self._relay_key)
         try:
-            request_id = body_parse(Retrieve, await read_body(request)).request_id
+            wanted = body_parse(Retrieve, await read_body(request))
         except UserMistake as mistake:
             raise BadRequest(str(mistake)) from None
+        request_id = wanted.request_id
         if (promise := self._samples.find(request_id)) is not None:
             try:
                 async with asyncio.timeout(self._poll_s):
@@ -129,14 +131,14 @@ class TinkerRoutes:
             except TimeoutError:
                 return _not_yet(self._samples.why_waiting)
             assert promise.result is not None, "it is set before done"
-            return _answer(promise.result)
+            return _answer(promise.result, wanted)
         operation = await self._ledger.wait(request_id, self._poll_s)
         if operation is None or (operation.is_done and operation.result is None):
             return JSONResponse({"detail": f"the promise {request_id} is not, or no longer, kept"}, 410)
         if operation.result_kind is None:
             return _not_yet(self._ledger.position(operation))
         assert operation.result is not None, "only a dropped one has none"
-        return _answer(Result(operation.result_kind, operation.result))
+        return _answer(Result(operation.result_kind, operation.result), wanted)
 
     async def retrieve_futures(self, request: Request) -> Response:
         """``POST /api/v1/retrieve_futures``: which samples of a client are done, held until one more is."""
@@ -228,7 +230,10 @@ class Samplers:
         return exported
 
 
-def _answer(result: Result) -> Response:
+def _answer(result: Result, wanted: Retrieve) -> Response:
+    """The result; of a large one its size alone, where the client first makes room and then asks again."""
+    if wanted.allow_metadata_only and len(result.body) > METADATA_BYTES:
+        return JSONResponse({"status": "complete_metadata", "response_payload_size": len(result.body)})
     kind = "application/x-protobuf" if result.kind == "proto" else "application/json"
     return Response(result.body, media_type=kind)
 

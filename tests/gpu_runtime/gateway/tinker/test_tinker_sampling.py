@@ -83,6 +83,19 @@ async def test_scores_of_the_prompt_have_no_first_and_can_be_the_last_few(wire_o
         assert [math.isnan(score) for score in np.frombuffer(response.prompt_logprobs, "<f4")] == [True, True, False]
 
 
+async def test_a_large_result_tells_its_size_before_it_comes(wire_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        promise = await wire.promise("asample", sample(0))
+        whole = await wire.result(promise)
+        assert "protobuf" in whole.headers["content-type"]
+        monkeypatch.setattr("gpu_runtime.gateway.tinker.routes.METADATA_BYTES", len(whole.content) - 1)
+        told = await wire.result(promise)
+        assert told.json() == {"status": "complete_metadata", "response_payload_size": len(whole.content)}
+        again = await wire.post("/api/v1/retrieve_future", {"request_id": promise, "allow_metadata_only": False})
+        assert again.content == whole.content
+
+
 async def test_an_adapters_snapshot_stays_as_it_was_and_the_base_is_beside_it(wire_open: Open, tmp_path: Path) -> None:
     async with wire_open() as wire:
         await base_sampler(wire)
