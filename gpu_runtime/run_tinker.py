@@ -25,7 +25,7 @@ from .control_plane.address import address_advertise
 from .control_plane.agent import Agent
 from .engine.vllm_sampler import VllmSampler
 from .episodes.journal_executor import JournalExecutor
-from .errors import ControlPlaneRefused, EngineDead, ModelUnsupported, RuntimeFault, StoreUnavailable, TrainerFailed
+from .errors import ControlPlaneRefused, EngineDead, ModelUnsupported, RuntimeFault, TrainerFailed
 from .gateway.app import app_of, serve
 from .gateway.tinker.data import UserMistake
 from .gateway.tinker.dialects import DialectRoutes
@@ -84,17 +84,14 @@ class NamedStore:
         return ModelSource(path=path, checkpoint_id=found.checkpoint_id, files=found.files, optimizer=optimizer)
 
     async def fetch(self, source: ModelSource) -> Path:
-        """The folder of a stored checkpoint. Raises UserMistake when its bytes cannot be had."""
+        """The folder of a stored checkpoint. Raises StoreUnavailable, after minutes of tries, DiskFull."""
         folder = self._volume / "checkpoints" / source.checkpoint_id
         lock = self._fetching.setdefault(source.checkpoint_id, asyncio.Lock())
         async with lock:
             if folder.exists():
                 return folder
             point = ResumePoint(checkpoint_id=source.checkpoint_id, step=0, files=source.files)
-            try:
-                await self._store.checkpoint_fetch(point, folder, on_progress=self._agent.status.advance)
-            except StoreUnavailable as away:
-                raise UserMistake(f"{source.path} could not be read: {away}") from away
+            await self._store.checkpoint_fetch(point, folder, on_progress=self._agent.status.advance)
         return folder
 
 

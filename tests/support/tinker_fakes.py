@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpu_runtime.errors import StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, InvalidTrainingInput, LoraConfig, LossConfig
@@ -181,6 +182,7 @@ class FolderStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.opened: list[NamedCheckpointOpen] = []
+        self.is_away = False
 
     async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:
         target = self.folder / f"{wanted.model_id}-{wanted.segment}-{wanted.name}"
@@ -199,6 +201,8 @@ class FolderStore:
         return ModelSource(path=path, checkpoint_id=stored, files=[], optimizer=optimizer)
 
     async def fetch(self, source: ModelSource) -> Path:
+        if self.is_away:
+            raise StoreUnavailable("no answer for 60 s")
         return self.folder / source.checkpoint_id
 
 

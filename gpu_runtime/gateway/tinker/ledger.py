@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.errors import RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
@@ -232,6 +232,10 @@ class Ledger:
             return await self._work.do(operation, again=operation.is_done)
         except (UserMistake, InvalidTrainingInput) as mistake:
             return Result.mistake(str(mistake))
+        except StoreUnavailable as away:
+            if operation.result_kind not in (None, "error"):
+                raise  # it was done before: a model without it would not be what its client trained
+            return Result.mistake(f"{operation.kind}: the object store is away, try again later: {away}", "server")
         except RuntimeFault:
             raise  # a process is lost: the next runtime goes on from here
         except Exception as error:  # the top of an operation: its client is told, later ones go on

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from gpu_runtime.errors import DiskFull
+from gpu_runtime.errors import DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.ledger import Result
@@ -43,7 +43,7 @@ class CheckpointStore(Protocol):
         ...
 
     async def fetch(self, source: ModelSource) -> Path:
-        """The folder of a stored checkpoint, brought here if it is not."""
+        """The folder of a stored checkpoint, brought here if it is not. Raises StoreUnavailable."""
         ...
 
 
@@ -66,6 +66,9 @@ class ModelWork:
         self._saving_s: dict[str, float] = {}  # how long the last state took
         self._save_next: set[str] = set()  # models whose state is due, whatever was done since the last
         self._mistaken: dict[str, str] = {}  # models that could not be made, and why
+        self._unmade: dict[
+            str, Operation
+        ] = {}  # models whose state could not be read: their next operation tries again
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
         """Make the model and load the state that was saved after operation ``seq_id``."""
@@ -77,8 +80,7 @@ class ModelWork:
 
     async def do(self, operation: Operation, *, again: bool) -> Result | Awaitable[Result]:
         """One operation. Raises UserMistake, InvalidTrainingInput, and what loses the trainer."""
-        if why := self._mistaken.get(operation.model_id):
-            raise UserMistake(f"the model {operation.model_id} was not made: {why}")
+        await self._made(operation.model_id)
         match operation.kind:
             case "create_model":
                 return await self._create(operation)
@@ -129,6 +131,12 @@ class ModelWork:
             if state != kept:
                 await asyncio.to_thread(shutil.rmtree, state, ignore_errors=True)
 
+    async def _made(self, model_id: str) -> None:
+        if why := self._mistaken.get(model_id):
+            raise UserMistake(f"the model {model_id} was not made: {why}")
+        if (creation := self._unmade.get(model_id)) is not None:
+            await self._create(creation)
+
     async def _create(self, operation: Operation) -> Result:
         wanted = ModelCreate.model_validate_json(operation.body)
         try:
@@ -138,6 +146,10 @@ class ModelWork:
         except (UserMistake, InvalidTrainingInput) as mistake:
             self._mistaken[wanted.model_id] = str(mistake)
             raise
+        except StoreUnavailable:
+            self._unmade[wanted.model_id] = operation
+            raise
+        self._unmade.pop(wanted.model_id, None)
         self._loras[wanted.model_id] = wanted.lora
         if wanted.source is None:
             return Result.of({"model_id": wanted.model_id, "type": "create_model"})
@@ -148,7 +160,7 @@ class ModelWork:
         try:
             folder = await self._store.fetch(source)
             await self._trainer.load_state(model_id, folder, with_optimizer=source.optimizer)
-        except (UserMistake, InvalidTrainingInput):
+        except (UserMistake, InvalidTrainingInput, StoreUnavailable):
             await self._trainer.unload(model_id)
             raise
 

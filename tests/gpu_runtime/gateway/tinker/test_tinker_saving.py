@@ -4,6 +4,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+import httpx
 import pyrage
 import pytest
 
@@ -16,7 +17,7 @@ from gpu_runtime.health import file_progress, free_room
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.run_tinker import NamedStore
 from support.fake_control_plane import LEASE, FakeControlPlane
-from support.tinker_harness import MODEL, Open
+from support.tinker_harness import MODEL, Open, Wire, step
 from tinkerscript.wire.tinker.messages import LoraOptions, NamedCheckpointOpen
 
 
@@ -47,6 +48,28 @@ def test_room_for_the_second_copy_of_a_file_is_looked_at_before_it_is_written(
     with pytest.raises(DiskFull, match="MiB are needed"):
         folder_encrypt(tmp_path, [pyrage.x25519.Identity.generate().to_public()])
     assert [path.name for path in tmp_path.iterdir()] == ["weights"]
+
+
+async def test_a_store_that_is_away_is_the_services_fault_and_the_model_is_made_once_it_is_back(
+    wire_open: Open,
+) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        saved = await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"})
+        other, stored = "tnk_ab:train:1", saved["path"].removeprefix("tinker://").replace("/", "-")
+        source = {"path": saved["path"], "checkpoint_id": stored, "files": [], "optimizer": True}
+        body = {"model_id": other, "base_model": "tiny", "lora": {"rank": 8}, "source": source}
+        wire.store.is_away = True
+        answer = await wire.post("/tinker/models", body)
+        for failed in (await wire.result(answer.json()["request_id"]), await _stepped(wire, 1, other)):
+            said = failed.json()
+            assert said["category"] == "server" and "the object store is away" in said["error"]
+        wire.store.is_away = False
+        assert "metrics" in (await _stepped(wire, 2, other)).json()
+
+
+async def _stepped(wire: Wire, seq_id: int, model_id: str) -> httpx.Response:
+    return await wire.result(await wire.promise("optim_step", step(seq_id, model_id=model_id)))
 
 
 async def test_each_part_of_a_named_checkpoint_that_is_stored_is_progress(tmp_path: Path) -> None:
