@@ -56,13 +56,15 @@ class SampledAnswer:
 @dataclass(frozen=True)
 class SampleOutcome:
     """The answers to a SampleOrder. ``prompt_logprobs_P`` are of temperature 1 and None for the first token; so are the
-    log-probabilities of ``prompt_targets_R``, in the order of the order's, and of the pairs of ``prompt_draws_R``."""
+    log-probabilities of ``prompt_targets_R``, in the order of the order's, and of the pairs of ``prompt_draws_R``.
+    ``cached_tokens`` of the prompt were taken from the engine's prefix cache."""
 
     answers: tuple[SampledAnswer, ...]
     prompt_logprobs_P: tuple[float | None, ...] | None = None
     prompt_top_P: tuple[tuple[tuple[int, float], ...], ...] = ()
     prompt_targets_R: tuple[tuple[float, ...], ...] = ()
     prompt_draws_R: tuple[tuple[tuple[int, float], ...], ...] = ()
+    cached_tokens: int = 0
 
 
 class SamplerEngine(Protocol):

@@ -256,14 +256,15 @@ def _rows_parameters(asked: RowsAsked) -> "SamplingParams":
 
 def _outcome(output: "RequestOutput", order: SampleOrder) -> SampleOutcome:
     answers = tuple(_answer(completion, order.top_logprobs) for completion in output.outputs)
+    cached = output.num_cached_tokens or 0
     if order.prompt_top is None or output.prompt_logprobs is None:
-        return SampleOutcome(answers)
+        return SampleOutcome(answers, cached_tokens=cached)
     scores: list[float | None] = []
     top: list[tuple[tuple[int, float], ...]] = []
     for token, entry in zip(order.prompt_ids, output.prompt_logprobs, strict=True):
         scores.append(None if entry is None else entry[token].logprob)
         top.append(() if entry is None else _top(entry, order.prompt_top))
-    return SampleOutcome(answers, tuple(scores), tuple(top))
+    return SampleOutcome(answers, tuple(scores), tuple(top), cached_tokens=cached)
 
 
 def _answer(completion: "CompletionOutput", top: int) -> SampledAnswer:

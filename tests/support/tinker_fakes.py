@@ -154,7 +154,7 @@ class FakeSamplerEngine:
             tuple((token + at, -token / 64) for at in range(order.prompt_draws))
             for token in prompt[1:] if order.prompt_draws
         )  # fmt: skip
-        return SampleOutcome(tuple(answers), scores_P, top_P, targets_R, draws_R)
+        return SampleOutcome(tuple(answers), scores_P, top_P, targets_R, draws_R, cached_tokens=len(prompt) - 1)
 
     async def generate(
         self,

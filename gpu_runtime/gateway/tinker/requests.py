@@ -131,8 +131,8 @@ class Sample(_Body):
     prompt_alt_tokens_k: int = Field(0, ge=0, le=MAX_ROW)
     prompt_logprobs_last_n: int | None = Field(None, ge=1)
     record_stability_info: bool | None = None
-    base_model: str | None = None
-    model_path: str | None = None
+    base_model: None = None  # the sampling session says what is sampled from, and a request no other thing
+    model_path: None = None
 
 
 class Retrieve(_Body):

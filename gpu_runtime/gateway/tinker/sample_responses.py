@@ -18,7 +18,10 @@ def response_write(sample: Sample, order: SampleOrder, outcome: SampleOutcome) -
     """A SampleResponse."""
     response = messages.SampleResponse()
     for answer in outcome.answers:
-        _sequence_add(response, answer, sample.topk_sample_logprobs)
+        # The engine makes one token at least; a client that asked for none gets none.
+        made = SampledAnswer((), (), is_stopped=False) if sample.sampling_params.max_tokens == 0 else answer
+        _sequence_add(response, made, sample.topk_sample_logprobs)
+    response.prompt_cache_hit_tokens = outcome.cached_tokens
     first = len(outcome.prompt_logprobs_P or ()) - (
         sample.prompt_logprobs_last_n or len(outcome.prompt_logprobs_P or ())
     )

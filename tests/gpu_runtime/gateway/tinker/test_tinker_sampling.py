@@ -83,6 +83,17 @@ async def test_scores_of_the_prompt_have_no_first_and_can_be_the_last_few(wire_o
         assert [math.isnan(score) for score in np.frombuffer(response.prompt_logprobs, "<f4")] == [True, True, False]
 
 
+async def test_no_token_is_made_where_none_is_asked_for(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await base_sampler(wire)
+        asked = {"sampling_params": {"max_tokens": 0}, "prompt_logprobs": True, "num_samples": 2}
+        response = await wire.do("asample", sample(0, topk_sample_logprobs=1, **asked))
+        assert tokens(response) == [[], []] and len(response.prompt_logprobs) == 12
+        assert response.prompt_cache_hit_tokens == 2
+        refused = await wire.do("asample", sample(1, base_model="another"))
+        assert refused["category"] == "user" and "base_model" in refused["error"]
+
+
 async def test_a_large_result_tells_its_size_before_it_comes(wire_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     async with wire_open() as wire:
         await base_sampler(wire)
