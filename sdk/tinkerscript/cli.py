@@ -14,7 +14,6 @@ tables; elsewhere each row is a line of whole values with tabs between them.
 import contextlib
 import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -29,8 +28,8 @@ except ImportError as missing:
 from .chat import Chat
 from .client import TinkerScript
 from .connection.task_api import TaskApi
-from .curve import REWARD, curve
-from .errors import InvalidRequest, TinkerScriptError
+from .curve import REWARD, curve, png_check
+from .errors import TinkerScriptError
 from .serving import serve as model_serve
 from .sessions.session import Session, session_list
 from .wire.account import KeyList
@@ -110,8 +109,8 @@ def plot(
     session_id: str, png: Annotated[Path | None, typer.Option(help="Also write a picture; needs matplotlib.")] = None
 ) -> None:
     """Draw the mean reward of every step as a curve in the terminal."""
-    if png is not None and find_spec("matplotlib") is None:
-        raise InvalidRequest("--png needs matplotlib, which is not installed.", hint="pip install matplotlib")
+    if png is not None:
+        png_check()
     with connection() as transport:
         drawn = Session(transport, session_id).plot(png)
     width = max(16, min(100, shutil.get_terminal_size().columns - 12))

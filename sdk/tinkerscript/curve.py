@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -43,6 +44,24 @@ def _means(values: Sequence[float], most: int) -> list[float]:
         return list(values)
     edges = [round(i * len(values) / most) for i in range(most + 1)]
     return [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+
+
+def png_check() -> None:
+    """Call it where a program begins that will write a PNG at its end. Raises InvalidRequest without matplotlib."""
+    if find_spec("matplotlib") is None:
+        raise InvalidRequest(
+            "A PNG needs matplotlib, which is not installed.", hint="pip install matplotlib, or take .svg."
+        )
+
+
+def picture_path(path: str | PathLike[str]) -> Path:
+    """``path``, if a picture can be written there. Raises InvalidRequest."""
+    path = path_of("path", path)
+    if path.suffix not in (".svg", ".png"):
+        raise wrong("path", path, "the path of a .svg or .png file")
+    if path.suffix == ".png":
+        png_check()
+    return path
 
 
 @dataclass(frozen=True)
@@ -100,21 +119,14 @@ class Plot:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the picture to a ``.svg`` or ``.png`` file; the latter needs matplotlib. Raises InvalidRequest."""
-        path = path_of("path", path)
+        path = picture_path(path)
         if path.suffix == ".svg":
             path.write_text(self.svg(), encoding="utf-8")
-        elif path.suffix == ".png":
-            self._png(path)
         else:
-            raise wrong("path", path, "the path of a .svg or .png file")
+            self._png(path)
 
     def _png(self, path: Path) -> None:
-        try:
-            figure_module = import_module("matplotlib.figure")  # not pyplot, which looks for a screen
-        except ImportError as missing:
-            raise InvalidRequest(
-                f"{path}: a PNG needs matplotlib, which is not installed.", hint="pip install matplotlib, or take .svg."
-            ) from missing
+        figure_module = import_module("matplotlib.figure")  # not pyplot, which looks for a screen
         axes = figure_module.Figure(figsize=(8, 4.5), layout="constrained").add_subplot()
         for line in self.lines:
             axes.plot(line.steps, line.values, marker=".", label=line.name)

@@ -64,6 +64,8 @@ def test_an_example_runs_as_a_program(loop_server: LoopServer, tmp_path: Path, n
 def trained_one_step(folder: Path, out: str, err: str) -> None:
     """What a smoke leaves in its folder and prints."""
     assert " by step" in out and "before" in out
+    (picture,) = folder.glob("*.png")
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     (model,) = folder.glob("*-model")
     assert any(model.iterdir())
     assert "attempts failed" not in err

@@ -62,38 +62,49 @@ def measure(server: Server, name: str, seed: int, folder: Path) -> bool:
     own = {"TINKERSCRIPT_BASE_URL": server.base_url, "TINKERSCRIPT_API_KEY": server.api_key}
     command = [sys.executable, str(copied / "train.py"), "--seed", str(seed)]
     load, began = os.getloadavg()[0], time.monotonic()
-    ended = subprocess.run(
-        command, cwd=folder, env=os.environ | own | {"PYTHONPATH": str(ROOT / "sdk")}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=DEADLINE_S,
-    )  # fmt: skip
+    said = f"no end in {DEADLINE_S // 60} min"
+    try:
+        ended = subprocess.run(
+            command, cwd=folder, env=os.environ | own | {"PYTHONPATH": str(ROOT / "sdk")}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=DEADLINE_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        print(f"{name}, seed {seed}: {said}", flush=True)
+    else:
+        print(f"{name}, seed {seed}: status {ended.returncode}", flush=True)
+        if ended.returncode:
+            print(ended.stderr[-3000:], flush=True)
+            return False
+        said = _said(ended.stdout)
     minutes = (time.monotonic() - began) / 60
-    print(f"{name}, seed {seed}: status {ended.returncode}, {minutes:.1f} min", flush=True)
-    if ended.returncode:
-        print(ended.stderr[-3000:], flush=True)
-        return False
     with httpx.Client(base_url=server.base_url, headers={"Authorization": f"Bearer {server.api_key}"}) as client:
         (newest,) = client.get("/v1/sessions", params={"limit": 1}).raise_for_status().json()["data"]
+    # Its end stops a session whose program did not, so that the next one has its runtime.
     with TinkerScript.attach(newest["id"], base_url=server.base_url, api_key=server.api_key) as session:
         rewards = [round(event.data["reward_mean"], 3) for event in session.events(kinds=["metric"])]
     result = {
-        "example": name, "seed": seed, "rewards": rewards, "said": _said(ended.stdout), "minutes": round(minutes, 1),
+        "example": name, "seed": seed, "rewards": rewards, "said": said, "minutes": round(minutes, 1),
         "load": round(load, 1), "date": str(datetime.datetime.now(datetime.UTC).date()), "machine": machine(),
     }  # fmt: skip
     RESULTS.mkdir(parents=True, exist_ok=True)
     (RESULTS / f"{name}-seed{seed}.json").write_text(json.dumps(result, indent=1) + "\n")
     if seed == 0:
-        (drawn,) = folder.glob("*.svg")
-        shutil.copy(drawn, EXAMPLES / name / "curve.svg")
+        for drawn in folder.glob("*.png"):
+            shutil.copy(drawn, EXAMPLES / name / "curve.png")
     readme_write(name)
     return True
 
 
 def _said(output: str) -> str:
-    """The program's sentences of what was held out, without where the model lies."""
-    kept = [
-        line.partition("; the model lies")[0] for line in output.splitlines() if re.search(r"before|held out", line)
-    ]
-    return "; ".join(kept)
+    """The program's sentences of what was held out, without where the model lies and what may be started next."""
+    lines = [line for line in output.splitlines() if not line.startswith("python ")]
+    return "; ".join(line.partition("; the model lies")[0] for line in lines if re.search(r"before|held out", line))
+
+
+def held_out(said: str) -> str:
+    """The held-out measure before and after, where the program printed it."""
+    found = re.search(r"held out[^;]*: (\S+) before, (\S+) after", said)
+    return f"{found[1]} to {found[2]}" if found else "-"
 
 
 def readme_write(name: str) -> None:
@@ -108,17 +119,19 @@ def table(runs: list[dict[str, Any]]) -> str:
     if not runs:
         return "Not measured yet; that it runs is tested.\n"
     lines = [
-        "| seed | steps | reward, step 1 | reward, last step | what the program printed | minutes | date, machine |",
-        "| --- " * 7 + "|",
+        "| seed | steps | reward, step 1 | reward, last step | held out | what the program printed | minutes |"
+        " date, machine |",
+        "| --- " * 8 + "|",
     ]
     for run in runs:
         rewards = run["rewards"] or [float("nan")]
         where = f"{run['date']}, {run['machine']}, load {run['load']} when it began"
         lines.append(
-            f"| {run['seed']} | {len(run['rewards'])} | {rewards[0]:.2f} | {rewards[-1]:.2f} | {run['said']} |"
-            f" {run['minutes']} | {where} |"
+            f"| {run['seed']} | {len(run['rewards'])} | {rewards[0]:.2f} | {rewards[-1]:.2f} |"
+            f" {held_out(run['said'])} | {run['said']} | {run['minutes']} | {where} |"
         )
-    picture = ["", "![mean reward by step, seed 0](curve.svg)"] if any(run["seed"] == 0 for run in runs) else []
+    drawn = (EXAMPLES / runs[0]["example"] / "curve.png").exists()
+    picture = ["", "![mean reward by step, seed 0](curve.png)"] if drawn else []
     return "\n".join([*lines, *picture, ""])
 
 

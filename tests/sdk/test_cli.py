@@ -95,7 +95,7 @@ def test_a_plot_becomes_a_picture_where_matplotlib_is_installed(server, session,
     server.add_event("metric", {**numbers, "step": 1, "reward_mean": 0.5})
     path = tmp_path / "reward.png"
     with monkeypatch.context() as absent:
-        absent.setattr("tinkerscript.cli.find_spec", lambda name: None)
+        absent.setattr("tinkerscript.curve.find_spec", lambda name: None)
         code, out, err = run("plot", session.id, "--png", str(path))
     assert (code, out) == (1, "")
     assert "pip install matplotlib" in err

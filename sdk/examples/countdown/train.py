@@ -12,6 +12,7 @@ from fractions import Fraction
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import png_check
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 SIGNS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
@@ -70,6 +71,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
+    png_check()
     tasks = tasks_make(5 if arguments.smoke else 160)
     held_out, train = tasks[: 1 if arguments.smoke else 32], tasks[1 if arguments.smoke else 32 :]
     with TinkerScript(
@@ -82,10 +84,11 @@ def main() -> None:
             evaluate_every=8, eval_tasks=held_out, report_to="countdown.jsonl",
         )  # fmt: skip
         tuned = session.download_tuned_model("countdown-model")
-        print(session.plot("countdown.svg"))
+        print(session.plot("countdown.png"))
     for evaluated in report.evaluations:
         print(f"held out after {evaluated.step} steps: {evaluated.report.success_rate:.0%} solved")
-    print(f"{report.evaluations[0].report.mean:.2f} before; the model lies in {tuned.path}")
+    first, last = (report.evaluations[at].report.success_rate for at in (0, -1))
+    print(f"held out, solved: {first:.0%} before, {last:.0%} after; the model lies in {tuned.path}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import png_check
 from tinkerscript.datasets import rows_read
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four problems, one step")
     arguments = parser.parse_args()
+    png_check()
     read = ("train", "test")
     train, held_out = (rows_read(arguments.data, split=split, columns=["question", "answer"]) for split in read)
     if arguments.smoke:
@@ -57,8 +59,9 @@ def main() -> None:
         session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs)
         after = session.evaluate(agent, held_out)
         tuned = session.download_tuned_model("gsm8k-model")
-        print(session.plot("gsm8k.svg"))
-    print(f"solved: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
+        print(session.plot("gsm8k.png"))
+    shares = f"{before.success_rate:.0%} before, {after.success_rate:.0%} after"
+    print(f"held out, solved: {shares}; the model lies in {tuned.path}")
 
 
 if __name__ == "__main__":

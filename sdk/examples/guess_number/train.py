@@ -10,9 +10,11 @@ import re
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import png_check
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 LARGEST, TURNS = 15, 5
+HELD_OUT = (5, 9, 13)  # never the secret of a game that is trained
 RULES = f"I think of a number from 1 to {LARGEST}. Guess it; I say higher or lower. Reply with one number."
 
 
@@ -52,18 +54,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four games' numbers, one step")
     arguments = parser.parse_args()
-    numbers = range(1, 5 if arguments.smoke else LARGEST + 1)
+    png_check()
+    train = [number for number in range(1, LARGEST + 1) if number not in HELD_OUT][: 4 if arguments.smoke else None]
     with TinkerScript(
         arguments.base_model, name="guess the number", grpo_n=4 if arguments.smoke else 8,
-        tasks_per_batch=4 if arguments.smoke else 5, learning_rate=3e-5, max_context_length=512, max_tokens=8,
-        seed=arguments.seed,
+        tasks_per_batch=4, learning_rate=3e-5,
+        max_context_length=512, max_tokens=8, seed=arguments.seed,
     ) as session:  # fmt: skip
-        before = session.evaluate(agent, numbers, attempts=1 if arguments.smoke else 4, task_name=str)
-        session.rollouts(agent, numbers, epochs=1 if arguments.smoke else arguments.epochs, task_name=str)
-        after = session.evaluate(agent, numbers, attempts=1 if arguments.smoke else 4, task_name=str)
+        before = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 12, task_name=str)
+        session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs, task_name=str)
+        after = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 12, task_name=str)
         tuned = session.download_tuned_model("guess-number-model")
-        print(session.plot("guess-number.svg"))
-    print(f"solved: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
+        print(session.plot("guess-number.png"))
+    shares = f"{before.success_rate:.0%} before, {after.success_rate:.0%} after"
+    print(f"held out, solved: {shares}; the model lies in {tuned.path}")
 
 
 if __name__ == "__main__":

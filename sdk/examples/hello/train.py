@@ -10,6 +10,7 @@ import re
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import png_check
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 TRAIN, HELD_OUT = range(1000), range(1000, 1024)
@@ -59,6 +60,7 @@ def main() -> None:
     parser.add_argument("--queue", action="store_true", help="put the numbers into the queue that workers pull from")
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
+    png_check()
     train = [str(number) for number in TRAIN[: 4 if arguments.smoke else arguments.tasks]]
     held_out = [str(number) for number in HELD_OUT[: 2 if arguments.smoke else None]]
     play = played_by_workers if arguments.queue else played_here
@@ -72,7 +74,7 @@ def main() -> None:
         play(session, train, eval=False)
         after = play(session, held_out, eval=True)
         tuned = session.download_tuned_model("hello-model")
-        print(session.plot("hello.svg"))
+        print(session.plot("hello.png"))
     print(f"held out: {before:.2f} before, {after:.2f} after; the model lies in {tuned.path}")
 
 

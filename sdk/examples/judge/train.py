@@ -14,6 +14,7 @@ from openai import OpenAI
 from stand_in import stand_in
 
 from tinkerscript import LlmJudge, TinkerScript, WorkflowOutput
+from tinkerscript.curve import png_check
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
 RUBRIC = "The explanation that is short, at most ten words, and names the thing is better."
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--queue", action="store_true", help="put the things into the queue that workers pull from")
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
+    png_check()
     held_out, train = (THINGS[:2], THINGS[2:6]) if arguments.smoke else (THINGS[:16], THINGS[16:])
     with contextlib.ExitStack() as stack:
         url = os.environ.get("JUDGE_BASE_URL") or stack.enter_context(stand_in())
@@ -92,8 +94,8 @@ def main() -> None:
             print(f"judge: {judge.requests} requests, faults: {dict(judge.faults) or 'none'}")
         after = words_of(session, held_out)
         tuned = session.download_tuned_model("judge-model")
-        print(session.plot("judge.svg"))
-    print(f"words, held out: {before:.1f} before, {after:.1f} after; the model lies in {tuned.path}")
+        print(session.plot("judge.png"))
+    print(f"held out, words: {before:.1f} before, {after:.1f} after; the model lies in {tuned.path}")
 
 
 if __name__ == "__main__":

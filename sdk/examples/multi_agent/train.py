@@ -10,16 +10,22 @@ import re
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import png_check
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
-WORDS = "apple bridge candle desert engine forest guitar hammer island jacket kettle ladder mirror needle ocean pencil"
+TRAIN = [
+    "apple", "bridge", "candle", "desert", "engine", "forest", "guitar", "hammer", "island", "jacket", "kettle",
+    "ladder",
+]  # fmt: skip
+HELD_OUT = ["mirror", "needle", "ocean", "pencil"]
 CHOICES = 3
 
 
 def agent(word: str, episode) -> WorkflowOutput:
     """The describer sees the word, the guesser only the description. ``X-Agent`` says whose call it is."""
     chance = random.Random(word)
-    others = chance.sample([other for other in WORDS.split() if other != word], CHOICES - 1)
+    words = HELD_OUT if word in HELD_OUT else TRAIN  # no word of one part is offered in a game of the other
+    others = chance.sample([other for other in words if other != word], CHOICES - 1)
     offered = chance.sample([word, *others], CHOICES)
     with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
 
@@ -54,17 +60,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four words, one step")
     arguments = parser.parse_args()
-    words = WORDS.split()[: 4 if arguments.smoke else None]
+    png_check()
+    train = TRAIN[: 4 if arguments.smoke else None]
     with TinkerScript(
         arguments.base_model, name="describe and guess", grpo_n=4 if arguments.smoke else 8, tasks_per_batch=4,
         learning_rate=3e-5, max_context_length=256, max_tokens=16, seed=arguments.seed,
     ) as session:  # fmt: skip
-        before = session.evaluate(agent, words, attempts=1 if arguments.smoke else 4)
-        session.rollouts(agent, words, epochs=1 if arguments.smoke else arguments.epochs)
-        after = session.evaluate(agent, words, attempts=1 if arguments.smoke else 4)
+        before = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 8)
+        session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs)
+        after = session.evaluate(agent, HELD_OUT, attempts=1 if arguments.smoke else 8)
         tuned = session.download_tuned_model("multi-agent-model")
-        print(session.plot("multi-agent.svg"))
-    print(f"found: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
+        print(session.plot("multi-agent.png"))
+    shares = f"{before.success_rate:.0%} before, {after.success_rate:.0%} after"
+    print(f"held out, found: {shares}; the model lies in {tuned.path}")
 
 
 if __name__ == "__main__":

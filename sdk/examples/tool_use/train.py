@@ -11,6 +11,7 @@ from index import Index, words
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
+from tinkerscript.curve import png_check
 from tinkerscript.datasets import rows_read
 
 BASE_MODEL = "SmolLM2-135M-Instruct"
@@ -68,6 +69,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="two questions, one step")
     arguments = parser.parse_args()
+    png_check()
     train, held_out = (rows_read(QUESTIONS, split=s, columns=["question", "answer"]) for s in ("train", "test"))
     if arguments.smoke:
         train, held_out = train[:2], held_out[:1]
@@ -79,8 +81,9 @@ def main() -> None:
         session.rollouts(agent, train, epochs=1 if arguments.smoke else arguments.epochs)
         after = session.evaluate(agent, held_out)
         tuned = session.download_tuned_model("tool-use-model")
-        print(session.plot("tool-use.svg"))
-    print(f"right: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
+        print(session.plot("tool-use.png"))
+    shares = f"{before.success_rate:.0%} before, {after.success_rate:.0%} after"
+    print(f"held out, right: {shares}; the model lies in {tuned.path}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from game import TURNS
 from openai import OpenAI
 
 from tinkerscript import TinkerScript, WorkflowOutput
-from tinkerscript.curve import curve
+from tinkerscript.curve import png_check
 from tinkerscript.datasets import rows_read
 
 NOUNS = Path(__file__).with_name("nouns.csv")
@@ -21,6 +21,7 @@ NOUNS = Path(__file__).with_name("nouns.csv")
 
 def main() -> None:
     arguments = arguments_read()
+    png_check()
     if arguments.crew:
         from crew import play
     else:
@@ -52,9 +53,9 @@ def main() -> None:
         )  # fmt: skip
         after = session.evaluate(agent, test, workers=arguments.runners, task_name=name)
         tuned = session.download_tuned_model("twenty-questions-model")
-        rewards = [event.data["reward_mean"] for event in session.events(kinds=["metric"])]
-    print(curve(rewards, title="mean reward by step"))
-    print(f"solved: {before.success_rate:.0%} before, {after.success_rate:.0%} after; the model lies in {tuned.path}")
+        print(session.plot("twenty-questions.png"))
+    shares = f"{before.success_rate:.0%} before, {after.success_rate:.0%} after"
+    print(f"held out, solved: {shares}; the model lies in {tuned.path}")
     print(f"python evaluate.py --before {arguments.base_model} --model {tuned.checkpoint_id}")
 
 

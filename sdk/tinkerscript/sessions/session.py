@@ -11,7 +11,7 @@ from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.session_errors import describe, raise_if_over
 from tinkerscript.connection.transport import Transport
 from tinkerscript.connection.waiting import NOTICE_AFTER_S
-from tinkerscript.curve import REWARD, Plot, session_plot
+from tinkerscript.curve import REWARD, Plot, picture_path, session_plot
 from tinkerscript.downloads import batches, checkpoints, record
 from tinkerscript.downloads import episodes as episode_files
 from tinkerscript.downloads.checkpoints import TunedModel
@@ -121,6 +121,8 @@ class Session(NamedArguments, SessionApi):
         """
         if measure not in StepMetrics.model_fields or measure == "step":
             raise wrong("measure", measure, f"one of {', '.join(name for name in StepMetrics.model_fields)}")
+        if path is not None:
+            path = picture_path(path)
         view = self.status()
         drawn = session_plot(f"{view.name or view.id}: {measure} by step", self.events(kinds=CURVE_KINDS), measure)
         if path is not None:
