@@ -62,7 +62,8 @@ def _whole(path: Path, line: int, row: dict[str, str | None]) -> Row:
 def _json_lines(path: Path) -> list[Row]:
     rows: list[Row] = []
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines(): a JSON text may hold U+2028, U+0085 or a form feed as it is.
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as failure:
         raise InvalidRequest(f"{path} is not UTF-8: {failure}") from failure
     for number, line in enumerate(lines, 1):

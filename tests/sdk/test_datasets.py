@@ -41,6 +41,13 @@ def test_all_kinds_give_the_same_rows(tmp_path: Path, kind: str) -> None:
     assert rows_read(str(path), split="train", columns=["answer"]) == [ROWS[0], ROWS[2]]
 
 
+def test_json_lines_end_at_line_feeds_alone_and_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    rows = [{"text": "a\u2028b\u2029c"}, {"text": "d\u0085e"}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\ufeff" + "\r\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    assert rows_read(path) == rows
+
+
 def test_a_split_without_rows_names_those_that_there_are(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"no rows of split 'val'.*train \(2\), test \(1\)"):
         rows_read(write(tmp_path, "csv", ROWS), split="val")

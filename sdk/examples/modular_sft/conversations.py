@@ -19,7 +19,7 @@ def conversations_read(path: Path) -> dict[str, list[Conversation]]:
     splits: dict[str, list[Conversation]] = {"train": [], "test": []}
     rows = [
         row_read(line, f"{path}:{number}")
-        for number, line in enumerate(path.read_text().splitlines(), 1)
+        for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1)
         if line.strip()
     ]
     has_splits = any("split" in row for row in rows)
