@@ -25,8 +25,8 @@ NAMES = {
 }
 # They change nothing of what is installed, or, as no-compile, nothing of what uv does anyway.
 WITHOUT_EFFECT = {
-    "break-system-packages", "cache-dir", "disable-pip-version-check", "log", "no-cache-dir", "no-color", "no-compile",
-    "no-input", "no-warn-script-location", "prefer-binary", "progress-bar", "quiet", "require-virtualenv",
+    "break-system-packages", "cache-dir", "config-file", "disable-pip-version-check", "log", "no-cache-dir", "no-color",
+    "no-compile", "no-input", "no-warn-script-location", "prefer-binary", "progress-bar", "quiet", "require-virtualenv",
     "root-user-action", "verbose",
 }  # fmt: skip
 SCOPES = ("global", "install", ":env:")  # the later one counts
