@@ -39,9 +39,9 @@ class LogprobMismatchMonitor:
 def _mean_spread(samples: Sequence[Sample]) -> float:
     """Mean over the trained tokens of 1 / min(1, T)^2."""
     spreads = [
-        1.0 / min(1.0, temperature) ** 2
+        1.0 / min(1.0, sample.temperature_at(position)) ** 2
         for sample in samples
-        for temperature, trained in zip(sample.temperatures_T or (1.0,) * len(sample.mask_T), sample.mask_T, strict=True)
+        for position, trained in enumerate(sample.mask_T)
         if trained
     ]
     return sum(spreads) / len(spreads) if spreads else 1.0

@@ -89,7 +89,7 @@ async def test_a_real_engine_and_trainer_rehearse_and_each_broken_part_is_named(
 def test_probes_are_longer_than_the_window_hold_special_tokens_and_fit_the_context() -> None:
     fields = {"vocab_size": 90, "sliding_window": 64, "bos_token_id": 0, "eos_token_id": [1, 2]}
     prompts = probe_prompts(fields, 128)
-    assert {len(prompt) for prompt in prompts} == {PROMPT, 72}, "short rows too: rotary factors may depend on the length"
+    assert {len(prompt) for prompt in prompts} == {PROMPT, 72}, "rotary factors may depend on the length"
     for length in (PROMPT, 72):
         first, *others = (prompt for prompt in prompts if len(prompt) == length)
         assert {0, 1, 2} <= {*first} and all(token < 90 for token in first)

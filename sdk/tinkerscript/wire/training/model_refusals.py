@@ -44,7 +44,7 @@ def positions_count(folder: Path) -> int | None:
 def window_reached(fields: dict[str, Any], context_length: int) -> int:
     """The attention window that contexts of this length go beyond; 0 where the model has none, or one that is off.
 
-    Families that can leave it off keep its length in ``config.json`` (Qwen2.5: 32,768 and ``use_sliding_window`` false).
+    Families that can leave it off keep its length in ``config.json`` (Qwen2.5: 32,768, ``use_sliding_window`` false).
     """
     window = fields.get("sliding_window")
     is_on = isinstance(window, int) and fields.get("use_sliding_window") is not False
