@@ -47,8 +47,9 @@ def window_reached(fields: dict[str, Any], context_length: int) -> int:
     Families that can leave it off keep its length in ``config.json`` (Qwen2.5: 32,768, ``use_sliding_window`` false).
     """
     window = fields.get("sliding_window")
-    is_on = isinstance(window, int) and fields.get("use_sliding_window") is not False
-    return window if is_on and 0 < window < context_length else 0
+    if not isinstance(window, int) or fields.get("use_sliding_window") is False:
+        return 0
+    return window if 0 < window < context_length else 0
 
 
 def _positions(fields: dict[str, Any]) -> Any:
