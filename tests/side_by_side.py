@@ -12,6 +12,7 @@ what it tests: its first failure is printed in full.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,7 +21,13 @@ from collections import Counter
 from pathlib import Path
 
 OK, TESTS_FAILED = 0, 1  # pytest's exit status
-QUICK = "not engine and not nightly"
+ROOT = Path(__file__).resolve().parents[1]
+# The modules that have tests of the real engine and trainer, and those of them that have no others: to collect all of
+# the suite for the first, and to import torch for the second, is computing for nothing.
+TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+ENGINE = [name for name, text in TEXTS.items() if "mark.engine" in text]
+ENGINE_ALONE = [name for name in ENGINE if re.search(r"^pytestmark = \[?\s*pytest\.mark\.engine", TEXTS[name], re.M)]
+QUICK = ["-m", "not engine and not nightly", *(f"--ignore={name}" for name in ENGINE_ALONE)]
 CONTROL_PLANE = ["tests/console", "tests/docker", "tests/launching", "tests/live"]
 CLIENTS = ["tests/agents", "tests/api", "tests/clients", "tests/sdk"]
 ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, *CLIENTS, "tests/e2e", "tests/architecture"]]
@@ -28,11 +35,11 @@ ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, *CLIENTS, "test
 # Title, pytest's own choice of tests, and niceness: deadlines of the quick tests are in seconds. No more than that: the
 # engine's part is the longest, one process at a time, and left for the end it would use half of the machine.
 PARTS = [
-    ("The control plane", ["-m", QUICK, *CONTROL_PLANE], 0),
-    ("REST, the relay and their clients", ["-m", QUICK, *CLIENTS], 0),
-    ("The runtime and other folders", ["-m", QUICK, *ELSEWHERE], 0),
-    ("The whole loop", ["-m", QUICK, "tests/e2e"], 0),
-    ("The real engine and trainer", ["-m", "engine and not nightly"], 5),
+    ("The control plane", [*QUICK, *CONTROL_PLANE], 0),
+    ("REST, the relay and their clients", [*QUICK, *CLIENTS], 0),
+    ("The runtime and other folders", [*QUICK, *ELSEWHERE], 0),
+    ("The whole loop", [*QUICK, "tests/e2e"], 0),
+    ("The real engine and trainer", ["-m", "engine and not nightly", *ENGINE], 5),
 ]
 
 MAX_TRIED_AGAIN = 3  # more than that is a cause that is not chance

@@ -80,3 +80,10 @@ def test_more_than_three_are_no_chance(suite) -> None:
 def test_a_suite_that_could_not_be_read_is_not_tried_again(suite) -> None:
     status, printed = suite("import nothing_of_this_name")
     assert status != 0 and "Once more" not in printed
+
+
+def test_the_part_of_the_engine_finds_its_modules_by_the_marker_in_them() -> None:
+    """One that a fixture or an import gave the marker would be in no part."""
+    marker = ".".join(("pytest", "mark", "engine"))
+    marked = {path.name for path in (ROOT / "tests").rglob("*.py") if marker in path.read_text()}
+    assert {name for name in marked if not name.startswith(("test_", "nightly_"))} == set()

@@ -12,7 +12,7 @@ from support.rank_probe import in_a_rank, weights_after
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
-every_stage = pytest.mark.parametrize("stage", [1, 2, 3])
+every_stage = pytest.mark.parametrize("stage", [pytest.param(1, marks=pytest.mark.nightly), 2, 3])
 OPTIONS = {"learning_rate": 1e-3, "grad_clip": 0.1, "micro_batch_tokens": 64}
 
 
