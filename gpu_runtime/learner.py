@@ -25,8 +25,8 @@ from tinkerscript.wire.runtime import Assignment
 
 from .archive.archive import Archive
 from .control_plane.agent import Agent
-from .episodes.advice import STEPS_UNTIL_ADVICE, collapse, kl_alone, nothing_to_learn, watched_steps
-from .episodes.batches import Batches
+from .episodes.advice import STEPS_UNTIL_ADVICE, advice, nothing_to_learn, watched_steps
+from .episodes.batches import Batches, Spreads
 from .errors import EngineMismatch, OutOfMemory, StepRefused, StoreUnavailable, TrainerKilled
 from .health.deadlines import Phase
 from .health.file_progress import report_file_progress
@@ -178,11 +178,11 @@ class Learner:
         samples = await asyncio.to_thread(samples_with_signal, batch, self._config)
         return not samples and await self._batches.step_metrics(batch.step) is None
 
-    def _tell_of_level_groups(self, step: int, total: int, groups: Sequence[Group]) -> None:
+    def _tell_of_level_groups(self, step: int, spreads: Spreads, groups: Sequence[Group]) -> None:
         """An event each time that as many groups were set aside in a row as STEPS_UNTIL_ADVICE steps have."""
-        many = STEPS_UNTIL_ADVICE * self._config.tasks_per_batch
+        total, many = len(spreads), STEPS_UNTIL_ADVICE * self._config.tasks_per_batch
         if total // many > (total - len(groups)) // many:
-            data = nothing_to_learn(step, total, groups)
+            data = nothing_to_learn(step, spreads, groups)
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"nothing_to_learn {step} {total // many}")
 
@@ -209,12 +209,13 @@ class Learner:
             self._status.begin(Phase.HANDOVER, f"handing over the weights of step {batch.step}")
             await self._hand_over(batch.step)
         self._engine.version = batch.step  # also where there was nothing to learn: the same weights, the next number
-        statistics: dict[str, Any] = batch_statistics(batch, self._config)
+        replaced = await self._batches.groups_set_aside(batch.step)
+        aside = [spread for spread in replaced if spread is not None]
+        statistics: dict[str, Any] = batch_statistics(batch, self._config, aside)
         if statistics["staleness_max"] == 0 and metrics["tokens_trained"]:
             self._mismatches.agreed()
-        replaced = await self._batches.groups_set_aside(batch.step)
         measured = StepMetrics(
-            step=batch.step, **statistics, **metrics, groups_replaced=replaced, rollout_s=rollout_s,
+            step=batch.step, **statistics, **metrics, groups_replaced=len(replaced), rollout_s=rollout_s,
             train_s=trained - began, handover_s=time.monotonic() - trained,
         )  # fmt: skip
         await self._batches.step_done(batch.step, measured.model_dump())
@@ -225,9 +226,8 @@ class Learner:
 
     async def _warn(self, step: int) -> None:
         history = [await self._batches.step_metrics(number) for number in watched_steps(step)]
-        known = [each for each in history if each is not None]
-        up_to_here = [each for each in known if each["step"] <= step]  # a replayed step has later ones on record
-        for data in collapse(step, known) + kl_alone(step, up_to_here[-STEPS_UNTIL_ADVICE - 1 :]):
+        # A replayed step has later ones on record.
+        for data in advice(step, [each for each in history if each is not None and each["step"] <= step]):
             log.warning("%s", data["reason"])
             self._agent.report(EventKind.EVENT, data, key=f"{data['name']} {step}")
 

@@ -1,74 +1,145 @@
 """What is said of steps that teach nothing or less and less: the words of events. No torch in here."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gpu_runtime.training.batching import Group
+from gpu_runtime.training.batching import Group, truncated_share
 
 STEPS_UNTIL_ADVICE = 3
-FIRST_STEPS = 3  # their mean entropy is what the policy began with
+FIRST_STEPS = 3  # their highest entropy is what the policy began with
 ENTROPY_LEFT = 0.1  # of that
 DISTINCT_LEFT = 0.1  # of the pairs of answers that could differ
+MOSTLY_LEVEL = 0.75  # of the groups of these steps
+MOSTLY_CUT = 0.5  # of the answers
 MORE_SPREAD = (
     "Raise the temperature, choose harder tasks where all succeed and easier ones where all fail, reward parts of the"
     " way, or raise grpo_n."
 )
+LONGER = " More than half of the answers were cut off: raise max_tokens, or ask for shorter answers."
+
+Metrics = Mapping[str, Any]  # StepMetrics as recorded
+Event = dict[str, Any]
 
 
-def nothing_to_learn(step: int, total: int, groups: Sequence[Group]) -> dict[str, Any]:
-    """The event about ``total`` groups in a row without a gradient; ``groups`` are the last of them."""
+def nothing_to_learn(step: int, spreads: Sequence[float | None], groups: Sequence[Group]) -> Event:
+    """The event about groups in a row without a gradient: ``spreads`` of the answers of each, ``groups`` the last."""
     mean = statistics.fmean(episode.reward for group in groups for episode in group.episodes)
+    known = [spread for spread in spreads if spread is not None]
+    distinct = statistics.fmean(known) if known else None
+    alike = "" if distinct is None else f"; of their answers {distinct:.0%} differ"
+    total = len(spreads)
     return {
         "name": "nothing_to_learn",
         "step": step,
         "groups": total,
         "reward_mean": mean,
-        "reason": f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted",
-        "hint": MORE_SPREAD,
+        "answers_distinct": distinct,
+        "reason": f"{total} groups in a row had equal rewards (of late {mean:g}): no gradient, and no step was counted"
+        + alike,
+        "hint": MORE_SPREAD + (LONGER if truncated_share(groups) > MOSTLY_CUT else ""),
     }
 
 
-def kl_alone(step: int, last: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def advice(step: int, history: Sequence[Metrics]) -> list[Event]:
+    """Every event that ``step`` gives rise to; ``history``: the metrics of ``watched_steps(step)``, up to it."""
+    last = history[-STEPS_UNTIL_ADVICE - 1 :]
+    found = collapse(step, history) + kl_alone(step, last) + little_to_learn(step, last) + losses(step, last)
+    cut = last[-1].get("truncated") or 0.0
+    return [data | {"hint": data["hint"] + (LONGER if cut > MOSTLY_CUT else "")} for data in found] + truncated(
+        step, last
+    )
+
+
+def kl_alone(step: int, last: Sequence[Metrics]) -> list[Event]:
     """The event about steps that only a KL term made: every group of the last STEPS_UNTIL_ADVICE was level.
 
     ``last``: the metrics of one step more than that, where there was one; the event comes once for a row of such steps.
     """
-    level = [metrics.get("groups_skipped", 0) == metrics.get("groups") for metrics in last]
-    before, row = level[:-STEPS_UNTIL_ADVICE], level[-STEPS_UNTIL_ADVICE:]
-    if len(row) < STEPS_UNTIL_ADVICE or not all(row) or any(before):
+    if not _has_just_lasted(last, _is_level):
         return []
-    groups, mean = sum(metrics["groups"] for metrics in last[-len(row) :]), last[-1]["reward_mean"]
+    row = last[-STEPS_UNTIL_ADVICE:]
+    groups, mean = sum(metrics["groups"] for metrics in row), row[-1]["reward_mean"]
     reason = f"{groups} groups in a row had equal rewards (of late {mean:g}): of {len(row)} steps the KL term is all"
     found = {"name": "nothing_to_learn", "step": step, "groups": groups, "reward_mean": mean}
     return [found | {"reason": reason, "hint": MORE_SPREAD}]
 
 
+def little_to_learn(step: int, last: Sequence[Metrics]) -> list[Event]:
+    """The event about steps that a few groups made: of all groups for them at least MOSTLY_LEVEL were level."""
+    row, before = last[-STEPS_UNTIL_ADVICE:], last[:-1]
+    if len(row) < STEPS_UNTIL_ADVICE or all(map(_is_level, row)) or _level_share(row) < MOSTLY_LEVEL:
+        return []
+    if len(before) == STEPS_UNTIL_ADVICE and _level_share(before) >= MOSTLY_LEVEL:
+        return []  # said then
+    share = _level_share(row)
+    reason = f"{share:.0%} of the groups of {len(row)} steps had equal rewards, and no gradient"
+    return [{"name": "little_to_learn", "step": step, "level": share, "reason": reason, "hint": MORE_SPREAD}]
+
+
+def truncated(step: int, last: Sequence[Metrics]) -> list[Event]:
+    """The event about answers of which more than MOSTLY_CUT were cut off."""
+    if not _has_just_lasted(last, lambda metrics: (metrics.get("truncated") or 0.0) > MOSTLY_CUT):
+        return []
+    share = last[-1]["truncated"]
+    reason = f"{share:.0%} of the answers of the last step were cut off by max_tokens or the end of the context"
+    return [{"name": "answers_truncated", "step": step, "truncated": share, "reason": reason, "hint": LONGER.strip()}]
+
+
+def losses(step: int, last: Sequence[Metrics]) -> list[Event]:
+    """The event about grammars that answers left: the first step of a row with such an answer."""
+    count = last[-1].get("grammars_lost") or 0
+    if not count or any(metrics.get("grammars_lost") for metrics in last[:-1]):
+        return []
+    reason = (
+        f"{count} of the step's answers left the grammar of their call as the runtime follows it: what each sampled"
+        " after that is not trained"
+    )
+    hint = "Leave out response_format or the strict tool, or simplify its schema, if it goes on."
+    return [{"name": "grammar_lost", "step": step, "answers": count, "reason": reason, "hint": hint}]
+
+
 def watched_steps(step: int) -> list[int]:
-    """The steps whose metrics ``collapse`` wants: the first ones, and the last ones up to ``step``."""
-    last = range(max(FIRST_STEPS + 1, step - STEPS_UNTIL_ADVICE), step + 1)
-    return [*range(1, FIRST_STEPS + 1), *last]
+    """The steps whose metrics ``advice`` wants: the first ones, and the last ones up to ``step``."""
+    return sorted({*range(1, FIRST_STEPS + 1), *range(max(1, step - STEPS_UNTIL_ADVICE), step + 1)})
 
 
-def collapse(step: int, history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def collapse(step: int, history: Sequence[Metrics]) -> list[Event]:
     """The events of a policy that has just lost its entropy or the spread of its answers, at most one of each kind.
 
-    Just: so for the last STEPS_UNTIL_ADVICE steps, and not for the one before them.
+    Just: so for the last STEPS_UNTIL_ADVICE steps, and not for the one before them, if there was one.
     """
-    first, last = history[:FIRST_STEPS], history[FIRST_STEPS:]
-    if len(last) <= STEPS_UNTIL_ADVICE:
-        return []
-    began = statistics.fmean(metrics["entropy"] for metrics in first)
-    low = [metrics["entropy"] < ENTROPY_LEFT * began for metrics in last]
-    alike = [(1.0 if (share := m.get("answers_distinct")) is None else share) < DISTINCT_LEFT for m in last]
-    found = []
-    if all(low[1:]) and not low[0]:
+    last = history[-STEPS_UNTIL_ADVICE - 1 :]
+    began = max(metrics["entropy"] for metrics in history[:FIRST_STEPS])
+    found: list[Event] = []
+    if _has_just_lasted(last, lambda metrics: metrics["entropy"] < ENTROPY_LEFT * began):
         now = last[-1]["entropy"]
         reason = f"the entropy of the policy fell to {now:.2g} nats; it began with {began:.2g}"
         hint = "Lower learning_rate, add entropy_coef or entropy_target, or raise the temperature."
         found.append({"name": "entropy_collapse", "step": step, "entropy": now, "reason": reason, "hint": hint})
-    if all(alike[1:]) and not alike[0]:
+    if _has_just_lasted(last, _are_alike):
         reason = f"nearly all answers of each group are the same ({last[-1]['answers_distinct']:.0%} differ)"
         hint = "Stop here if the reward is good; else raise the temperature, lower learning_rate or add a KL term."
         found.append({"name": "answers_collapse", "step": step, "reason": reason, "hint": hint})
     return found
+
+
+def _has_just_lasted(last: Sequence[Metrics], holds: Callable[[Metrics], bool]) -> bool:
+    """Whether it held for the last STEPS_UNTIL_ADVICE of these steps, and not for one before them."""
+    row, before = last[-STEPS_UNTIL_ADVICE:], last[:-STEPS_UNTIL_ADVICE]
+    return len(row) == STEPS_UNTIL_ADVICE and all(map(holds, row)) and not any(map(holds, before))
+
+
+def _is_level(metrics: Metrics) -> bool:
+    return metrics.get("groups_skipped", 0) == metrics.get("groups")
+
+
+def _level_share(row: Sequence[Metrics]) -> float:
+    aside = sum(metrics.get("groups_replaced", 0) for metrics in row)
+    groups = sum(metrics.get("groups", 0) for metrics in row) + aside
+    return (sum(metrics.get("groups_skipped", 0) for metrics in row) + aside) / groups if groups else 0.0
+
+
+def _are_alike(metrics: Metrics) -> bool:
+    share = metrics.get("answers_distinct")
+    return share is not None and share < DISTINCT_LEFT

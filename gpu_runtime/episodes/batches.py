@@ -20,13 +20,14 @@ from gpu_runtime.journal.pruning import CallsPruned
 from gpu_runtime.journal.records import BatchRecord, EpisodeRecord
 from gpu_runtime.notifier import ChangeNotifier
 from gpu_runtime.refusals import NotAdmitted
-from gpu_runtime.training.batching import Batch, Group, batch_advantages, group_has_signal
+from gpu_runtime.training.batching import Batch, Group, batch_advantages, distinct_share, group_has_signal
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.episodes import EpisodesRescored
 from tinkerscript.wire.training.stale_advice import stale_advice
 
 GATE_S = 300.0  # how long a call may wait for a step and its hand-over
 LEVEL = "nothing to learn: every reward of its group is the same"
+Spreads = Sequence[float | None]  # None of groups of before it was kept
 STALE = "stale: its tokens are older than max_staleness allows"
 
 
@@ -55,7 +56,7 @@ class Batches:
         self._with_signal: set[str] = set()  # first episodes of full groups that are known to have a gradient
         # Each time that ended episodes are dropped: they, why, and what to do.
         self.on_dropped: Callable[[Sequence[EpisodeRecord], str, str], None] = lambda records, why, hint: None
-        self.on_set_aside: Callable[[int, int, Sequence[Group]], None] = lambda step, total, groups: None
+        self.on_set_aside: Callable[[int, Spreads, Sequence[Group]], None] = lambda step, spreads, groups: None
 
     @property
     def is_over(self) -> bool:
@@ -182,11 +183,12 @@ class Batches:
     async def set_aside(self, step: int, groups: Sequence[Group]) -> None:
         """Groups without a gradient that were for ``step``: their episodes become stale, and they make no step."""
         ids = [[episode.record.id for episode in group.episodes] for group in groups]
-        total = await self._executor.run(self._journal.batches.set_aside, step, ids, LEVEL)
+        table, spread_G = self._journal.batches, [distinct_share(group) for group in groups]
+        spreads = await self._executor.run(table.set_aside, step, ids, spread_G, LEVEL)
         for episode_id in (name for of_group in ids for name in of_group):
             self.waiting.pop(episode_id, None)
         self._forget(step)
-        self.on_set_aside(step, total, groups)
+        self.on_set_aside(step, spreads, groups)
         self.on_dropped([episode.record for group in groups for episode in group.episodes], LEVEL, "")
         self._changes.notify()
 
@@ -209,8 +211,8 @@ class Batches:
         await self._executor.run(self._journal.batches.record_gaps, gaps)
         return await self.batch(step)
 
-    async def groups_set_aside(self, step: int) -> int:
-        """How many groups were set aside on the way to ``step``."""
+    async def groups_set_aside(self, step: int) -> Spreads:
+        """Of each group that was set aside on the way to ``step``, how far its answers spread."""
         return await self._executor.run(self._journal.batches.level_groups, step)
 
     async def _advantages_beside(self, episode_id: str) -> dict[str, dict[str, float]]:

@@ -28,9 +28,11 @@ OF_THE_DISTRIBUTION = (*UNTRAINABLE, "min_tokens")
 
 
 def sampling_record(request: SampledRequest, config: SessionConfig) -> dict[str, Any]:
-    """The options of sampling that change log-probabilities, as they are kept with the call."""
+    """The options that change log-probabilities, and the limit of an answer, as they are kept with the call."""
     said = request.of_engine()
+    longest = config.max_tokens if request.most_tokens is None else request.most_tokens
     return {
+        "max_tokens": max(longest, said.get("min_tokens", 0)),
         "temperature": config.temperature if request.temperature is None else request.temperature,
         "top_p": 1.0 if request.top_p is None else request.top_p,
         **{name: said[name] for name in OF_THE_DISTRIBUTION if name in said},

@@ -51,22 +51,28 @@ class BatchTable:
             sql.execute("DELETE FROM batches WHERE step = ?", (step,))
             self._episodes.mark_stale([episode_id for group in batch.groups for episode_id in group], reason)
 
-    def set_aside(self, step: int, groups: Sequence[Sequence[str]], reason: str) -> int:
+    def set_aside(
+        self, step: int, groups: Sequence[Sequence[str]], spreads: Sequence[float], reason: str
+    ) -> list[float | None]:
         """Groups for step ``step`` that have no gradient: their episodes become stale with ``reason``, and a batch that
-        holds them is undone, so that its number is free again. Returns how many were set aside for this step."""
+        holds them is undone, so that its number is free again. Returns ``level_groups``. ``spreads``: of each group."""
         with self._database.transaction() as sql:
-            for episode_ids in groups:
+            for episode_ids, spread in zip(groups, spreads, strict=True):
                 sql.execute("INSERT OR IGNORE INTO level_groups VALUES (?, ?)", (episode_ids[0], step))
+                sql.execute("INSERT OR IGNORE INTO level_spreads VALUES (?, ?)", (episode_ids[0], spread))
                 sql.executemany("DELETE FROM batch_episodes WHERE episode_id = ?", [(name,) for name in episode_ids])
                 self._episodes.mark_stale(episode_ids, reason)
             sql.execute("DELETE FROM batches WHERE step = ? AND step NOT IN (SELECT step FROM batch_episodes)", (step,))
             return self.level_groups(step)
 
-    def level_groups(self, step: int) -> int:
-        """How many groups without a gradient were set aside for step ``step``."""
-        row = self._database.row("SELECT count(*) AS n FROM level_groups WHERE step = ?", step)
-        assert row is not None, "an aggregate always has a row"
-        return row["n"]
+    def level_groups(self, step: int) -> list[float | None]:
+        """How far the answers spread of each group that was set aside for step ``step``; None of before it was kept."""
+        rows = self._database.rows(
+            "SELECT answers_distinct FROM level_groups LEFT JOIN level_spreads USING (first_episode_id) WHERE step = ?"
+            " ORDER BY level_groups.rowid",
+            step,
+        )
+        return [row["answers_distinct"] for row in rows]
 
     def record_gaps(self, gaps: Mapping[str, float]) -> None:
         """How far each episode is from the reference; what was recorded before stays."""

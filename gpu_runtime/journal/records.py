@@ -77,6 +77,11 @@ class CallRecord:
         return self.options.get("sampling", {}).get("temperature", 1.0)
 
     @property
+    def max_tokens(self) -> int | None:
+        """The most tokens of an answer, where its context had the room; None of a call of before it was kept."""
+        return self.options.get("sampling", {}).get("max_tokens")
+
+    @property
     def is_narrowed(self) -> bool:
         """Whether a grammar chose among the tokens that could be sampled: a schema, a forced or a strict tool."""
         return self.options.get("sampling", {}).get("grammar", False)

@@ -121,6 +121,11 @@ CREATE TABLE IF NOT EXISTS level_groups (
     first_episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
     step INTEGER NOT NULL
 );
+-- How far the answers of such a group spread.
+CREATE TABLE IF NOT EXISTS level_spreads (
+    first_episode_id TEXT PRIMARY KEY REFERENCES episodes (id),
+    answers_distinct REAL NOT NULL
+);
 -- sum over its trained tokens of log pi_engine - log pi_reference, which a KL term in the reward takes away.
 CREATE TABLE IF NOT EXISTS reference_gaps (
     episode_id TEXT PRIMARY KEY REFERENCES episodes (id),

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.journal.allowed_tokens import UNKNOWN
 from gpu_runtime.journal.call_ids import canonical_call_id
-from gpu_runtime.journal.records import CallRecord, EpisodeRecord
+from gpu_runtime.journal.records import CallRecord, Completion, EpisodeRecord
 from gpu_runtime.journal.timelines import Segment, Timeline, agents_of, allowed_of, by_token, merge, trained_part
 from gpu_runtime.training.grpo import call_advantages, overlong_penalty, returns_to_go
 from tinkerscript.wire.config import SessionConfig
@@ -107,16 +108,14 @@ def reference_gaps(
     return {episode_id: math.fsum(of_tokens) for episode_id, of_tokens in gaps.items()}
 
 
-def batch_statistics(batch: Batch, config: SessionConfig) -> dict[str, float]:
-    """The part of StepMetrics that needs no gradient: rewards, counts, lengths, staleness."""
+def batch_statistics(batch: Batch, config: SessionConfig, aside: Sequence[float] = ()) -> dict[str, float]:
+    """The part of StepMetrics that needs no gradient: rewards, counts, lengths, staleness.
+
+    ``aside``: the spread of the answers in each group that was set aside on the way to the step.
+    """
     rewards = [episode.reward for episode in batch.episodes]
-    lengths = [
-        len(answer.token_ids_T)
-        for episode in batch.episodes
-        for call in episode.calls
-        if call.status == "completed"
-        for answer in call.completions
-    ]
+    answers = answers_of(batch.groups)
+    lengths = [len(answer.token_ids_T) for answer in answers]
     oldest = [episode.record.version_first for episode in batch.episodes if episode.record.version_first is not None]
     return {
         "reward_mean": statistics.fmean(rewards),
@@ -126,9 +125,29 @@ def batch_statistics(batch: Batch, config: SessionConfig) -> dict[str, float]:
         "groups": len(batch.groups),
         "groups_skipped": sum(not group_has_signal(advantages_G) for advantages_G in batch_advantages(batch, config)),
         "staleness_max": batch.policy_version - min(oldest, default=batch.policy_version),
-        "answers_distinct": statistics.fmean(map(distinct_share, batch.groups)),
+        "answers_distinct": statistics.fmean([*map(distinct_share, batch.groups), *aside]),
+        "truncated": truncated_share(batch.groups),
+        "grammars_lost": sum(UNKNOWN in answer.allowed_T for answer in answers),
         "completion_length_mean": statistics.fmean(lengths) if lengths else 0.0,
     }
+
+
+def answers_of(groups: Sequence[Group]) -> list[Completion]:
+    """Every answer of a call that was completed."""
+    return [
+        answer
+        for group in groups
+        for episode in group.episodes
+        for call in episode.calls
+        if call.status == "completed"
+        for answer in call.completions
+    ]
+
+
+def truncated_share(groups: Sequence[Group]) -> float:
+    """The share of the answers that ended by their length and not by themselves."""
+    cut = [answer.finish_reason == "length" for answer in answers_of(groups)]
+    return statistics.fmean(cut) if cut else 0.0
 
 
 def distinct_share(group: Group) -> float:
@@ -256,8 +275,16 @@ def _returns(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionCo
 
 
 def _penalty(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionConfig) -> float:
-    """That of the longest answer of these calls."""
+    """The greatest of the answers of these calls, each by its own call's limit."""
     if not config.overlong_buffer:
         return 0.0
-    lengths = [len(answer.token_ids_T) for call in episode.calls if call.id in call_ids for answer in call.completions]
-    return overlong_penalty(max(lengths, default=0), config.max_tokens, config.overlong_buffer)
+    return min(
+        (
+            overlong_penalty(len(answer.token_ids_T), limit, min(config.overlong_buffer, limit))
+            for call in episode.calls
+            if call.id in call_ids
+            for limit in [call.max_tokens or config.max_tokens]
+            for answer in call.completions
+        ),
+        default=0.0,
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.episodes.advice import collapse, watched_steps
+from gpu_runtime.episodes.advice import advice, collapse, watched_steps
 from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.journal.journal import Journal
@@ -71,6 +71,7 @@ async def test_after_three_such_batches_an_event_says_what_to_do(volume: Path) -
                 await it.train_next()
             told = await it.event("nothing_to_learn")
             assert (told["step"], told["groups"], told["reward_mean"]) == (1, 3, 0.25)
+            assert told["answers_distinct"] == 1.0 and "100% differ" in told["reason"]
             assert all(word in told["hint"] for word in ("temperature", "harder", "easier", "grpo_n", "reward"))
 
 
@@ -115,7 +116,11 @@ async def test_a_step_that_an_older_runtime_counted_keeps_its_number(volume: Pat
 
 
 async def test_dynamic_sampling_puts_another_group_in_the_place_of_a_level_one(volume: Path) -> None:
-    volume_fill(volume, "ab", rewards=LEVEL)
+    volume_fill(volume, "a", rewards=LEVEL)
+    journal = Journal(volume / "journal.sqlite3")
+    for name in ("b0", "b1"):
+        episode_complete(journal, name, task="b", reward=1.0, text="b")
+    journal.close()
     volume_fill(volume, "c")
     volume_fill(volume, "d", rewards=LEVEL)
     volume_fill(volume, "ef")
@@ -125,6 +130,7 @@ async def test_dynamic_sampling_puts_another_group_in_the_place_of_a_level_one(v
             await it.train_next()
             (metrics,) = await it.metrics(1)
             assert (metrics["groups"], metrics["groups_skipped"], metrics["groups_replaced"]) == (2, 0, 3)
+            assert metrics["answers_distinct"] == 0.8, "of the five groups; the answers of b are alike"
             steps = trained_steps(it.journal)
             assert [name for name, step in sorted(steps.items()) if step == 1] == ["c0", "c1", "e0", "e1"]
             assert it.journal.episodes.accounting().stale == 6 and list(it.batches.waiting) == ["f0", "f1"]
@@ -228,6 +234,38 @@ def test_a_collapse_is_told_when_it_has_lasted_three_steps_and_not_again() -> No
     (told,) = collapse(9, recorded([1.0] * 7, [1.0, 1.0, 1.0, 0.5, 0.05, 0.0, 0.05]))
     assert told["name"] == "answers_collapse" and "5% differ" in told["reason"]
     assert collapse(9, recorded([1.0] * 7, [None] * 7)) == [], "of before it was measured"
+
+
+def test_a_collapse_that_was_there_from_the_start_is_told_once() -> None:
+    run = recorded([1.0, *[0.05] * 5], [0.0] * 6)
+    told = [[event["name"] for event in collapse(step, run[:step])] for step in range(1, 7)]
+    assert told == [[], [], ["answers_collapse"], ["entropy_collapse"], [], []]
+
+
+FINE = {"entropy": 1.0, "groups": 4, "groups_skipped": 0, "reward_mean": 0.5, "truncated": 0.0, "grammars_lost": 0}
+
+
+def names_told(*changes: dict) -> list[list[str]]:
+    run = [FINE | change for change in changes]
+    return [[event["name"] for event in advice(step, run[max(0, step - 4) : step])] for step in range(1, len(run) + 1)]
+
+
+def test_steps_of_mostly_level_groups_are_told_once() -> None:
+    mostly, aside = {"groups_skipped": 3}, {"groups_replaced": 12}
+    assert names_told({}, mostly, aside, mostly, mostly) == [[], [], [], ["little_to_learn"], []]
+    assert names_told(mostly, mostly, {"groups_skipped": 2}) == [[], [], []]
+    assert names_told(*[{"groups_skipped": 4}] * 4) == [[], [], ["nothing_to_learn"], []]
+
+
+def test_answers_that_are_cut_off_are_told_and_named_in_other_advice() -> None:
+    cut = {"truncated": 0.6}
+    assert names_told(*[cut] * 4, {}) == [[], [], ["answers_truncated"], [], []]
+    level, alone = advice(3, [FINE | cut | {"groups_skipped": 3}] * 3)
+    assert "max_tokens" in level["hint"] and "temperature" in level["hint"] and "60%" in alone["reason"]
+
+
+def test_a_lost_grammar_is_told_when_it_begins() -> None:
+    assert names_told({}, {"grammars_lost": 2}, {"grammars_lost": 1}) == [[], ["grammar_lost"], []]
 
 
 def test_the_steps_that_are_watched_are_the_first_and_the_last() -> None:

@@ -74,10 +74,10 @@ def runtime_config(plane: FakeControlPlane, volume: Path) -> RuntimeConfig:
 
 
 def episode_complete(
-    journal: Journal, name: str, *, task: str, reward: float, version: int = 0, begun_at: float = 1.0
+    journal: Journal, name: str, *, task: str, reward: float, version: int = 0, begun_at: float = 1.0, text: str = ""
 ) -> None:
-    """A completed episode of one call whose tokens are its own."""
-    ids = tuple(name.encode())
+    """A completed episode of one call; its tokens are those of ``text``, or of its name."""
+    ids = tuple((text or name).encode())
     answer = Completion(
         choice=0, token_ids_T=ids, logprobs_T=(-0.5,) * len(ids), versions_T=(version,) * len(ids), text=name,
         finish_reason="stop", message={"role": "assistant", "content": name},

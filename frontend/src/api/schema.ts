@@ -4353,6 +4353,11 @@ export interface components {
             episodes: number;
             /** Grad Norm */
             grad_norm: number;
+            /**
+             * Grammars Lost
+             * @description Answers that left their grammar as the runtime follows it: the rest of each is not trained.
+             */
+            grammars_lost: number | null;
             /** Groups */
             groups: number;
             /**
@@ -4407,6 +4412,11 @@ export interface components {
             tokens_trained: number;
             /** Train S */
             train_s: number;
+            /**
+             * Truncated
+             * @description Share of the answers that their length ended: max_tokens.
+             */
+            truncated: number | null;
             /**
              * Updates
              * @description Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.

@@ -59,6 +59,10 @@ class StepMetrics(Response):
     answers_distinct: float | None = Field(
         None, description="Spread of the answers within groups: 0 where all are the same, 1 where no two are."
     )
+    truncated: float | None = Field(None, description="Share of the answers that their length ended: max_tokens.")
+    grammars_lost: int | None = Field(
+        None, description="Answers that left their grammar as the runtime follows it: the rest of each is not trained."
+    )
     entropy_coef: float | None = Field(None, description="The weight that the entropy had in the loss.")
     updates: int = Field(1, description="Optimizer updates of the step: minibatches times epochs, or fewer by kl_stop.")
     kl_before: float | None = Field(

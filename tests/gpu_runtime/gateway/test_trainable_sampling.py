@@ -51,14 +51,14 @@ async def test_of_a_call_under_a_grammar_is_kept_what_each_token_was_chosen_from
     assert chosen == [3 << token for token in bound.token_ids]
 
 
-async def test_each_call_keeps_the_temperature_that_it_was_sampled_at(tmp_path: Path) -> None:
+async def test_each_call_keeps_the_temperature_and_the_limit_that_it_was_sampled_with(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, temperature=0.7) as gateway:
         begun = await gateway.begin()
         await gateway.chat(begun)
-        await gateway.chat(begun, temperature=1.3, content="again")
+        await gateway.chat(begun, temperature=1.3, content="again", max_tokens=3)
         calls = gateway.journal.calls.of_episode(begun["episode_id"])
     assert [call.options["sampling"] for call in calls] == [
-        {"temperature": 0.7, "top_p": 1.0},
-        {"temperature": 1.3, "top_p": 1.0},
+        {"max_tokens": 32, "temperature": 0.7, "top_p": 1.0},
+        {"max_tokens": 3, "temperature": 1.3, "top_p": 1.0},
     ]
     assert [segment.temperature for segment in agents_of(calls)[None]] == [0.7, 1.3]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpu_runtime.journal.allowed_tokens import UNKNOWN
 from gpu_runtime.training.batching import TrainedEpisode, batch_samples, batch_statistics, samples_with_signal
 from support.trained_batches import batch, call, episode
 from tinkerscript.wire.config import SessionConfig
@@ -151,6 +152,7 @@ def test_statistics_are_measured() -> None:
             **{"reward_mean": 0.5, "reward_std": 0.3535533, "episodes": 4, "groups": 2, "groups_skipped": 1},
             **{"reward_p10": 0.15, "reward_p50": 0.5, "reward_p90": 0.85},
             **{"staleness_max": 2, "completion_length_mean": 1.25, "answers_distinct": 0.5},
+            **{"truncated": 0.0, "grammars_lost": 0},
         }
     )
 
@@ -222,7 +224,24 @@ def test_long_answers_cost_a_part_of_the_reward() -> None:
     assert [sample.advantage for sample in batch_samples(batch(named), shaped)] == [-0.5, 0.5]
 
 
+def test_an_answer_that_its_calls_own_limit_cut_off_costs_the_whole_penalty() -> None:
+    """The session allows 256 tokens, this call 24: its 24 tokens cost what 256 would cost another."""
+    short = call("a", [1], [2] * 24)
+    short = replace(short, options={"sampling": {"temperature": 1.0, "max_tokens": 24}})
+    shaped = SessionConfig(max_tokens=256, overlong_buffer=64, normalize_advantage=False)
+    group = [episode(1, 1.0, short), episode(2, 1.0, call("b", [1], [3]))]
+    assert [sample.advantage for sample in batch_samples(batch(group), shaped)] == [-0.5, 0.5]
+
+
+def test_answers_that_were_cut_off_and_grammars_that_were_lost_are_counted() -> None:
+    cut = call("a", [1], [2, 3], grammar=True, allowed=(None, UNKNOWN))
+    cut = replace(cut, completions=(replace(cut.completions[0], finish_reason="length"),))
+    found = batch_statistics(batch([episode(1, 1.0, cut), episode(2, 0.0, call("b", [1], [3]))]), SessionConfig())
+    assert (found["truncated"], found["grammars_lost"]) == (0.5, 1)
+
+
 def test_the_spread_of_answers_is_measured() -> None:
     alike = [episode(n, 1.0 * n, call(f"a{n}", [1], [2])) for n in range(3)]
     apart = [episode(n, 1.0 * n, call(f"b{n}", [1], [n])) for n in range(3)]
     assert batch_statistics(batch(alike, apart), SessionConfig())["answers_distinct"] == 0.5
+    assert batch_statistics(batch(alike, apart), SessionConfig(), [0.0, 0.0])["answers_distinct"] == 0.25

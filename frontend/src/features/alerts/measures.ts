@@ -19,6 +19,8 @@ export const MEASURES: Record<Exclude<keyof StepMetrics, "step">, string> = {
   clip_fraction: "Clipped share of tokens",
   completion_length_mean: "Completion length",
   answers_distinct: "Spread of the answers within groups",
+  truncated: "Answers cut off, share",
+  grammars_lost: "Answers whose grammar was lost",
   episodes: "Episodes",
   groups: "Groups",
   groups_skipped: "Groups skipped",

@@ -50,6 +50,10 @@ export const PAIRS: Plot[][] = [
     { title: "Spread of the answers", unit: "share, within groups", lines: [["distinct", "answers_distinct"]] },
   ],
   [
+    { title: "Answers cut off", unit: "share, by max_tokens", lines: [["cut off", "truncated"]] },
+    { title: "Lost grammars", unit: "answers", lines: [["answers", "grammars_lost"]] },
+  ],
+  [
     { title: "Updates", unit: "in the step", lines: [["updates", "updates"]] },
     { title: "KL within the step", unit: "k3, from before the step", lines: [["KL", "kl_before"]] },
   ],

@@ -11,7 +11,7 @@ export interface Trouble {
 }
 
 /** Events that the server and its runtimes write. */
-export const FAULTS: readonly string[] = ["runtime_fault", "stuck", "store_full", "storage_unavailable", "step_refused", "checkpoint_failed", "alert", "budget_near", "budget_exhausted"];
+export const FAULTS: readonly string[] = ["runtime_fault", "stuck", "store_full", "storage_unavailable", "step_refused", "nothing_to_learn", "little_to_learn", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost", "episodes_stale", "checkpoint_failed", "alert", "budget_near", "budget_exhausted"];
 const RUNNING = new Set(["provisioning", "loading", "ready", "stopping"]);
 
 /** Newest first. */
