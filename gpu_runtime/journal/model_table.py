@@ -102,10 +102,13 @@ class ModelTable:
         return _operation(row) if row else None
 
     def after(self, model_id: str, seq_id: int) -> list[Operation]:
-        """The model's operations with higher numbers, in order: what a new runtime does, or does again."""
+        """The model's operations with higher numbers, in order: what a new runtime does, or does again. Bodies and
+        results, which may be larger than memory, are left out."""
         rows = self._database.rows(
-            "SELECT * FROM model_operations WHERE model_id = ? AND seq_id > ? ORDER BY seq_id", model_id, seq_id
-        )
+            "SELECT model_id, seq_id, request_id, kind, x'' AS body, sha256, result_kind, NULL AS result"
+            " FROM model_operations WHERE model_id = ? AND seq_id > ? ORDER BY seq_id",
+            model_id, seq_id,
+        )  # fmt: skip
         return [_operation(row) for row in rows]
 
     def steps_done(self) -> int:

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
@@ -186,7 +186,8 @@ class Ledger:
             return  # it came after its number was given up: the journal said so before
         if not model.operations:
             model.arrival = self._arrivals
-        model.operations[operation.seq_id] = operation
+        # Its body is read from the journal at its turn: what a client sends ahead is not held in memory.
+        model.operations[operation.seq_id] = replace(operation, body=b"", result=None)
         if not operation.is_done:
             self._done[operation.request_id] = asyncio.Event()
         self._look(model)
@@ -202,12 +203,14 @@ class Ledger:
         return min(ready)[1] if ready else None
 
     async def _do(self, model: _Model) -> None:
-        operation = model.operations.pop(model.next_seq)
+        waiting = model.operations.pop(model.next_seq)
         model.next_seq += 1
         self._arrivals += 1
         model.arrival = self._arrivals
         self._look(model)
-        model.unfinished.add(operation.seq_id)
+        model.unfinished.add(waiting.seq_id)
+        operation = await self._disk.run(self._table.find, waiting.request_id)
+        assert operation is not None, "what was taken is in the journal"
         result = await self._result(operation)
         if isinstance(result, Result):
             await self._finish(model, operation, result)

@@ -22,7 +22,8 @@ from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Ledger, Result
 from gpu_runtime.gateway.tinker.requests import Named, Retrieve, RetrieveFinished, Sample, body_parse
 from gpu_runtime.gateway.tinker.sampling import Busy, Gone, Promise, Samples
-from gpu_runtime.gateway.tinker.work import WHOLE_SNAPSHOTS_KEPT, CheckpointStore
+from gpu_runtime.gateway.tinker.snapshots import ADAPTERS_KEPT, WHOLE_KEPT, snapshot_use
+from gpu_runtime.gateway.tinker.work import CheckpointStore
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest
@@ -209,10 +210,11 @@ class Samplers:
             return None
         if "folder" in described:
             folder = Path(described["folder"])
-            if not folder.exists():
+            if not await asyncio.to_thread(snapshot_use, folder):
                 raise UserMistake(
-                    f"the weights of {sampler_id} are no longer kept: of a model of all weights the last"
-                    f" {WHOLE_SNAPSHOTS_KEPT} unnamed snapshots are; save_weights_for_sampler with a name keeps one"
+                    f"the weights of {sampler_id} are no longer kept: of unnamed snapshots those that were"
+                    f" sampled last are, {WHOLE_KEPT} of a model of all weights, {ADAPTERS_KEPT} or 8 GiB of adapters;"
+                    " save_weights_for_sampler with a name keeps one"
                 )
             return folder
         source = ModelSource(

@@ -16,6 +16,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.ledger import Result
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
+from gpu_runtime.gateway.tinker.snapshots import snapshots_bound
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
@@ -26,8 +27,6 @@ from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSou
 # A state is saved once so much was done since the last: what a restart has to do again is bounded by these.
 SAVE_AFTER_BYTES, SAVE_AFTER_OPERATIONS, SAVE_AFTER_S = 64 << 20, 256, 60.0
 SAVING_SHARE = 0.1  # of the time at most: a state of all weights is large, and takes longer to write than a step
-WHOLE_SNAPSHOTS_KEPT = 4  # unnamed ones of a model of all weights, each as large as the model
-INFLIGHT_KEPT = 2  # of a model: what its in-flight samplers follow, and what a sample that has begun may yet load
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
@@ -221,19 +220,18 @@ class ModelWork:
             folder = self._folder / f"saving-{_short(operation.request_id)}"
             await self._export(operation.model_id, folder)
             return self._stored(opening, folder, operation, kind=operation.kind)
-        folder = self._folder / "samplers" / _short(operation.request_id)
         is_whole, moves = self._loras[operation.model_id].rank == 0, wanted.kind == "inflight"
-        if is_whole or moves:
-            kind = f"inflight-{_short(operation.model_id)}" if moves else "whole"
-            folder = folder.parent / kind / f"{operation.seq_id:010d}-{folder.name}"
+        snapshots = "whole" if is_whole else "adapters"
+        if moves:
+            snapshots = f"inflight-{_short(operation.model_id)}"
+        folder = self._folder / "samplers" / snapshots / _short(operation.request_id)
         await self._export(operation.model_id, folder)
         matched = MODEL_ID.fullmatch(operation.model_id)
         assert matched is not None, "the control plane makes models of this form alone"
         number = wanted.sampling_session_seq_id
         sampler_id = f"{matched['tinker_session']}:sample:{number}:{self._session_id}"
         await self._sampler_put(sampler_id, {"folder": str(folder), "model_id": operation.model_id}, moves)
-        if is_whole or moves:
-            await asyncio.to_thread(_oldest_remove, folder.parent, INFLIGHT_KEPT if moves else WHOLE_SNAPSHOTS_KEPT)
+        await asyncio.to_thread(snapshots_bound, folder.parent)
         return Result.of({"path": None, "sampling_session_id": sampler_id, "type": operation.kind})
 
     async def _export(self, model_id: str, folder: Path) -> None:
@@ -286,12 +284,6 @@ class ModelWork:
 
 def _lora(options: LoraOptions) -> LoraConfig | None:
     return LoraConfig(**options.model_dump()) if options.rank else None
-
-
-def _oldest_remove(snapshots: Path, kept: int) -> None:
-    """Those of one model beyond what is kept: their names begin with its numbers."""
-    for old in sorted(snapshots.iterdir())[:-kept]:
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _short(name: str) -> str:

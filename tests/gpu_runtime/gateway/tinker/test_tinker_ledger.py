@@ -1,6 +1,7 @@
 """Operations of models are taken once, done in order, and done again to the same bits after a kill."""
 
 import asyncio
+import gc
 import math
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyrage
 import pytest
 
 from gpu_runtime.gateway.tinker import work
-from gpu_runtime.journal.model_table import ModelTable
+from gpu_runtime.journal.model_table import ModelTable, Operation
 from support.tinker_harness import MODEL, Open, Wire, step, training
 
 SAVE = {"model_id": MODEL, "seq_id": 1, "path": "a"}
@@ -63,6 +64,24 @@ async def test_chunks_that_come_early_wait_for_their_number(wire_open: Open) -> 
         await wire.promise("forward_backward", training(1))
         await wire.result(second)
         assert (await wire.result(third)).json() == {"metrics": {"grad_norm": 1.0}}
+
+
+async def test_bodies_that_wait_are_not_held_in_memory(wire_open: Open) -> None:
+    def held() -> list[int]:
+        return [each.seq_id for each in gc.get_objects() if isinstance(each, Operation) and len(each.body) > 20_000]
+
+    large = list(range(5000))
+    async with wire_open() as wire:
+        await wire.model()
+        for number in (3, 2):
+            await wire.promise("forward_backward", training(number, large))
+        await wire.promise("optim_step", step(4))  # the executor may hold on to what it did last
+        assert held() == []
+    async with wire_open() as wire:
+        assert held() == []
+        await wire.promise("forward_backward", training(1, large))
+        output = await wire.do("forward_backward", training(3, large))
+        assert output.loss_fn_outputs[0].num_datums == 1
 
 
 async def test_what_waits_says_so_with_408_and_why(wire_open: Open) -> None:

@@ -83,6 +83,28 @@ async def test_scores_of_the_prompt_have_no_first_and_can_be_the_last_few(wire_o
         assert [math.isnan(score) for score in np.frombuffer(response.prompt_logprobs, "<f4")] == [True, True, False]
 
 
+@pytest.mark.parametrize("bound", ["ADAPTERS_KEPT", "ADAPTER_BYTES_KEPT"])
+async def test_adapters_snapshots_are_kept_up_to_a_bound_those_that_are_sampled_the_longest(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        names: list[str] = []
+        for number in range(3):
+            save = {"model_id": MODEL, "seq_id": number + 1, "sampling_session_seq_id": number}
+            names.append((await wire.do("save_weights_for_sampler", save))["sampling_session_id"])
+            used = await wire.do("asample", sample(number, sampling_session_id=names[0]))
+            assert len(tokens(used)) == 1
+            if number == 0:
+                size = sum(file.stat().st_size for file in wire.engine.orders[0].adapter.iterdir())
+                monkeypatch.setattr(
+                    f"gpu_runtime.gateway.tinker.snapshots.{bound}", 2 if "BYTES" not in bound else 2 * size
+                )
+        gone = await wire.do("asample", sample(9, sampling_session_id=names[1]))
+        assert gone["category"] == "user" and "no longer kept" in gone["error"]
+        assert len(tokens(await wire.do("asample", sample(9, sampling_session_id=names[2])))) == 1
+
+
 async def test_no_token_is_made_where_none_is_asked_for(wire_open: Open) -> None:
     async with wire_open() as wire:
         await base_sampler(wire)
