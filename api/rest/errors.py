@@ -6,6 +6,7 @@ DomainError
 """
 
 import logging
+import sys
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
@@ -15,6 +16,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.response import Response
 
+from console.config.full_disk import disk_full_of
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound, SessionNotReady
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
@@ -53,7 +55,7 @@ def error_response(request: HttpRequest, error: DomainError) -> HttpResponse:
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     """What Django REST framework calls for whatever a view raises."""
     request: HttpRequest = context["request"]._request  # noqa: SLF001 - DRF's only name for Django's request
-    return error_result(request, error if isinstance(error, DomainError) else _internal(request, error))
+    return error_result(request, error if isinstance(error, DomainError) else _unforeseen(request, error))
 
 
 def error_result(request: HttpRequest, error: DomainError) -> Response:
@@ -78,6 +80,10 @@ def _headers_add(response: HttpResponse, error: DomainError, body: ErrorBody) ->
         response["Retry-After"] = str(error.details.get("retry_after_s", RETRY_AFTER_S[error.status]))
     if isinstance(error, MethodNotAllowed):
         response["Allow"] = ", ".join(error.allowed)
+
+
+def _unforeseen(request: HttpRequest, error: BaseException | None) -> DomainError:
+    return disk_full_of(error) or _internal(request, error)
 
 
 def _internal(request: HttpRequest, error: BaseException | None) -> DomainError:
@@ -144,5 +150,5 @@ def forbidden(request: HttpRequest, exception: Exception | None = None, reason: 
 
 
 def internal(request: HttpRequest) -> HttpResponse:
-    """What was raised outside of the API's own views."""
-    return error_response(request, _internal(request, None))
+    """What was raised outside of the API's own views; Django calls this while it handles that."""
+    return error_response(request, disk_full_of(sys.exception()) or _internal(request, None))

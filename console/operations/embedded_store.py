@@ -8,7 +8,7 @@ from django.conf import settings
 from console.errors import Conflict
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
-from console.scheduling.supervisor import AlreadyRunning, die_with_parent, lock_take
+from console.scheduling.children.supervisor import AlreadyRunning, die_with_parent, lock_take
 
 START_TIMEOUT_S, END_TIMEOUT_S = 120.0, 30.0
 

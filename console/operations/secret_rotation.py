@@ -14,8 +14,8 @@ from django.conf import settings
 from console.config.private_files import replace
 from console.errors import Conflict
 from console.object_store import seaweedfs
+from console.scheduling.children.supervisor import AlreadyRunning, lock_take
 from console.scheduling.leader import leader_status
-from console.scheduling.supervisor import AlreadyRunning, lock_take
 from console.sessions.models import Session
 from console.users.sealing import sealed_renew
 

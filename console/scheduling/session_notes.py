@@ -29,7 +29,7 @@ ADDRESS_OF_OBJECT = re.compile(r"0x[0-9a-f]+")  # in the texts of some errors, a
 
 def waiting_note(session: Session, reason: str, now: datetime) -> None:
     """The engine has no slot for it yet: no progress is expected meanwhile, and the session's record shows why."""
-    phase = reason[:200]
+    phase = ADDRESS_OF_OBJECT.sub("0x", reason)[:200]
     noted_at = session.progress_at or session.state_since
     if phase == session.phase and now - noted_at < timedelta(seconds=WAIT_NOTED_S):
         return

@@ -3,6 +3,7 @@
 Each has a socket of its own besides, by which it is asked whether it works: on the shared one any other would answer.
 """
 
+import logging
 import os
 import shutil
 import socket
@@ -15,7 +16,11 @@ from django.conf import settings
 
 from tinkerscript.processes import machine_share
 
+log = logging.getLogger(__name__)
+
 MAX_WEB_PROCESSES = 4  # unless the settings say how many
+# The files of prometheus_client, one for each kind of console.server.metrics, and room for every route's counts.
+METRICS_KINDS, METRICS_FILE_BYTES = ("counter", "histogram", "gauge_livesum"), 2 << 20
 PROBE = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
 
 
@@ -47,9 +52,24 @@ def worker_metrics_begin(name: str) -> None:
     way is removed. To be called before a metric is made: each opens its file then."""
     from prometheus_client import values  # it looks for the folder in the environment when it is imported
 
-    for path in Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob(f"gauge_live*_{name}.db"):
+    folder = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"])
+    for path in folder.glob(f"gauge_live*_{name}.db"):
         path.unlink(missing_ok=True)
-    values.ValueClass = values.MultiProcessValue(lambda: name)
+    try:
+        for kind in METRICS_KINDS:
+            _reserve(folder / f"{kind}_{name}.db")
+        values.ValueClass = values.MultiProcessValue(lambda: name)
+    except OSError as error:
+        log.warning("what %s counts is in no metrics until it is started again: %s", name, error)
+        values.ValueClass = values.MutexValue
+
+
+def _reserve(path: Path) -> None:
+    """Take the blocks of a metrics file at once: to write to a page of its memory map that the disk has no block for
+    ends a process by SIGBUS. Raises OSError on a full disk."""
+    with path.open("ab") as file:
+        if os.fstat(file.fileno()).st_size < METRICS_FILE_BYTES:
+            os.posix_fallocate(file.fileno(), 0, METRICS_FILE_BYTES)
 
 
 def probe_listener(name: str) -> socket.socket:

@@ -6,9 +6,11 @@ import secrets
 from datetime import datetime, timedelta
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.db.models import Q
 from django.utils import timezone
 
+from console.config.full_disk import disk_full_of
 from console.errors import Forbidden, InvalidRequest, NotFound, QuotaExceeded, Unauthenticated
 from console.users.models import ApiKey, Membership, Project, User
 from console.users.selectors import role_get
@@ -104,7 +106,11 @@ def key_authenticate(*, secret: str) -> ApiKey:
         )
     stale = Q(last_used_at=None) | Q(last_used_at__lt=now - LAST_USED_RESOLUTION)
     if key.last_used_at is None or key.last_used_at < now - LAST_USED_RESOLUTION:
-        ApiKey.objects.filter(stale, id=key.id).update(last_used_at=now)
+        try:
+            ApiKey.objects.filter(stale, id=key.id).update(last_used_at=now)
+        except DatabaseError as error:  # what only reads goes on while the disk is full
+            if disk_full_of(error) is None:
+                raise
     return key
 
 

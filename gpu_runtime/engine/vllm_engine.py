@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
-from gpu_runtime.engine.vllm_output import call_spans, delta_of
+from gpu_runtime.engine.vllm_output import call_spans, delta_of, keeps_times
 from gpu_runtime.engine.vllm_process import child_variables, dtype_name, placed, started_with, vllm_import
 from gpu_runtime.errors import EngineDead, ModelUnsupported, RequestRefused, WeightsRefused
 from gpu_runtime.health.notice import kept_from_children
 from gpu_runtime.health.stack_dumps import stacks_folder
 from gpu_runtime.interfaces import Delta, SamplingOptions
-from tinkerscript.processes.tracing import is_traced
 from tinkerscript.wire.config import SessionConfig
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class VllmEngine:
             logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
             max_logprobs=20,
             structured_outputs_config={"backend": BACKEND},
-            disable_log_stats=not is_traced(),  # a call's times in the core: see call_spans
+            disable_log_stats=not keeps_times(),  # a call's times in the core: see call_spans
             **placed(device, tensor_parallel=tensor_parallel, shares_device=shares_device),
         )
         try:

@@ -62,6 +62,9 @@ class Launcher:
             lines.write(f"{handle['launch']} {environment['TINKERSCRIPT_LEASE']}\n")
         return handle
 
+    def others_end(self, handle: dict[str, Any]) -> None:
+        """Nothing is left of one that was replaced."""
+
     def inspect(self, handle: dict[str, Any]) -> Any:
         from console.scheduling.launchers.protocol import RuntimeStatus
 

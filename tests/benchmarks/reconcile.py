@@ -31,6 +31,9 @@ class Simulated:
     def start(self, handle: dict, *, environment: dict) -> dict:
         return handle
 
+    def others_end(self, handle: dict) -> None:
+        """Nothing is left of one that was replaced."""
+
     def inspect(self, handle: dict):
         from console.scheduling.launchers.protocol import RuntimeStatus
 

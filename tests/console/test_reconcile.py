@@ -4,7 +4,6 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
-from django.utils import timezone
 
 from console.live.models import EventRecord
 from console.scheduling.leader import leader_renew
@@ -15,22 +14,10 @@ from console.users.selectors import project_get
 from console.webhooks.models import Delivery
 from console.webhooks.services import webhook_create
 from support import factories
-from support.reconciler_world import GIB, READY, World
+from support.reconciler_world import GIB, READY, state_of
 from tinkerscript.wire.runtime import PHASE_PREEMPTED, RuntimeStage, RuntimeState
 from tinkerscript.wire.sessions import SessionState
 from tinkerscript.wire.webhooks import WebhookEvent, WebhookTopic
-
-
-@pytest.fixture
-def world(db, monkeypatch):
-    world = World()
-    monkeypatch.setattr(timezone, "now", lambda: world.now)
-    return world
-
-
-def state_of(session):
-    session.refresh_from_db()
-    return session.state
 
 
 def moves_of(session):

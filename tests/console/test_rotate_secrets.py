@@ -20,8 +20,8 @@ from console.config.private_files import replace
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
 from console.operations import secret_rotation
+from console.scheduling.children.supervisor import lock_take
 from console.scheduling.leader import leader_renew
-from console.scheduling.supervisor import lock_take
 from console.sessions.models import Session
 from console.sessions.runtime import leases
 from console.users.keys import key_authenticate

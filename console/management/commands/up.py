@@ -1,15 +1,10 @@
 """``manage.py up``: everything on one machine, in one process group that Ctrl-C ends."""
 
-import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from types import MappingProxyType
-from typing import IO
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -18,19 +13,21 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, close_old_connections, connections
 
 from console.config.data_folder import data_files_close
+from console.config.full_disk import disk_full_of, is_full
 from console.errors import DiskFull, StorageUnavailable
 from console.live.local_wakes import sockets_clear
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
-from console.scheduling import supervisor
+from console.scheduling.children import supervisor
+from console.scheduling.children.starts import python_start, store_start
+from console.scheduling.children.supervisor import Child, Supervisor
 from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import OtherLauncher, WarmRefused, launcher_get, warm_get
 from console.scheduling.launchers.device_search import devices_find
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.leader import leader_status
 from console.scheduling.reconcile import Reconciler
-from console.scheduling.supervisor import Child, Supervisor
 from console.server.lease_address import lease_listener, listen
 from console.server.web_processes import url_responds, web_environment, web_names, web_responds
 from console.sessions.limits.devices import devices_sync
@@ -78,6 +75,10 @@ class Command(BaseCommand):
                     time.sleep(LOOK_EVERY_S)
             except Interrupted:
                 pass
+            except (DatabaseError, OSError) as error:
+                if full := disk_full_of(error):
+                    raise CommandError(f"The disk of {settings.DATA} or of the database is full. {full.hint}") from None
+                raise
             finally:
                 self._stop()
 
@@ -191,11 +192,11 @@ class Command(BaseCommand):
             time.sleep(LOOK_EVERY_S)
 
     def _web_is_ready(self) -> bool:
-        """Whether one web process responds. Several are asked on their own sockets: the shared one takes connections
+        """Whether each web process responds. Several are asked on their own sockets: the shared one takes connections
         from the beginning, and lets them wait."""
         if self._web_listener is None:
             return _web_responds(timeout_s=START_PROBE_TIMEOUT_S)
-        return any(web_responds(name, timeout_s=START_PROBE_TIMEOUT_S) for name in self._web_names)
+        return all(web_responds(name, timeout_s=START_PROBE_TIMEOUT_S) for name in self._web_names)
 
     def _stop(self) -> None:
         """Stop in this order: web server, leases, reconciler, runtimes, and last the store that runtimes write to."""
@@ -236,8 +237,9 @@ class Command(BaseCommand):
         self._signals += 1
 
     def _say(self, line: str) -> None:
-        self.stdout.write(line)
-        self.stdout.flush()
+        with suppress(OSError):  # a log on a full disk: the line is lost, and nothing else
+            self.stdout.write(line)
+            self.stdout.flush()
 
 
 def _port_check() -> None:
@@ -261,39 +263,10 @@ def _web_responds(*, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
 
 
 def _reconciler_leads() -> bool:
-    """Whether some reconciler renews its lease; another server's, which shares the database, is as good."""
+    """Whether some reconciler renews its lease; another server's, which shares the database, is as good. On a full
+    disk none can, and a new one could no more."""
     try:
         close_old_connections()
-        return leader_status() is not None
+        return leader_status() is not None or is_full()
     except DatabaseError:
         return True  # a database that is away is not the reconciler's fault
-
-
-def python_start(
-    *arguments: str, keep: Sequence[int] = (), more: Mapping[str, str] = MappingProxyType({})
-) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(settings.BASE_DIR), str(settings.BASE_DIR / "sdk")])
-    environment = os.environ | {
-        "DJANGO_SETTINGS_MODULE": "console.settings",
-        "TINKERSCRIPT_DATA": str(settings.DATA),  # a relative one would mean another folder to a child
-        "PYTHONPATH": path,
-        "PYTHONUNBUFFERED": "1",
-        **more,
-    }
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=settings.BASE_DIR,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        pass_fds=keep,
-        preexec_fn=supervisor.die_with_parent,
-    )
-
-
-def store_start() -> subprocess.Popen[bytes]:
-    """The embedded store as a child process, which appends to its log."""
-    log: IO[bytes]
-    path = seaweedfs.log_path(settings.DATA)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as log:
-        return seaweedfs.start(settings.DATA, log=log.fileno(), preexec=supervisor.die_with_parent)

@@ -87,6 +87,10 @@ class DockerLauncher:
             self._seen.forget()
             return handle | {"container": container.id}
 
+    def others_end(self, handle: Handle) -> None:
+        with _engine("others_end"):
+            self._end_others(handle)
+
     def inspect(self, handle: Handle) -> RuntimeStatus:
         with _engine("inspect"):
             seen = self._seen.find(handle["launch"])

@@ -85,6 +85,10 @@ class KubernetesLauncher:
             self._forget()
         return handle | {"uid": job.metadata.uid}
 
+    def others_end(self, handle: Handle) -> None:
+        with self._api():
+            self._end_others(handle)
+
     def inspect(self, handle: Handle) -> RuntimeStatus:
         with self._api():
             # Pods first: one that is there then belongs to a Job that is there still, or was ended in between.

@@ -74,6 +74,12 @@ def runtime_launch(
     Session.objects.filter(id=session.id, lease_sha256=session.lease_sha256).update(launch_handle=handle)
 
 
+def earlier_end(session: Session, *, launcher: Launcher) -> None:
+    """End what is left of earlier launches of a session that has none now. Raises SlowToEnd while it is not gone."""
+    folder = settings.DATA / "runtimes" / session.id
+    launcher.others_end(launcher.new_handle(session_id=session.id, instance_id=instance_id(), folder=folder))
+
+
 def runtime_handle(session: Session) -> dict[str, Any]:
     """By what the launcher finds the session's runtime: set together with the first state that has one."""
     assert session.launch_handle is not None, f"{session.id} is {session.state} and was never launched"

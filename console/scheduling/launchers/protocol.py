@@ -76,6 +76,13 @@ class Launcher(Protocol):
         """
         ...
 
+    def others_end(self, handle: Handle) -> None:
+        """End what is left of other launches of the session, by this server: ``start`` does so first.
+
+        Raises SlowToEnd while that is not gone.
+        """
+        ...
+
     def inspect(self, handle: Handle) -> RuntimeStatus:
         """Whether it runs."""
         ...

@@ -87,11 +87,7 @@ class SlurmLauncher:
 
     def start(self, handle: Handle, *, environment: Mapping[str, str]) -> Handle:
         self._seen.forget()
-        owner = launch_owner(handle["launch"])
-        for other in _jobs_list().values():
-            is_ours = launch_owner(other.launch) == owner and other.launch != handle["launch"]
-            if is_ours and (other.is_held or not other.has_ended):
-                _end(other)
+        self.others_end(handle)
         job = self._seen.find(handle["launch"])
         if job is not None:
             return handle | {"job": job.id}
@@ -99,6 +95,13 @@ class SlurmLauncher:
         identity = self._submit(handle, environment)
         self._seen.forget()
         return handle | {"job": identity}
+
+    def others_end(self, handle: Handle) -> None:
+        owner = launch_owner(handle["launch"])
+        for other in _jobs_list().values():
+            is_ours = launch_owner(other.launch) == owner and other.launch != handle["launch"]
+            if is_ours and (other.is_held or not other.has_ended):
+                _end(other)
 
     def inspect(self, handle: Handle) -> RuntimeStatus:
         job = self._seen.find(handle["launch"])

@@ -23,6 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.conf import settings
+
 from console.catalogue.base_models import base_model_resolve
 from console.errors import DomainError
 from console.scheduling import processes
@@ -221,6 +223,8 @@ class WarmRuntimes:
                 return
             handle = {"folder": str(folder), "gpus": len(devices), "devices": devices}
             environment = {"TINKERSCRIPT_RUNTIME_DIR": str(folder), "TINKERSCRIPT_WARM_MODEL": model}
+            if settings.TRACES_URL:  # its session's assignment says where to, after the engine has loaded
+                environment["TINKERSCRIPT_RUNTIME_TRACED"] = "1"
             child = self._launcher.spawn(
                 self._command, handle, mark=name, environment=environment, stdin=theirs.fileno()
             )

@@ -99,9 +99,11 @@ def reasons(session: Session) -> list[str]:
     return [row.data.get("reason", "") for row in rows]
 
 
-def test_a_session_takes_the_runtime_that_waits_for_its_base_model(server, project, tmp_path) -> None:
+def test_a_session_takes_the_runtime_that_waits_for_its_base_model(server, project, tmp_path, settings) -> None:
+    settings.TRACES_URL = "http://127.0.0.1:4318"
     name = server.waiting()
     waits = left_over(name)
+    assert all(processes.has_environment(pid, "TINKERSCRIPT_RUNTIME_TRACED=1") for pid in waits), "known as it loads"
     session, lines = server.started(factories.session_make(project))
     lease = lines[-1].split()[-1]
     assert lines[0].startswith(f"loaded {base_model_resolve(factories.BASE_MODEL).path}")

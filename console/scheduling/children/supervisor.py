@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from console.scheduling import processes
-from console.scheduling.child_health import ChildHealth, Limits
+from console.scheduling.children.health import ChildHealth, Limits
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,11 @@ class Supervisor:
                 child.not_before = now + wait_s
                 log.error("%s ended with code %d; again in %.1f s", child.name, code, wait_s)
             if child.process is None and now >= child.not_before:
-                self._spawn(child)
+                try:
+                    self._spawn(child)
+                except OSError as error:  # a full disk, no process or file left: it is tried again
+                    child.not_before = now + BACK_OFF_MAX_S
+                    log.error("%s could not be started: %s; again in %g s", child.name, error, BACK_OFF_MAX_S)
 
     def stop(self, *names: str, force: Callable[[], bool]) -> None:
         """End these children together: asked first, killed after their grace or as soon as ``force()``."""
@@ -157,6 +161,13 @@ class Supervisor:
         child.started_at = time.monotonic()
         child.process = child.spawn()
         child.health = ChildHealth(child.process.pid, child.probe, self._limits)
+        try:
+            self._keep_handle(child)
+        except OSError as error:  # a full disk: the kernel kills the child when we are killed, handle or not
+            log.warning("the handle of %s could not be kept: %s", child.name, error)
+
+    def _keep_handle(self, child: Child) -> None:
+        assert child.process is not None
         stat = processes.stat_get(child.process.pid)
         beside = self._folder / f"{child.name}.new"
         beside.write_text(json.dumps({"pid": stat.pid, "start_time": stat.start_time}))

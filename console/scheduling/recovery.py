@@ -1,0 +1,62 @@
+"""What becomes of a session whose runtime ended or could not be started: it is launched again, or it has failed."""
+
+import logging
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+
+from console.scheduling import failures
+from console.scheduling.launchers.launch import runtime_handle
+from console.scheduling.launchers.protocol import Launcher
+from console.scheduling.logs import log_keep, log_read
+from console.sessions.models import Session
+from console.sessions.states import Actor
+from console.sessions.transitions import session_move
+from tinkerscript.wire.runtime import PHASE_PREEMPTED
+from tinkerscript.wire.sessions import SessionState
+
+log = logging.getLogger(__name__)
+
+
+def move(session: Session, target: SessionState, *, reason: str, **fields: Any) -> None:
+    """Move it from the state in which it was read. Raises Conflict when it is in another by now."""
+    session_move(
+        session_id=session.id,
+        source=SessionState(session.state),
+        target=target,
+        actor=Actor.RECONCILER,
+        reason=reason,
+        **fields,
+    )
+
+
+def runtime_end(session: Session, *, launcher: Launcher, grace_s: float) -> list[str]:
+    """End its runtime; returns the last lines that it wrote. Raises SlowToEnd, LauncherUnavailable."""
+    lines = log_read(session, launcher)
+    launcher.stop(runtime_handle(session), grace_s=grace_s)
+    log_keep(session_id=session.id, lines=lines)
+    return lines
+
+
+def requeue(session: Session, reason: str, restarts: int, since: datetime | None = None) -> None:
+    """Queue it again, with a place as of ``since``."""
+    fields: dict[str, Any] = {} if since is None else {"state_since": since}
+    move(session, SessionState.QUEUED, reason=reason, restarts=restarts, launch_handle=None, **fields)
+
+
+def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> None:
+    """Kill what is left and launch again, or give up when it keeps dying without a completed step."""
+    session.refresh_from_db(fields=["phase"])  # its last heartbeat may have come after this tick read it
+    preempted = session.phase.startswith(PHASE_PREEMPTED)
+    lines = runtime_end(session, launcher=launcher, grace_s=0)  # before it is counted: what is slow comes here again
+    failures.restart_count(cause="preempted" if preempted else kind)
+    log.warning("%s: %s", session.id, cause, extra={"session_id": session.id})
+    if preempted:  # however often machines are taken away, the session itself did not fail
+        requeue(session, f"its machine was taken away: {cause}", session.restarts)
+        return
+    if session.restarts < settings.MAX_RESTARTS:
+        requeue(session, cause, session.restarts + 1)
+        return
+    failure = failures.runtime_lost(cause=cause, restarts=session.restarts, lines=lines)
+    move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)

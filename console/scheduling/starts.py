@@ -1,0 +1,115 @@
+"""The reconciler's starts: a queued session gets its runtime, or waits where it is with the reason in its record."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.utils import timezone
+
+from console.scheduling import failures, liveness
+from console.scheduling.launchers.launch import NotStarted, earlier_end, runtime_launch
+from console.scheduling.launchers.protocol import Launcher, SlowToEnd
+from console.scheduling.launchers.warm import WarmRuntimes
+from console.scheduling.recovery import move, recover, requeue
+from console.scheduling.session_notes import waiting_note
+from console.sessions.limits.devices import DevicesShort, devices_decide
+from console.sessions.models import Session
+from console.sessions.services import end_without_runtime
+from console.sessions.states import Desired
+from tinkerscript.wire.sessions import SessionState
+
+# Until it is tried again where an earlier runtime has to end first and does not: longer each time.
+START_AGAIN_S, START_AGAIN_MAX_S = 3.0, 60.0
+
+
+@dataclass(frozen=True)
+class _Later:
+    """A start that waits ``wait_s``, until ``not_before``, for the reason given."""
+
+    not_before: datetime
+    wait_s: float
+    reason: str
+
+
+class QueuedStarts:
+    """Starts queued sessions, one at a time. ``known`` are this machine's devices."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        *,
+        known: Sequence[str],
+        warm: WarmRuntimes | None,
+        disk_free: Callable[[], int],
+    ) -> None:
+        self._launcher, self._known, self._warm, self._disk_free = launcher, known, warm, disk_free
+        self._devices_kept = 0  # for sessions before others in the queue that cannot start in this tick
+        self._later: dict[str, _Later] = {}
+
+    def begin_tick(self) -> None:
+        """The queue is gone through from its front."""
+        self._devices_kept = 0
+
+    def start(self, session_id: str) -> None:
+        """Start it if it can be now. Raises SlowToEnd, Conflict, LauncherUnavailable."""
+        session = Session.objects.get(id=session_id)
+        if session.desired == Desired.STOP:
+            self._later.pop(session_id, None)
+            move(session, end_without_runtime(session.id, SessionState.QUEUED), reason="stop requested")
+            return
+        devices_decide(session)
+        now = timezone.now()
+        later = self._later.get(session_id)
+        if now < max(liveness.restart_not_before(session), later.not_before if later else now):
+            self._devices_kept += session.devices or 0  # its slot and its devices are kept for it meanwhile
+            if later:
+                raise SlowToEnd(later.reason)
+            return
+        free = self._disk_free()
+        if free < settings.DISK_FLOOR_BYTES:
+            self._refuse_disk_full(session, free)
+            return
+        self._launch(session, now)
+
+    def _launch(self, session: Session, now: datetime) -> None:
+        try:
+            if session.launcher:  # it ran before: looked at while it is queued, so that waiting is no state of its own
+                earlier_end(session, launcher=self._launcher)
+            runtime_launch(
+                session, launcher=self._launcher, warm=self._warm, known=self._known, kept=self._devices_kept
+            )
+            self._later.pop(session.id, None)
+        except SlowToEnd as error:  # nothing was started: no restart is counted
+            session.refresh_from_db()
+            self._wait(session, str(error), now)
+            raise
+        except NotStarted as error:
+            session.refresh_from_db()
+            recover(session, str(error), "not_started", launcher=self._launcher)
+        except DevicesShort as short:
+            if self._warm:
+                self._warm.give_way()  # in the next tick it has their devices
+            # What is free is kept for it: who comes later and needs less must not overtake it for ever.
+            self._devices_kept += session.devices or 0
+            waiting_note(session, str(short), timezone.now())
+
+    def _wait(self, session: Session, reason: str, now: datetime) -> None:
+        before = self._later.get(session.id)
+        wait_s = min(before.wait_s * 2, START_AGAIN_MAX_S) if before else START_AGAIN_S
+        self._later[session.id] = _Later(now + timedelta(seconds=wait_s), wait_s, reason)
+        self._devices_kept += session.devices or 0
+        if session.state != SessionState.QUEUED:
+            requeue(session, reason, session.restarts)
+            return
+        waiting_note(session, reason, now)
+
+    def _refuse_disk_full(self, session: Session, free_bytes: int) -> None:
+        """A session that ran before waits for free space and continues from its state; a new one fails at once."""
+        needed = f"{settings.DISK_FLOOR_BYTES >> 20} MiB"
+        if session.launcher:
+            reason = f"the server's disk is nearly full: waits for {needed} of free space"
+            waiting_note(session, reason, timezone.now())
+            return
+        failure = failures.disk_full(free_bytes=free_bytes, needed=needed)
+        move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)
