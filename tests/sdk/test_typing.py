@@ -1,5 +1,6 @@
 """The package is typed: strict checkers accept a user's program, and refuse an option that does not exist."""
 
+import json
 import os
 import re
 import subprocess
@@ -36,25 +37,25 @@ follow_imports = skip
 """
 
 
-def mypy(program: Path) -> subprocess.CompletedProcess[str]:
-    config = program.parent / "mypy.ini"
+def mypy(folder: Path) -> subprocess.CompletedProcess[str]:
+    config = folder / "mypy.ini"
     config.write_text(MYPY_OPTIONS)
-    options = [f"--config-file={config}", f"--cache-dir={program.parent}/.cache"]
-    return checked([sys.executable, "-m", "mypy", *options, str(program)], program, MYPYPATH=str(SDK))
+    options = [f"--config-file={config}", f"--cache-dir={folder}/.cache"]
+    return checked([sys.executable, "-m", "mypy", *options, "good.py", "bad.py"], folder, MYPYPATH=str(SDK))
 
 
-def pyright(program: Path) -> subprocess.CompletedProcess[str]:
-    project = program.parent / "pyrightconfig.json"
-    project.write_text(f'{{"typeCheckingMode": "strict", "extraPaths": ["{SDK}"], "include": ["{program.name}"]}}')
-    command = [sys.executable, "-m", "basedpyright", "-p", str(project), "--pythonpath", sys.executable]
-    return checked(command, program)
+def pyright(folder: Path) -> subprocess.CompletedProcess[str]:
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(SDK)], "include": ["good.py", "bad.py"]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "basedpyright", "-p", "pyrightconfig.json", "--pythonpath", sys.executable]
+    return checked(command, folder)
 
 
-def checked(command: list[str], program: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+def checked(command: list[str], folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **settings}
     environment.pop("PYTHONPATH", None)
     return subprocess.run(
-        command, cwd=program.parent, env=environment, capture_output=True, text=True, timeout=280, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280, check=False
     )
 
 
@@ -72,12 +73,9 @@ def test_package_is_marked_as_typed():
 
 @pytest.mark.parametrize("checker", [mypy, pyright])
 def test_strict_checker_accepts_a_users_program_and_finds_its_mistakes(checker, tmp_path):
-    good, bad = tmp_path / "good.py", tmp_path / "bad.py"
-    good.write_text(PROGRAM.read_text())
-    done = checker(good)
-    assert done.returncode == 0, done.stdout + done.stderr
-    bad.write_text(MISTAKES)
-    done = checker(bad)
-    assert done.returncode == 1, done.stderr
-    found = {int(line) for line in re.findall(r"bad\.py:(\d+):.* error: ", done.stdout)}
-    assert found == {4, 5, 6, 7}, done.stdout
+    (tmp_path / "good.py").write_text(PROGRAM.read_text())
+    (tmp_path / "bad.py").write_text(MISTAKES)
+    done = checker(tmp_path)
+    found = re.findall(r"(\w+\.py):(\d+):.* error: ", done.stdout)
+    assert {(name, int(line)) for name, line in found} == {("bad.py", line) for line in (4, 5, 6, 7)}, done.stdout
+    assert done.returncode == 1, done.stdout + done.stderr
