@@ -84,6 +84,7 @@ async def serve_session(
     """From loaded parts to the end: restore, open the gateway, train what comes."""
     episodes = Episodes(journal, assignment)
     batches = episodes.batches
+    agent.on_event = episodes.notices.add
     batches.on_dropped = partial(dropped_report, agent.report)
     episodes.recorder.on_attempts_in_one_episode = partial(attempts_report, agent.report)
     learner = Learner(assignment, config.runtime_dir, handover, agent, store, batches, engine, trainer, archive)

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -61,6 +61,7 @@ class Agent:
         self.is_final_attempt = False  # the session fails if this runtime ends by a fault, as of the last heartbeat
         self.checkpoint_orders: asyncio.Queue[CheckpointOrder] = asyncio.Queue()
         self.lost: RuntimeFault | None = None
+        self.on_event: Callable[[dict[str, Any]], None] = lambda data: None  # with each event that is reported
         self._lost_event = asyncio.Event()
         self._orders_known: set[str] = set()
         self._config = config
@@ -116,6 +117,8 @@ class Agent:
         Returns at once; entries arrive in order, within about 0.2 s, or when the control plane is back. Raises
         ValueError (pydantic's ValidationError is one) for an entry that cannot be sent.
         """
+        if kind is EventKind.EVENT:
+            self.on_event(data)
         entry = ReportEntry(key=key, kind=kind, data=data).model_dump_json()
         if len(entry) > BATCH_BYTES:
             raise ValueError(f"the entry {key!r} has {len(entry)} bytes; {BATCH_BYTES} is the most that is taken")

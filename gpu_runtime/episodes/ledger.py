@@ -18,6 +18,7 @@ from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.call_views import episode_calls, report
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.keys import EpisodeKeys
+from gpu_runtime.episodes.notices import Notices
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output
@@ -59,6 +60,7 @@ class Episodes:
         self.open = OpenEpisodes(journal.episodes.open(), idle_timeout_s=config.episode_idle_timeout_s, now=now)
         self.batches = Batches(journal, config, self._executor, changes)
         self._repeated = RepeatedPrompts(config.grpo_n)
+        self.notices = Notices()
         self.recorder = CallRecorder(
             journal, self._executor, self.open, self._keys, self.batches, changes, self._repeated
         )
@@ -216,7 +218,7 @@ class Episodes:
             record = await self._close(episode, self._complete, output)
             if not record.eval:
                 record = await self.batches.add(record)
-            return record.view(warning=episode.warning)
+            return record.view(warning=episode.warning or self.notices.take())
 
     async def _drop(self, episode: OpenEpisode, write: Callable[..., EpisodeRecord], reason: str) -> None:
         async def drop() -> None:

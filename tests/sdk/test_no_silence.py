@@ -161,6 +161,7 @@ def test_close_logs_episodes_that_were_dropped(server, connect, said):
     [warning] = [text for text in said() if "were dropped" in text]
     assert "2 of the 2 episodes" in warning
     assert "max_staleness=1" in warning
+    assert "no step was done: nothing was learned" in warning and "no loss" not in warning
 
 
 def test_flush_returns_when_no_batch_is_complete_and_returns_what_is_left(server, connect, said):

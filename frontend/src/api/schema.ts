@@ -2434,7 +2434,7 @@ export interface components {
             trained_step: number | null;
             /**
              * Warning
-             * @description What looks wrong with how its calls are made; while it is open and when it is ended.
+             * @description What looks wrong with how its calls are made; while it is open and when it is ended. There also what went wrong in the session's training and was not said before.
              */
             warning: string | null;
         };

@@ -54,11 +54,17 @@ def warn_about_waiting(session: SessionApi) -> None:
             session.id, stands.waiting, describe(view),
         )  # fmt: skip
     if stands.stale:
+        level = "set aside, which is no loss"
+        if view.policy_version == 0:
+            level = (
+                "set aside, and no step was done: nothing was learned. Raise the temperature, choose tasks that are "
+                "neither too easy nor too hard, reward parts of the way, or raise grpo_n"
+            )
         log.warning(
             "%d of the %d episodes of session %s were dropped and not trained. Those of groups with equal rewards were "
-            "set aside, which is no loss; others were sampled before a step that their group was not complete for: "
+            "%s; others were sampled before a step that their group was not complete for: "
             "%s. `tinkerscript events %s` has the reasons.",
-            stands.stale, stands.begun, session.id, stale_advice(view.config.max_staleness), session.id,
+            stands.stale, stands.begun, session.id, level, stale_advice(view.config.max_staleness), session.id,
         )  # fmt: skip
 
 

@@ -194,7 +194,9 @@ class EpisodeView(Response):
         [], description="Only in lists with a filter or a sort, the newest twenty, and in timelines."
     )
     warning: str | None = Field(
-        None, description="What looks wrong with how its calls are made; while it is open and when it is ended."
+        None,
+        description="What looks wrong with how its calls are made; while it is open and when it is ended. There also"
+        " what went wrong in the session's training and was not said before.",
     )
 
 
