@@ -12,7 +12,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from django.core.management.base import CommandError
 
+from console.management.commands import up
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
 from support.small_disk import small_disk
@@ -77,6 +79,13 @@ def runtime_plant(server: Server, tmp_path: Path) -> tuple[dict, ProcessLauncher
 def stop_of(heartbeat: urllib.request.Request) -> str | None:
     with urllib.request.urlopen(heartbeat, timeout=20) as orders:
         return json.load(orders)["stop"]
+
+
+@pytest.mark.parametrize("host", ["::", "::1"])
+def test_an_address_that_it_does_not_listen_on_is_refused_in_words(settings, host):
+    settings.HOST = host
+    with pytest.raises(CommandError, match=f"{host} is an IPv6 address.*Set an IPv4 address"):
+        up._port_check()  # noqa: SLF001 - before it nothing is started
 
 
 def test_a_clean_folder_serves_and_ends_with_nothing_left(server):

@@ -243,6 +243,11 @@ class Command(BaseCommand):
 
 
 def _port_check() -> None:
+    if ":" in settings.HOST:
+        raise CommandError(
+            f"TINKERSCRIPT_HOST={settings.HOST} is an IPv6 address, on which `manage.py up` does not listen. Set an"
+            " IPv4 address (0.0.0.0 for every one), and let a proxy in front listen on IPv6."
+        )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
