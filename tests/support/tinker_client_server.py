@@ -66,7 +66,7 @@ async def client_server_open(trainer: BaseWithModels, folder: Path) -> AsyncIter
     worker = asyncio.create_task(ledger.run())
     app = app_of([*_control_plane(ledger), *routes.routes()])
     try:
-        async with serve(_as_the_relay(app)) as address:
+        async with serve(as_the_relay(app)) as address:
             yield f"http://{address}"
     finally:
         worker.cancel()
@@ -75,7 +75,7 @@ async def client_server_open(trainer: BaseWithModels, folder: Path) -> AsyncIter
         journal.close()
 
 
-def _as_the_relay(app: Starlette) -> Any:
+def as_the_relay(app: Starlette) -> Any:
     """The app behind the key of the relay, which a client does not have."""
 
     async def served(scope: Scope, receive: Receive, send: Send) -> None:
