@@ -29,15 +29,18 @@ SERVERS = {
 }
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(scope="session", params=SERVERS)
 def asgi_server(request: pytest.FixtureRequest) -> str:
     """Which server a test runs under: each in turn, unless the test chooses."""
     return request.param
 
 
-@pytest.fixture
-def origin(asgi_server: str, transactional_db: None) -> Iterator[str]:
-    """The address of a server of the test database. Its listening socket is made here, so none is guessed."""
+@pytest.fixture(scope="session")
+def origin(asgi_server: str, django_db_setup: None) -> Iterator[str]:
+    """The address of one server for all tests, which finds in the test database what each writes there.
+
+    Its listening socket is made here, so none is guessed.
+    """
     environment = os.environ | {
         "DJANGO_SETTINGS_MODULE": "console.settings",
         "DATABASE_URL": database_url(),
@@ -55,7 +58,7 @@ def origin(asgi_server: str, transactional_db: None) -> Iterator[str]:
 
 
 @pytest.fixture
-async def http(origin: str) -> AsyncIterator[aiohttp.ClientSession]:
+async def http(origin: str, transactional_db: None) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of that server; connections wait in the socket's backlog until it is up."""
     timeout = aiohttp.ClientTimeout(total=START_S)
     async with aiohttp.ClientSession(origin, timeout=timeout) as session:
