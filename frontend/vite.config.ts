@@ -8,7 +8,22 @@ const server = process.env.TINKERSCRIPT_BASE_URL ?? "http://127.0.0.1:8000";
 
 export default defineConfig({
   plugins: [react(), tailwindcss(), routePreload()],
-  build: { outDir: "dist", emptyOutDir: true, target: "es2022" },
+  build: {
+    outDir: "dist",
+    emptyOutDir: true,
+    target: "es2022",
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          // What several pages share is one file: each of its own is a request, and a browser has six at once.
+          groups: [
+            { name: "first", tags: ["$initial"], priority: 2 },
+            { name: "shared", minShareCount: 3, priority: 1 },
+          ],
+        },
+      },
+    },
+  },
   server: {
     proxy: {
       "/v1": server,
