@@ -144,6 +144,21 @@ def test_a_step_without_a_gradient_gives_the_reason(page: Page) -> None:
     expect(page.get_by_text("taught nothing")).to_have_count(0)
 
 
+def test_the_list_is_live_is_sorted_by_a_column_and_goes_on_without_its_channel(page: Page) -> None:
+    sign_up(page, "lise@example.org")
+    make_session(page, "first")
+    page.goto("/sessions")
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Reward", exact=True).click()
+    expect(page).to_have_url(re.compile("sort=reward&reverse=true"))
+    expect(page.get_by_role("columnheader", name="Reward")).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
+    page.route_web_socket(re.compile("/ws/v1/projects/"), lambda socket: socket.close())
+    page.goto("/sessions")
+    expect(page.get_by_text("Reconnecting…")).to_be_visible()
+    expect(page.get_by_role("link", name="first", exact=True)).to_be_visible()
+
+
 def test_a_long_name_takes_no_column_from_the_list_and_goes_into_the_form_of_another_run(page: Page) -> None:
     sign_up(page, "wanda@example.org")
     make_session(page, LONG_NAME)
