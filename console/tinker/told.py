@@ -1,45 +1,42 @@
-"""What a runtime is told of the models and samplers that its client makes."""
+"""What a runtime is told of the models and samplers that its client makes.
 
-from console.errors import NotFound
+A checkpoint that one begins from may be deleted any time after: it is told without files. A runtime that knows the name
+keeps what it was told first; one that does not records that the checkpoint could not be read.
+"""
+
 from console.sessions.models import Checkpoint
 from console.tinker.checkpoints import checkpoint_files
 from console.tinker.models import TinkerModel, TinkerSampler
+from tinkerscript.wire.runtime import StoredFile
 from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSource, SamplerCreate
+
+GONE = "gone"  # in place of the id of a checkpoint whose row is no more
 
 
 def model_told(model: TinkerModel) -> ModelCreate:
-    """The model's first operation. Raises NotFound when the state that it begins from is gone."""
+    """The model's first operation."""
     source = None
     if model.source is not None:
-        stored = _stored(model.source["checkpoint_id"], model.source["path"])
-        source = ModelSource(
-            path=model.source["path"],
-            checkpoint_id=stored.id,
-            files=checkpoint_files(stored),
-            optimizer=model.source["optimizer"],
-        )
+        source = ModelSource(**model.source, files=_files(model.source["checkpoint_id"]))
     return ModelCreate(
         model_id=model.id, base_model=model.base_model, lora=LoraOptions.model_validate(model.lora), source=source
     )
 
 
 def sampler_told(sampler: TinkerSampler) -> SamplerCreate:
-    """What a sampling session samples from. Raises NotFound when the checkpoint is gone."""
+    """What a sampling session samples from."""
     told = SamplerCreate(sampling_session_id=sampler.id, base_model=sampler.base_model)
     if not sampler.model_path:
         return told
-    stored = _stored(sampler.checkpoint_id, sampler.model_path)
     return told.model_copy(
         update={
             "model_path": sampler.model_path,
-            "checkpoint_id": stored.id,
-            "files": checkpoint_files(stored),
+            "checkpoint_id": sampler.checkpoint_id or GONE,  # without one it would sample from the base model
+            "files": _files(sampler.checkpoint_id),
         }
     )
 
 
-def _stored(checkpoint_id: str | None, path: str) -> Checkpoint:
+def _files(checkpoint_id: str | None) -> list[StoredFile]:
     found = Checkpoint.objects.filter(id=checkpoint_id).first()
-    if found is None:
-        raise NotFound(f"The checkpoint {path} is gone.")
-    return found
+    return checkpoint_files(found) if found else []

@@ -88,6 +88,8 @@ class ObjectStore:
         """
         for file in point.files:
             _check_path(file.path)
+        if not point.files:
+            raise StoreUnavailable("the checkpoint was deleted")
         if await asyncio.to_thread(_matches, point.files, folder):
             return
         staging = staging_path(folder, "fetching")

@@ -221,6 +221,13 @@ async def test_a_fetched_checkpoint_is_what_was_uploaded(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["state-3"]
 
 
+async def test_a_checkpoint_that_was_deleted_is_no_empty_folder(tmp_path):
+    with FakeControlPlane() as server:
+        with pytest.raises(StoreUnavailable, match="was deleted"):
+            await store_for(server, tmp_path).checkpoint_fetch(point_for(server, {}), tmp_path / "state-3")
+    assert not (tmp_path / "state-3").exists()
+
+
 async def test_a_local_copy_that_matches_is_not_fetched_again(tmp_path, folder):
     with FakeControlPlane() as server:
         await store_for(server, tmp_path).checkpoint_fetch(point_for(server), folder)
