@@ -61,7 +61,8 @@ class Places:
 class Told:
     """Which models and samplers a runtime was told of by this process: each is told before its first request.
 
-    It is told again at another address: a runtime that was started anew may have lost its volume.
+    It is told again at another address: a runtime that was started anew may have lost its volume. Of a model that an
+    earlier one has written in its journal it is told that too: it must not begin anew with the base's weights.
     """
 
     def __init__(self) -> None:
@@ -73,8 +74,9 @@ class Told:
             return None
         return await database_sync_to_async(_telling)(name)
 
-    def done(self, name: str, address: str) -> None:
+    async def done(self, name: str, address: str) -> None:
         """The runtime knows."""
+        await database_sync_to_async(_made)(name)
         if len(self._told) >= MAX_KNOWN:
             self._told.clear()
         self._told.add((name, address))
@@ -99,6 +101,10 @@ def _model_session(model_id: str) -> str:
 
 def _session_project(session_id: str) -> str | None:
     return Session.objects.filter(id=session_id).values_list("project_id", flat=True).first()
+
+
+def _made(name: str) -> None:
+    TinkerModel.objects.filter(id=name, is_made=False).update(is_made=True)
 
 
 def _telling(name: str) -> tuple[str, Any] | None:

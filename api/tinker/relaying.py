@@ -81,7 +81,7 @@ async def runtime_tell(session_id: str, name: str, address: str) -> None:
     path, message = telling
     answer = await _send(session_id, address, path, message.model_dump_json().encode(), [])
     if answer.status == 200:
-        told.done(name, address)
+        await told.done(name, address)
 
 
 async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str | None]:

@@ -54,6 +54,7 @@ class TinkerModel(models.Model):
     user_metadata = models.JSONField(null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     last_request_at = models.DateTimeField(auto_now_add=True)
+    is_made = models.BooleanField(default=False)  # a runtime has written it in its journal
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tinker_session", "number"], name="tinker_model_once")]

@@ -24,6 +24,10 @@ from tinkerscript.wire.tinker.ids import user_error
 
 GAP_S = 330.0  # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
 MISSING = "missing"  # the kind of a number that was used up without an operation
+MODEL_LOST = (
+    "the volume of this session was lost, and what this model had learned with it: make a model from a state that"
+    " save_state stored (create_training_client_from_state)"
+)
 log = logging.getLogger(__name__)
 
 

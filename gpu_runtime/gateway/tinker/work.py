@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from gpu_runtime.errors import DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
-from gpu_runtime.gateway.tinker.ledger import Result
+from gpu_runtime.gateway.tinker.ledger import MODEL_LOST, Result
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
 from gpu_runtime.gateway.tinker.snapshots import snapshots_bound
 from gpu_runtime.health.file_progress import report_file_progress
@@ -65,9 +65,7 @@ class ModelWork:
         self._saving_s: dict[str, float] = {}  # how long the last state took
         self._save_next: set[str] = set()  # models whose state is due, whatever was done since the last
         self._mistaken: dict[str, str] = {}  # models that could not be made, and why
-        self._unmade: dict[
-            str, Operation
-        ] = {}  # models whose state could not be read: their next operation tries again
+        self._unmade: dict[str, Operation] = {}  # whose state could not be read: their next operation tries again
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
         """Make the model and load the state that was saved after operation ``seq_id``."""
@@ -79,6 +77,8 @@ class ModelWork:
 
     async def do(self, operation: Operation, *, again: bool) -> Result | Awaitable[Result]:
         """One operation. Raises UserMistake, InvalidTrainingInput, and what loses the trainer."""
+        if self._mistaken.get(operation.model_id) == MODEL_LOST:
+            return Result.mistake(MODEL_LOST, "server")
         await self._made(operation.model_id)
         match operation.kind:
             case "create_model":
@@ -138,6 +138,9 @@ class ModelWork:
 
     async def _create(self, operation: Operation) -> Result:
         wanted = ModelCreate.model_validate_json(operation.body)
+        if wanted.made_before:  # and the journal of this volume has no such model
+            self._mistaken[wanted.model_id] = MODEL_LOST
+            return Result.mistake(MODEL_LOST, "server")
         try:
             await self._trainer.create_model(wanted.model_id, _lora(wanted.lora))
             if wanted.source is not None:
@@ -243,15 +246,9 @@ class ModelWork:
             raise UserMistake(f"ttl_seconds is {ttl}; it must be from {MIN_TTL_S} (an hour) to {MAX_TTL_S} (ten years)")
         try:
             return NamedCheckpointOpen(
-                model_id=wanted.model_id,
-                segment=segment,
-                name=wanted.path or "",
-                seq_id=wanted.seq_id,
-                ttl_seconds=ttl,
-                overwrite=overwrite,
-                user_metadata=wanted.user_metadata or {},
-                lora=self._loras[wanted.model_id],
-            )
+                model_id=wanted.model_id, segment=segment, name=wanted.path or "", seq_id=wanted.seq_id, ttl_seconds=ttl,
+                overwrite=overwrite, user_metadata=wanted.user_metadata or {}, lora=self._loras[wanted.model_id],
+            )  # fmt: skip
         except ValidationError:
             raise UserMistake(
                 f"path is {wanted.path!r}; a name has letters, digits, '.', '_' and '-', at most 128, and no '/'"

@@ -38,6 +38,7 @@ class ModelCreate(Request):
     base_model: str
     lora: LoraOptions
     source: ModelSource | None = None
+    made_before: bool = Field(False, description="A runtime has had it: one that does not know it lost its volume.")
 
 
 class SamplerCreate(Request):

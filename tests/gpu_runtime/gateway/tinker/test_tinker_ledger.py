@@ -311,3 +311,18 @@ async def test_results_are_kept_within_a_bound_and_a_dropped_one_is_gone(
         statuses = [(await wire.result(promise)).status_code for promise in promises]
         assert statuses == [410, 410, 410, 200, 200, 200]
         assert (await wire.result("ses_0123|train:0:99")).status_code == 410
+
+
+async def test_a_model_whose_volume_was_lost_is_not_begun_anew(wire_open: Open) -> None:
+    async with wire_open(gap_s=0.05) as wire:
+        known = "tnk_ab:train:1"
+        assert await wire.model(known) == {"model_id": known, "type": "create_model"}
+        for model_id in (MODEL, known):
+            body = {"model_id": model_id, "base_model": "tiny", "lora": {"rank": 8}, "made_before": True}
+            created = (await wire.post("/tinker/models", body)).json()["request_id"]
+            if model_id == MODEL:
+                lost = (await wire.result(created)).json()
+        assert lost["category"] == "server" and "save_state" in lost["error"]
+        assert (await wire.do("forward_backward", training(57))) == lost, "57 of them were done before the loss"
+        assert [name for name in wire.trainer.models] == [known], "what the journal has is as it was"
+        await wire.do("forward_backward", training(1, model_id=known))

@@ -1,5 +1,6 @@
-"""A model and a sampler whose checkpoint was deleted while their runtime has them."""
+"""What a runtime is told of a model and a sampler once more, at another address or after their checkpoint is gone."""
 
+import asyncio
 import json
 
 import pytest
@@ -41,3 +42,25 @@ async def test_a_runtime_is_told_of_what_it_has_whether_or_not_the_source_is_sti
     }  # fmt: skip
     assert of_sampler["model_path"] == paths["sampler_weights"] and of_sampler["files"] == []
     assert of_sampler["checkpoint_id"], "without one a runtime that does not know it would sample from the base"
+
+
+async def test_the_next_runtime_is_told_that_the_model_was_made_before(alices: Client, gateway: FakeGateway) -> None:
+    made = await alices.model(await alices.session())
+    own, following = made["request_id"].partition("|")[0], FakeGateway()
+    await following.start()
+    try:
+        for runtime in (gateway, following):
+            await Session.objects.filter(id=own).aupdate(state="ready", address=runtime.address)
+            await until_routed(alices, made["model_id"], runtime)
+    finally:
+        await following.stop()
+    said = [json.loads(runtime.requests[0][1])["made_before"] for runtime in (gateway, following)]
+    assert said == [False, True]
+
+
+async def until_routed(client: Client, model_id: str, runtime: FakeGateway) -> None:
+    """Addresses are looked up once in a while."""
+    async with asyncio.timeout(20):
+        while not runtime.requests:
+            await client.post("optim_step", step(1, model_id=model_id))
+            await asyncio.sleep(0.01)
