@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import Count, Sum
 
 from api.rest.parsing import YEARS
+from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
-from api.tinker.relaying import Answer
 from api.tinker.requests import Body
 from console.audit.services import audit_list
 from console.errors import Forbidden, InvalidRequest

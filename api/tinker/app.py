@@ -18,9 +18,10 @@ from pydantic import BaseModel, ValidationError
 from api.relay.errors import RelayError
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
-from api.tinker import account, bookkeeping, compressed, custom_losses, records, search
+from api.tinker import account, bookkeeping, compressed, custom_losses, records, refusals, search
+from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller, caller_get
-from api.tinker.relaying import RELAYED, Answer, relay
+from api.tinker.relaying import RELAYED, relay
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
 
 PREFIX = "/api/v1/"
@@ -68,6 +69,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("POST", "search_checkpoints|checkpoints/search", search.checkpoints_search),
     ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
+OF_FUTURES = ("create_model", "create_custom_loss")
 logger = logging.getLogger(__name__)
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -103,16 +105,7 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     if encodings and (encodings, path) != ([compressed.ENCODING], compressed.PATH):
         return Answer.of({"detail": f"Of compressed bodies {PREFIX}{compressed.PATH} reads zstd, and no other."}, 415)
     if path in RELAYED and method == "POST":
-        with limits.hold(caller.key.id) as holding:
-            body = await body_read(receive, holding)
-            if encodings:
-                holding.add(compressed.unpacked_size(body))
-                body = await asyncio.to_thread(compressed.unpacked, body)
-            if path == "retrieve_future" and (loss := custom_losses.promised(body)) is not None:
-                return loss
-            if path == "load_weights" and b'"session_id"' in body:
-                return await _handle(bookkeeping.model_load, caller, body, {}, scope)
-            return await relay(caller, path, body, scope["headers"])
+        return await _relayed(path, caller, scope, receive, is_compressed=bool(encodings))
     body = await body_read(receive, None, limit_bytes=MAX_SMALL_BODY_BYTES)
     found = None
     for wanted, pattern, handler in ROUTES:
@@ -120,10 +113,43 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
             found = wanted
             if wanted == method:
                 names = {name: unquote(value) for name, value in matched.groupdict().items()}
-                return await _handle(handler, caller, body, names, scope)
+                handle = _promised if path in OF_FUTURES else _handle
+                return await handle(handler, caller, body, names, scope)
     if found is not None:
         return Answer.of({"detail": f"{scope['path']} takes {found}, not {method}."}, 405)
     return Answer.of({"detail": f"There is nothing at {scope['path']}."}, 404)
+
+
+async def _relayed(
+    path: str, caller: TinkerCaller, scope: dict[str, Any], receive: Receive, *, is_compressed: bool
+) -> Answer:
+    with limits.hold(caller.key.id) as holding:
+        body = await body_read(receive, holding)
+        if is_compressed:
+            holding.add(compressed.unpacked_size(body))
+            body = await asyncio.to_thread(compressed.unpacked, body)
+        if path == "retrieve_future":
+            known = custom_losses.promised(body) or refusals.promised(body)
+            if known is not None:
+                return known
+        if path == "load_weights" and b'"session_id"' in body:
+            return await _promised(bookkeeping.model_load, caller, body, {}, scope)
+        return await relay(caller, path, body, scope["headers"])
+
+
+async def _promised(
+    handler: Callable[..., Answer], caller: TinkerCaller, body: bytes, names: dict[str, Any], scope: dict[str, Any]
+) -> Answer:
+    """A call that returns a future: what its user did wrong comes back through it."""
+    try:
+        answer = await _handle(handler, caller, body, names, scope)
+    except (QuotaExceeded, BudgetExhausted):
+        raise  # its client waits
+    except DomainError as error:
+        if error.status >= 500 or error.status == 429:
+            raise
+        return refusals.refused(f"{error.message} {error.hint}".strip())
+    return answer if answer.status == 200 else refusals.refused(json.loads(answer.body)["detail"])
 
 
 async def _handle(

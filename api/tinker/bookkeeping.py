@@ -4,8 +4,8 @@ from typing import Any
 
 from django.utils import timezone
 
+from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
-from api.tinker.relaying import Answer
 from api.tinker.requests import (
     ClientVersion,
     ModelCreateBody,

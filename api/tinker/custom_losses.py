@@ -2,8 +2,8 @@
 
 import json
 
+from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
-from api.tinker.relaying import Answer
 from api.tinker.requests import CustomLossBody
 from console.errors import InvalidRequest
 from console.tinker import services

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
-from api.tinker.relaying import Answer
 from api.tinker.requests import ExternalUploadFinish, ExternalUploadStart, PathNamed, TtlSet
 from console.errors import InvalidRequest, NotFound
 from console.tinker import checkpoints, external_uploads, services

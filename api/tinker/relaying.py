@@ -1,9 +1,7 @@
 """Requests that a runtime serves: their ids are found in the bytes, the bytes are passed on as they came."""
 
 import asyncio
-import json
 import time
-from dataclasses import dataclass
 
 import aiohttp
 from channels.db import database_sync_to_async
@@ -11,8 +9,10 @@ from channels.db import database_sync_to_async
 from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
 from api.relay.errors import RelayError, error_for_state
 from api.relay.routes import routes
+from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
 from api.tinker.places import model_of_promise, places, told
+from api.tinker.refusals import refused, samples_wanted
 from console.errors import InvalidRequest, NotFound
 from console.sessions.limits.queue import queue_position
 from console.sessions.models import Session
@@ -33,21 +33,6 @@ RELAYED = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A response. ``retry_after_s`` asks the client to wait."""
-
-    status: int
-    body: bytes
-    content_type: str = "application/json"
-    retry_after_s: int | None = None
-
-    @classmethod
-    def of(cls, value: object, status: int = 200, retry_after_s: int | None = None) -> "Answer":
-        """A JSON response."""
-        return cls(status, json.dumps(value).encode(), retry_after_s=retry_after_s)
-
-
 async def relay(caller: TinkerCaller, kind: str, body: bytes, headers: list[tuple[bytes, bytes]]) -> Answer:
     """The runtime's answer. Raises DomainError."""
     session_id, name = await _place(caller, kind, body)
@@ -56,9 +41,9 @@ async def relay(caller: TinkerCaller, kind: str, body: bytes, headers: list[tupl
         try:
             route = await routes.get(session_id)
         except RelayError:
-            return _ended(kind, "The session of this request was deleted.")
+            return _ended(kind, body, "The session of this request was deleted.")
         if error := error_for_state(route):
-            return _ended(kind, error.message)
+            return _ended(kind, body, error.message, has_failed=route.state is SessionState.FAILED)
         if route.state is SessionState.READY and route.address:
             try:
                 if name is not None:
@@ -126,10 +111,13 @@ async def _send(session_id: str, address: str, path: str, body: bytes, headers: 
         return Answer(response.status, await response.read(), kind, int(retry_after) if retry_after else None)
 
 
-def _ended(kind: str, message: str) -> Answer:
+def _ended(kind: str, body: bytes, message: str, *, has_failed: bool = False) -> Answer:
+    """A session that its client finished is asked by mistake; one that failed is not its user's."""
     if kind == "retrieve_future":
-        return Answer.of(user_error(message, "server"))
-    return Answer.of({"detail": message}, 400)
+        return Answer.of(user_error(message, "server" if has_failed else "user"))
+    if has_failed or kind in ("retrieve_futures", "cancel_future"):
+        return Answer.of({"detail": message}, 400)
+    return refused(message, samples=samples_wanted(body) if kind == "asample" else 0)
 
 
 async def _not_ready(kind: str, session_id: str) -> Answer:

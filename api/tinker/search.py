@@ -4,9 +4,9 @@ from typing import Any
 
 from django.db.models import Count, Sum
 
+from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
 from api.tinker.records import checkpoint_view
-from api.tinker.relaying import Answer
 from api.tinker.requests import CheckpointSearch, ProjectNamed, SamplerJoin, Search, SessionSearch
 from console.errors import NotFound
 from console.tinker import search, services

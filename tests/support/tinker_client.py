@@ -25,6 +25,13 @@ class Client:
         assert found == status, answer
         return answer
 
+    async def mistake(self, path: str, body: Any) -> str:
+        """What the future of a call says that its user did wrong."""
+        promise = await self.post(path, body)
+        failed = await self.post("retrieve_future", {"request_id": promise["request_id"], "allow_metadata_only": True})
+        assert failed["category"] == "user", failed
+        return failed["error"]
+
     async def get(self, path: str) -> Any:
         status, answer = await self.send("GET", path)
         assert status == 200, answer

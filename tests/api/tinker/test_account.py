@@ -177,8 +177,8 @@ async def test_a_key_that_was_given_away_reads_its_owners_paths(alices: Client, 
         "session_id": await eves.session(), "model_seq_id": 0, "optimizer": True,
         "path": f"tinker://{made['model_id']}/weights/a",
     }  # fmt: skip
-    assert (await eves.send("POST", "load_weights", load))[0] == 404
-    assert (await eves.send("POST", "load_weights", load | {"weights_access_token": "tml-ts_wrong"}))[0] == 401
+    assert await eves.mistake("load_weights", load) == f"There is no checkpoint {load['path']}."
+    assert await eves.mistake("load_weights", load | {"weights_access_token": "tml-ts_wrong"})
     of_model = await eves.model(load["session_id"], number=1)
     found = await state_found(of_model["model_id"], load["path"])
     assert found.checkpoint_id is None and found.refusal == f"There is no checkpoint {load['path']}."

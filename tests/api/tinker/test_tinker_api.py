@@ -1,5 +1,6 @@
 """The Tinker wire at the control plane: bookkeeping, whose ids are whose, and what is passed on to a runtime."""
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any
@@ -68,7 +69,7 @@ async def test_a_model_gets_a_session_of_its_own_kind_and_the_promise_names_it(a
         ("load_weights", {"path": "tinker://a:train:0/nonsense/b", "optimizer": True}, "no path of the form"),
     ],
 )  # fmt: skip
-async def test_a_mistake_is_refused_by_name_and_not_with_a_code_that_clients_repeat(
+async def test_a_mistake_is_refused_by_name_through_the_future_where_there_is_one(
     alices: Client, path: str, body: dict[str, Any], said: str
 ) -> None:
     session_id = await alices.session()
@@ -77,8 +78,11 @@ async def test_a_mistake_is_refused_by_name_and_not_with_a_code_that_clients_rep
         whole |= {"model_seq_id": 0, "base_model": BASE_MODEL}
     else:
         whole |= {"model_seq_id": 0} if path == "load_weights" else {"sampling_session_seq_id": 0}
-    status, answer = await alices.send("POST", path, whole | body)
-    assert status == 400 and said in answer["detail"], answer
+    if path == "create_sampling_session":
+        status, answer = await alices.send("POST", path, whole | body)
+        assert status == 400 and said in answer["detail"], answer
+    else:
+        assert said in await alices.mistake(path, whole | body)
 
 
 async def test_a_call_that_is_not_there_says_so_with_its_name(alices: Client) -> None:
@@ -140,6 +144,15 @@ async def test_while_there_is_no_runtime_each_kind_of_request_gets_what_its_clie
     status, answer = await alices.send("POST", "retrieve_future", {"request_id": made["request_id"]})
     assert status == 200 and answer["category"] == "server" and "It broke." in answer["error"]
     assert (await alices.send("POST", "optim_step", step(1, model_id=made["model_id"])))[0] == 400
+    await Session.objects.aupdate(state="stopped", failure=None)
+    ended = {"request_id": made["request_id"]}
+    async with asyncio.timeout(20):
+        while (await alices.post("retrieve_future", ended))["category"] != "user":
+            await asyncio.sleep(0.01)  # states are looked up once in a while
+    assert "stopped" in await alices.mistake("optim_step", step(1, model_id=made["model_id"]))
+    sample = {"sampling_session_id": sampling_id, "seq_id": 1, "num_samples": 3}
+    assert len((await alices.post("asample", sample))["sample_sequence_ids"]) == 3
+    assert "stopped" in await alices.mistake("asample", sample)
 
 
 async def test_names_are_taken_once_listed_expire_and_go(alices: Client) -> None:
@@ -185,7 +198,6 @@ async def test_anothers_sessions_models_and_paths_are_as_good_as_none(
     tries = [
         ("POST", "session_heartbeat", {"session_id": session_id}),
         ("POST", f"sessions/{session_id}/finish", {}),
-        ("POST", "create_model", {"session_id": session_id, "model_seq_id": 1, "base_model": BASE_MODEL}),
         ("POST", "get_info", {"model_id": made["model_id"]}),
         ("POST", "optim_step", step(1, model_id=made["model_id"])),
         ("POST", "forward_backward", training(1, model_id=made["model_id"])),
@@ -198,7 +210,6 @@ async def test_anothers_sessions_models_and_paths_are_as_good_as_none(
         ("POST", "create_sampling_session",
          {"session_id": own, "sampling_session_seq_id": 0, "model_path": path.replace("weights", "sampler_weights")}),
         ("POST", "create_sampling_session", {"session_id": own, "sampling_session_seq_id": 0, "model_path": path}),
-        ("POST", "load_weights", {"session_id": own, "model_seq_id": 0, "path": path, "optimizer": True}),
         ("POST", "weights_info", {"tinker_path": path}),
         ("GET", run, None),
         ("GET", f"{run}/checkpoints", None),
@@ -210,6 +221,12 @@ async def test_anothers_sessions_models_and_paths_are_as_good_as_none(
     for method, where, body in tries:
         status, answer = await eves.send(method, where, body)
         assert status == 404, (where, answer)
+    load = {"session_id": own, "model_seq_id": 0, "path": path, "optimizer": True}
+    assert await eves.mistake("load_weights", load) == f"There is no checkpoint {path}."
+    absent = path.replace("/a", "/b")
+    assert await eves.mistake("load_weights", load | {"path": absent}) == f"There is no checkpoint {absent}."
+    foreign = {"session_id": session_id, "model_seq_id": 1, "base_model": BASE_MODEL}
+    assert await eves.mistake("create_model", foreign) == "There is no such session."
     assert gateway.requests == []
     for listing, name in (("training_runs", "training_runs"), ("checkpoints", "checkpoints")):
         assert (await eves.get(listing))[name] == []
@@ -253,10 +270,8 @@ async def test_a_client_that_finishes_or_vanishes_frees_its_runtimes_and_its_che
         assert row.finished["type"] == {"finish": "success", "vanish": "vanished"}[how], "the first reason stands"
         assert (await Session.objects.aget(id=made["request_id"].partition("|")[0])).state == "stopped"
         assert (await alices.send("POST", "session_heartbeat", {"session_id": session_id}))[0] == 410
-        status, answer = await alices.send(
-            "POST", "create_model", {"session_id": session_id, "model_seq_id": 1, "base_model": BASE_MODEL}
-        )
-        assert status == 400 and "finished" in answer["detail"]
+        another = {"session_id": session_id, "model_seq_id": 1, "base_model": BASE_MODEL}
+        assert "finished" in await alices.mistake("create_model", another)
         assert (await alices.get(f"training_runs/{made['model_id']}/checkpoints"))["checkpoints"] != []
 
 
