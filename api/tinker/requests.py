@@ -1,4 +1,5 @@
-"""JSON bodies of the Tinker wire that the control plane reads. Unknown fields are refused by name.
+"""JSON bodies of the Tinker wire that the control plane reads. Unknown fields are refused by name,
+but for those of ``Lenient``.
 
 Source: the types of the ``tinker`` client, version 0.38.0.
 """
@@ -21,7 +22,13 @@ class Body(BaseModel):
     type: str = ""
 
 
-class ClientVersion(Body):
+class Lenient(Body):
+    """What a newer client says more is ignored: these calls come first and last, and refused they end it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ClientVersion(Lenient):
     """``/client/config`` and ``/client/dynamic_config``."""
 
     sdk_version: str = ""
@@ -37,19 +44,19 @@ class SessionCreateBody(Body):
     display_name: str | None = Field(None, max_length=200)
 
 
-class SessionNamed(Body):
+class SessionNamed(Lenient):
     """``/session_heartbeat``."""
 
     session_id: str
 
 
-class FinishReason(Body):
+class FinishReason(Lenient):
     """How a client ends its session."""
 
     type: Literal["success", "errored", "interrupted"] = "success"
 
 
-class SessionFinish(Body):
+class SessionFinish(Lenient):
     """``/sessions/{id}/finish``."""
 
     reason: FinishReason = FinishReason()

@@ -275,6 +275,14 @@ async def test_a_client_that_finishes_or_vanishes_frees_its_runtimes_and_its_che
         assert (await alices.get(f"training_runs/{made['model_id']}/checkpoints"))["checkpoints"] != []
 
 
+async def test_what_a_newer_client_says_more_does_not_end_it(alices: Client) -> None:
+    assert (await alices.post("client/config", {"sdk_version": "9", "platform": "x"}))["proto_compress_fwdbwd"]
+    session_id = await alices.session()
+    await alices.post("session_heartbeat", {"session_id": session_id, "load": 1})
+    finish = {"reason": {"type": "success", "code": 0}, "detail": None, "more": 1}
+    assert (await alices.send("POST", f"sessions/{session_id}/finish", finish))[0] == 204
+
+
 async def test_a_quota_pauses_the_client_and_does_not_end_it(alices: Client, project: Project) -> None:
     """402 is what it waits on, for up to an hour."""
     await Project.objects.filter(id=project.id).aupdate(session_quota=1)
