@@ -121,18 +121,22 @@ def _ended(kind: str, body: bytes, message: str, *, has_failed: bool = False) ->
 
 
 async def _not_ready(kind: str, session_id: str) -> Answer:
-    reason = await database_sync_to_async(_reason)(session_id)
+    reason, waits = await database_sync_to_async(_reason)(session_id)
     if kind == "retrieve_future":
         return Answer.of({"queue_state": "paused_capacity", "queue_state_reason": reason}, 408)
     if kind == "asample":  # a client waits and sends it again, for as long as it takes
         return Answer.of({"detail": reason}, 429, retry_after_s=1)
+    if waits:  # the one status on which a client goes on for an hour; on 503 it gives up after five minutes
+        return Answer.of({"detail": f"Nothing is to be paid: {reason}. The request is sent again until it is up."}, 402)
     return Answer.of({"detail": reason}, 503, retry_after_s=1)
 
 
-def _reason(session_id: str) -> str:
+def _reason(session_id: str) -> tuple[str, bool]:
+    """What the session waits for, and whether it does: one that is ready is only not reached for a moment."""
     session = Session.objects.filter(id=session_id).first()
     if session is None:
         raise NotFound("There is no such session.")
     position = queue_position(session=session)
     waits = f", number {position} in the queue" if position else ""
-    return f"the runtime is {session.state}{waits}{': ' if session.phase else ''}{session.phase}"
+    text = f"the runtime is {session.state}{waits}{': ' if session.phase else ''}{session.phase}"
+    return text, session.state != SessionState.READY

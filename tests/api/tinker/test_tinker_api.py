@@ -136,7 +136,8 @@ async def test_while_there_is_no_runtime_each_kind_of_request_gets_what_its_clie
     made = await alices.model(session_id)
     status, answer = await alices.send("POST", "retrieve_future", {"request_id": made["request_id"]})
     assert status == 408 and answer["queue_state"] == "paused_capacity" and "queued" in answer["queue_state_reason"]
-    assert (await alices.send("POST", "optim_step", step(1, model_id=made["model_id"])))[0] == 503
+    status, answer = await alices.send("POST", "optim_step", step(1, model_id=made["model_id"]))
+    assert status == 402 and "number 1 in the queue" in answer["detail"], "a client waits for an hour, not 5 minutes"
     sampler = {"session_id": session_id, "sampling_session_seq_id": 0, "base_model": BASE_MODEL}
     sampling_id = (await alices.post("create_sampling_session", sampler))["sampling_session_id"]
     assert (await alices.send("POST", "asample", {"sampling_session_id": sampling_id, "seq_id": 0}))[0] == 429
