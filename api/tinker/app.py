@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from api.relay.errors import RelayError
 from api.relay.limits import limits
 from api.relay.proxy import ClientGone, body_read
+from api.rest.parsing import NUL, NUL_PROBLEM
 from api.tinker import account, bookkeeping, compressed, custom_losses, records, refusals, search
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller, caller_get
@@ -69,6 +70,7 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("POST", "search_checkpoints|checkpoints/search", search.checkpoints_search),
     ("PUT", r"sessions/(?P<session_id>[^/]+)/project", search.session_project_set),
 ]
+NUL_ESCAPED = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # how JSON writes it; a bare one is no JSON
 OF_FUTURES = ("create_model", "create_custom_loss")
 logger = logging.getLogger(__name__)
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -107,6 +109,8 @@ async def _answer(scope: dict[str, Any], receive: Receive) -> Answer:
     if path in RELAYED and method == "POST":
         return await _relayed(path, caller, scope, receive, is_compressed=bool(encodings))
     body = await body_read(receive, None, limit_bytes=MAX_SMALL_BODY_BYTES)
+    if NUL in unquote(path) or NUL in unquote(scope.get("query_string", b"").decode("latin-1")):
+        return Answer.of({"detail": f"The address {NUL_PROBLEM}."}, 400)
     found = None
     for wanted, pattern, handler in ROUTES:
         if matched := re.fullmatch(pattern, path):
@@ -158,6 +162,8 @@ async def _handle(
     wanted = inspect.signature(handler).parameters
     arguments: list[Any] = [caller]
     if (model := wanted.get("body")) is not None:
+        if NUL_ESCAPED.search(body):
+            return Answer.of({"detail": f"The body {NUL_PROBLEM}."}, 400)
         try:
             arguments.append(_model(model.annotation).model_validate_json(body or b"{}"))
         except ValidationError as error:

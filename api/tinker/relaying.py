@@ -9,6 +9,7 @@ from channels.db import database_sync_to_async
 from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
 from api.relay.errors import RelayError, error_for_state
 from api.relay.routes import routes
+from api.rest.parsing import NUL, NUL_PROBLEM
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
 from api.tinker.places import model_of_promise, places, told
@@ -87,6 +88,8 @@ async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str
         model_id = head[0]
     else:
         model_id = _field(body, "model_id")
+    if NUL in model_id:
+        raise InvalidRequest(f"model_id {NUL_PROBLEM}.")
     return await places.of_model(caller, model_id), model_id
 
 

@@ -91,6 +91,19 @@ async def test_a_call_that_is_not_there_says_so_with_its_name(alices: Client) ->
     assert (await alices.send("GET", "create_model"))[0] == 405
 
 
+async def test_a_nul_is_refused_before_a_database_sees_it(alices: Client) -> None:
+    for method, path, body in (
+        ("POST", "create_session", {"display_name": "a\0"}),
+        ("POST", "create_session", {"user_metadata": {"a\0": "b"}}),
+        ("GET", "training_runs/a%00", None),
+        ("GET", "training_runs?project_id=a%00", None),
+        ("POST", "forward_backward", training(1, model_id="a\0")),
+    ):
+        status, answer = await alices.send(method, path, body)
+        assert status == 400 and "NUL" in answer["detail"], (path, answer)
+    assert (await alices.post("create_session", {"display_name": "a\\u0000"}))["session_id"], "no NUL, but its name"
+
+
 async def test_without_a_good_key_nothing_is_said(alices: Client, project: Project, alice: User) -> None:
     for secret in ("", "tml-ts_wrong", "x" * 5000):
         assert (await Client(secret).send("POST", "client/config", {}))[0] == 401
