@@ -246,8 +246,9 @@ class ModelWork:
             raise UserMistake(f"ttl_seconds is {ttl}; it must be from {MIN_TTL_S} (an hour) to {MAX_TTL_S} (ten years)")
         try:
             return NamedCheckpointOpen(
-                model_id=wanted.model_id, segment=segment, name=wanted.path or "", seq_id=wanted.seq_id, ttl_seconds=ttl,
-                overwrite=overwrite, user_metadata=wanted.user_metadata or {}, lora=self._loras[wanted.model_id],
+                model_id=wanted.model_id, segment=segment, name=wanted.path or "", seq_id=wanted.seq_id,
+                ttl_seconds=ttl, overwrite=overwrite, user_metadata=wanted.user_metadata or {},
+                lora=self._loras[wanted.model_id],
             )  # fmt: skip
         except ValidationError:
             raise UserMistake(
