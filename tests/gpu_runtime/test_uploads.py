@@ -222,9 +222,8 @@ async def test_a_fetched_checkpoint_is_what_was_uploaded(tmp_path):
 
 
 async def test_a_checkpoint_that_was_deleted_is_no_empty_folder(tmp_path):
-    with FakeControlPlane() as server:
-        with pytest.raises(StoreUnavailable, match="was deleted"):
-            await store_for(server, tmp_path).checkpoint_fetch(point_for(server, {}), tmp_path / "state-3")
+    with FakeControlPlane() as server, pytest.raises(StoreUnavailable, match="was deleted"):
+        await store_for(server, tmp_path).checkpoint_fetch(point_for(server, {}), tmp_path / "state-3")
     assert not (tmp_path / "state-3").exists()
 
 
