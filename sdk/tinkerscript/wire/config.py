@@ -7,7 +7,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from .base import Request
 from .training.losses import LossName
 from .training.model_names import ModelNames
-from .training.option_rules import RULES, has_many_updates
+from .training.option_rules import CONTRADICTIONS, RULES
 
 
 class SessionConfig(Request):
@@ -243,51 +243,6 @@ class SessionConfig(Request):
             raise ValueError(f"{value} never begins: warmup_steps ({warmup}) must be below max_steps ({last})")
         return value
 
-    @field_validator("grad_norm_limit")
-    @classmethod
-    def _limit_leaves_something_to_clip(cls, value: float, info: ValidationInfo) -> float:
-        if value < info.data.get("grad_clip", 0.0):
-            raise ValueError("must not be below grad_clip: every gradient that the clip is for would be refused")
-        return value
-
-    @field_validator("minibatches")
-    @classmethod
-    def _parts_hold_a_group(cls, value: int, info: ValidationInfo) -> int:
-        if value > info.data.get("tasks_per_batch", value):
-            raise ValueError("must not be above tasks_per_batch: each update takes whole groups")
-        return value
-
-    @field_validator("tis_cap")
-    @classmethod
-    def _stale_tokens_are_weighed(cls, value: float | None, info: ValidationInfo) -> float | None:
-        if value is None and has_many_updates(info.data) and info.data.get("max_staleness", 0) > 0:
-            raise ValueError(
-                "must be set where minibatches or epochs are above 1 and max_staleness is above 0: the ratio is then"
-                " taken against the policy before the step, and nothing else weighs stale tokens"
-            )
-        return value
-
-    @field_validator("advantage_baseline")
-    @classmethod
-    def _groups_are_looked_at_alone(cls, value: str, info: ValidationInfo) -> str:
-        if value == "batch" and info.data.get("dynamic_sampling"):
-            raise ValueError("not batch with dynamic_sampling, which looks at each group by itself")
-        return value
-
-    @field_validator("lora_rank")
-    @classmethod
-    def _adapters_have_no_moving_reference(cls, value: int, info: ValidationInfo) -> int:
-        if value and info.data.get("reference_decay") is not None:
-            raise ValueError("not with reference_decay: the reference of adapters is the base model under them")
-        return value
-
-    @field_validator("overlong_buffer")
-    @classmethod
-    def _buffer_fits(cls, value: int, info: ValidationInfo) -> int:
-        if value > info.data.get("max_tokens", value):
-            raise ValueError("must not be above max_tokens, whose last part it is")
-        return value
-
     @property
     def divides_by_spread(self) -> bool:
         """Whether group advantages are divided by their standard deviation."""
@@ -299,6 +254,14 @@ class SessionConfig(Request):
     def has_kl_loss(self) -> bool:
         """Whether the loss has a KL term, which every token feels whatever its advantage is."""
         return self.kl_coef > 0 and self.kl_in == "loss"
+
+    @field_validator(*CONTRADICTIONS)
+    @classmethod
+    def _contradicts_none(cls, value: Any, info: ValidationInfo) -> Any:
+        contradicts, why = CONTRADICTIONS[str(info.field_name)]
+        if contradicts(value, info.data):
+            raise ValueError(why)
+        return value
 
     @field_validator(*RULES)
     @classmethod

@@ -1,4 +1,5 @@
 """When an option has an effect beside the others: one that has none must keep its default, and is refused by its name.
+And which values contradict the others.
 
 Each rule sees the fields declared above its own in SessionConfig: those are the ones that have been checked by then. A
 field that was refused itself is not among them, and no rule is broken by its absence.
@@ -57,4 +58,33 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "lora_alpha": (_HAS_ADAPTERS,),
     "lora_targets": (_HAS_ADAPTERS,),
+}
+
+# By name: (whether a value contradicts the others, why)
+CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
+    "grad_norm_limit": (
+        lambda value, given: value < given.get("grad_clip", 0.0),
+        "must not be below grad_clip: every gradient that the clip is for would be refused",
+    ),
+    "minibatches": (
+        lambda value, given: value > given.get("tasks_per_batch", value),
+        "must not be above tasks_per_batch: each update takes whole groups",
+    ),
+    "tis_cap": (
+        lambda value, given: value is None and has_many_updates(given) and given.get("max_staleness", 0) > 0,
+        "must be set where minibatches or epochs are above 1 and max_staleness is above 0: the ratio is then taken"
+        " against the policy before the step, and nothing else weighs stale tokens",
+    ),
+    "advantage_baseline": (
+        lambda value, given: value == "batch" and given.get("dynamic_sampling", False),
+        "not batch with dynamic_sampling, which looks at each group by itself",
+    ),
+    "lora_rank": (
+        lambda value, given: value > 0 and given.get("reference_decay") is not None,
+        "not with reference_decay: the reference of adapters is the base model under them",
+    ),
+    "overlong_buffer": (
+        lambda value, given: value > given.get("max_tokens", value),
+        "must not be above max_tokens, whose last part it is",
+    ),
 }
