@@ -33,11 +33,11 @@ from .health.file_progress import report_file_progress
 from .interfaces import Engine, Trainer
 from .object_store.staging import folder_publish
 from .object_store.uploads import ObjectStore
-from .refused_steps import MismatchCount, refusal_event
+from .steps.refused import MismatchCount, refusal_event
+from .steps.updates import NOTHING_LEARNED, batch_train
 from .training.batching import Batch, Group, batch_samples, batch_statistics, samples_with_signal
 from .training.batching import reference_gaps as gaps_of
 from .training.objective.entropy_control import entropy_coef_of
-from .updates import NOTHING_LEARNED, batch_train
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import pytest
 
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.updates import batch_train, kl_from_engine, update_parts
+from gpu_runtime.steps.updates import batch_train, kl_from_engine, update_parts
 from support.fakes import FakeTrainer
 from tinkerscript.wire.config import SessionConfig
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from .errors import EngineMismatch, EngineTrainerMismatch, StepRefused
-from .journal.records import refused_name
-from .training.batching import Batch
+from gpu_runtime.errors import EngineMismatch, EngineTrainerMismatch, StepRefused
+from gpu_runtime.journal.records import refused_name
+from gpu_runtime.training.batching import Batch
 
 
 class MismatchCount:

@@ -10,11 +10,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpu_runtime.errors import EngineMismatch, StepRefused
+from gpu_runtime.interfaces import Sample, Trainer
+from gpu_runtime.training.logprob_mismatch import LogprobMismatchMonitor
 from tinkerscript.wire.config import SessionConfig
-
-from .errors import EngineMismatch, StepRefused
-from .interfaces import Sample, Trainer
-from .training.logprob_mismatch import LogprobMismatchMonitor
 
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
 
