@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from gpu_runtime.episodes.admission_queue import AdmissionQueue
+from gpu_runtime.episodes.advice import Notices
 from gpu_runtime.episodes.batches import Batches
 from gpu_runtime.episodes.call_recorder import CallRecorder
 from gpu_runtime.episodes.call_views import episode_calls, report
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.episodes.keys import EpisodeKeys
-from gpu_runtime.episodes.notices import Notices
 from gpu_runtime.episodes.open_episode import OpenEpisode
 from gpu_runtime.episodes.open_episodes import OpenEpisodes
 from gpu_runtime.episodes.output_check import check_output

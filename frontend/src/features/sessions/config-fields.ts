@@ -75,7 +75,7 @@ const wrong = (error: string): Parsed => ({ ok: false, error });
 /** What was typed, as a value within the field's bounds, or what is wrong with it. */
 export function parseField(field: ConfigField, text: string): Parsed {
   const typed = text.trim();
-  if (field.kind === "boolean") return { ok: true, value: typed === "true" };
+  if (field.kind === "boolean") return { ok: true, value: typed === "" && field.nullable ? null : typed === "true" };
   if (field.kind === "choice") {
     const choice = field.choices.find((one) => String(one) === typed);
     return choice === undefined ? wrong(`Choose one of ${field.choices.join(", ")}.`) : { ok: true, value: choice };

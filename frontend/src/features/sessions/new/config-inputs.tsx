@@ -60,7 +60,8 @@ function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
   const description = [keptText, field.description, bounds && `${bounds[0]?.toUpperCase() ?? ""}${bounds.slice(1)}.`].filter(Boolean).join(" ");
   const label = readable(field.name);
   if (field.kind === "choice" || field.kind === "boolean") {
-    const choices = field.kind === "boolean" ? ["true", "false"] : field.choices.map(String);
+    const open = field.nullable ? [""] : []; // the server's own choice
+    const choices = field.kind === "boolean" ? [...open, "true", "false"] : field.choices.map(String);
     return (
       <SelectField
         label={label}
@@ -75,7 +76,7 @@ function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
         {kept !== undefined && <option>{KEPT}</option>}
         {choices.map((choice) => (
           <option key={choice} value={choice}>
-            {field.kind === "boolean" ? (choice === "true" ? "yes" : "no") : choice}
+            {field.kind === "boolean" ? { "": "default", true: "yes", false: "no" }[choice] : choice}
           </option>
         ))}
       </SelectField>
