@@ -28,8 +28,8 @@ TEXTS = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT 
 ENGINE = [name for name, text in TEXTS.items() if "mark.engine" in text]
 ENGINE_ALONE = [name for name in ENGINE if re.search(r"^pytestmark = \[?\s*pytest\.mark\.engine", TEXTS[name], re.M)]
 QUICK = ["-m", "not engine and not nightly", *(f"--ignore={name}" for name in ENGINE_ALONE)]
-CONTROL_PLANE = ["tests/console", "tests/docker", "tests/launching", "tests/live"]
-CLIENTS = ["tests/agents", "tests/api", "tests/clients", "tests/sdk"]
+CONTROL_PLANE = ["tests/console", "tests/live"]
+CLIENTS = ["tests/agents", "tests/api", "tests/clients", "tests/docker", "tests/launching", "tests/sdk"]
 ELSEWHERE = [f"--ignore={folder}" for folder in [*CONTROL_PLANE, *CLIENTS, "tests/e2e", "tests/architecture"]]
 
 # Title, pytest's own choice of tests, and niceness: deadlines of the quick tests are in seconds. No more than that: the

@@ -75,9 +75,6 @@ def without_headers(document: dict[str, Any]) -> dict[str, Any]:
 DOCUMENT = json.loads(FILE.read_text())
 OPERATIONS, WITHOUT_HEADERS = operations_of(DOCUMENT), operations_of(without_headers(DOCUMENT))
 RIGHT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
-# The first of some generated requests is the smallest there is; more of them come by night.
-few = pytest.mark.parametrize("examples", [2, pytest.param(10, marks=pytest.mark.nightly)])
-smallest = pytest.mark.parametrize("examples", [1, pytest.param(4, marks=pytest.mark.nightly)])
 # Groups so large that no begin is held back.
 ROOM = {"grpo_n": 256, "tasks_per_batch": 1024, "max_staleness": 16}
 
@@ -185,7 +182,7 @@ def takes_something(operation: APIOperation) -> bool:
     return bool(operation.body or operation.query)
 
 
-@few
+@pytest.mark.parametrize("examples", [2, pytest.param(10, marks=pytest.mark.nightly)])
 def test_every_answer_to_the_owner_is_one_of_the_document(world: World, alice: User, examples: int) -> None:
     key = factories.key_make(world.project, alice, list(Scope))
     statuses = set()
@@ -195,25 +192,21 @@ def test_every_answer_to_the_owner_is_one_of_the_document(world: World, alice: U
         statuses.add(answer.status_code)
         case.validate_response(answer, checks=CONFORMS)
 
-    for operation in in_order([*OPERATIONS, *WITHOUT_HEADERS]):
-        has_headers = any(operation is each for each in OPERATIONS)  # they take as long as all the rest of a request
-        each_operation(check, RIGHT, examples=examples // 2 if has_headers else examples, among=[operation])
+    each_operation(check, RIGHT, examples=examples, among=in_order([*OPERATIONS, *WITHOUT_HEADERS]))
     assert {200, 201, 202, 204} <= statuses, "nothing was reached"
 
 
-@few
-def test_what_the_document_does_not_allow_breaks_nothing(world: World, alice: User, examples: int) -> None:
+def test_what_the_document_does_not_allow_breaks_nothing(world: World, alice: User) -> None:
     key = factories.key_make(world.project, alice, list(Scope))
 
     def check(case: Case) -> None:
         answer = world.ask(case, world.credential(case, key))
         case.validate_response(answer, checks=CONFORMS)
 
-    each_operation(check, WRONG, examples=examples, among=WITHOUT_HEADERS)  # what is wrong is in the query or the body
+    each_operation(check, WRONG, examples=4, among=WITHOUT_HEADERS)  # what is wrong is in the query or the body
 
 
-@smallest
-def test_unknown_fields_and_parameters_are_refused_by_name(world: World, alice: User, examples: int) -> None:
+def test_unknown_fields_and_parameters_are_refused_by_name(world: World, alice: User) -> None:
     key = factories.key_make(world.project, alice, list(Scope))
 
     def check(case: Case) -> None:
@@ -229,11 +222,10 @@ def test_unknown_fields_and_parameters_are_refused_by_name(world: World, alice: 
         if not any(reason in entry["problem"] for entry in fields for reason in NO_VALUES):
             assert {"field": UNKNOWN, "problem": "unknown field"} in fields
 
-    each_operation(check, RIGHT, examples=examples, among=WITHOUT_HEADERS)
+    each_operation(check, RIGHT, examples=2, among=WITHOUT_HEADERS)
 
 
-@smallest
-def test_an_outsider_gets_the_same_whether_it_exists_or_not(world: World, bob: User, examples: int) -> None:
+def test_an_outsider_gets_the_same_whether_it_exists_or_not(world: World, bob: User) -> None:
     own = Project.objects.get(memberships__user=bob)
     key = factories.key_make(own, bob, list(Scope))
     nowhere = dict.fromkeys(world.ids, "nothing_of_anybody")
@@ -246,7 +238,7 @@ def test_an_outsider_gets_the_same_whether_it_exists_or_not(world: World, bob: U
         assert (hers.status_code, hers.json()["error"]) == (nonexistent.status_code, nonexistent.json()["error"])
 
     named = [each for each in WITHOUT_HEADERS if each.path_parameters and not each.path.startswith(BY_LINK)]
-    each_operation(check, RIGHT, WRONG, examples=examples, among=named)
+    each_operation(check, RIGHT, WRONG, examples=2, among=named)
     assert world.rows() == before
 
 
