@@ -252,8 +252,37 @@ def test_the_rules_answer_what_the_row_knows(example: Any, question: str, said: 
 def test_a_model_that_answers_in_another_form_costs_a_turn_and_no_more(example: Any) -> None:
     module = example("twenty_questions", "answerer")
     for text in ("yes", "[]", "null", '{"answer": "maybe"}', '{"answer": "yes", "correct": "true"}', ""):
-        assert module.parsed(text) == module.Answer("n/a"), text
+        assert module.parsed(text) == module.Answer("n/a", is_read=False), text
     assert module.parsed('{"answer": "yes", "correct": true}') == module.Answer("yes", correct=True)
+
+
+def test_a_game_of_which_no_answer_was_read_has_no_reward(example: Any) -> None:
+    game, answerer = example("twenty_questions", "game"), example("twenty_questions", "answerer")
+    played = game.Game({"answer": "otter", "category": "animal"})
+    played.take("Is it heavy?", answerer.parsed("I think so"))
+    with pytest.raises(game.AnswersUnread, match="none of the 1 answers"):
+        played.check()
+    played.take("Is it small?", answerer.parsed('{"answer": "no"}'))
+    played.check()
+    assert (played.answers_unread, played.reward) == (1, 0.0)
+
+
+def test_the_key_of_one_endpoint_is_not_sent_to_the_answerers(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = example("twenty_questions", "answerer")
+    for name, value in (("OPENAI_API_KEY", "player"), ("OPENAI_BASE_URL", "http://player/v1")):
+        monkeypatch.setenv(name, value)
+    assert str(module.answerer_client().base_url) == "http://player/v1/"
+    monkeypatch.setenv("ANSWERER_BASE_URL", "http://answerer/v1")
+    with pytest.raises(SystemExit, match="ANSWERER_API_KEY"):
+        module.answerer_client()
+    monkeypatch.setenv("ANSWERER_API_KEY", "own")
+    client = module.answerer_client()
+    assert (str(client.base_url), client.api_key) == ("http://answerer/v1/", "own")
+
+
+def test_a_dry_run_has_no_more_games_than_nouns(tmp_path: Path) -> None:
+    ran = run(tmp_path, str(EXAMPLES / "twenty_questions" / "dry_run.py"), "--games", "161")
+    assert ran.returncode == 2 and "--games must be from 1 to 160" in ran.stderr
 
 
 def test_the_nouns_are_160_and_40_of_8_categories() -> None:

@@ -15,6 +15,17 @@ from e2e.loop_server import BASE_MODEL, ROOT, LoopServer
 PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
 EXAMPLE = ROOT / "sdk" / "examples" / "modular_sft"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker")
+WANDB = """
+import contextlib
+from types import SimpleNamespace
+
+@contextlib.contextmanager
+def init(name, config):
+    def log(line):
+        with open("told", "a") as file:
+            file.write(f"{name} {'loss' if 'loss' in line else list(line)[-1]}\\n")
+    yield SimpleNamespace(log=log)
+"""
 Sweep = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -37,11 +48,18 @@ def sweep(loop_server: LoopServer, tmp_path: Path) -> Sweep:
 
 @pytest.mark.timeout(300)
 def test_a_sweep_trains_evaluates_compares_and_goes_on_with_what_is_missing(sweep: Sweep, tmp_path: Path) -> None:
-    experiments = tmp_path / "modular_sft" / "experiments"
-    trained = sweep(RUN_EVAL="0")
+    copy = tmp_path / "modular_sft"
+    experiments = copy / "experiments-smoke"
+    (copy / "wandb.py").write_text(WANDB)
+    trained = sweep(RUN_EVAL="0", WANDB_PROJECT="mine")
     assert trained.returncode == 0, trained.stderr
     assert trained.stdout.count("not evaluated") == 2
     first, second = sorted(path.parent for path in experiments.glob("*/checkpoint.json"))
+    assert not (copy / "experiments").exists(), "no whole sweep keeps what a smoke has trained"
+    told = [line.split() for line in (copy / "told").read_text().splitlines()]
+    assert told == [[first.name, "loss"]] * 2 + [[first.name, "held_out_loss_after"]] + [[second.name, "loss"]] * 2 + [
+        [second.name, "held_out_loss_after"]
+    ]
     checkpoint = json.loads((first / "checkpoint.json").read_text())
     assert checkpoint["steps"] == 2 == len((first / "metrics.jsonl").read_text().splitlines())
     assert checkpoint["state"].startswith("tinker://") and "sampler_weights" in checkpoint["sampler"]
@@ -55,7 +73,14 @@ def test_a_sweep_trains_evaluates_compares_and_goes_on_with_what_is_missing(swee
         replies = [json.loads(line) for line in (folder / "replies.jsonl").read_text().splitlines()]
         assert len(replies) == 4 and all(reply["base"] != reply["tuned"] for reply in replies)
     table = (experiments / "comparison.md").read_text().splitlines()
+    again = sweep(RUN_TRAINING="0")
+    assert again.returncode == 0 and ": step" not in again.stdout, again.stderr
     assert [row.split(" | ")[0] for row in table[2:]] == [f"| {first.name}", f"| {second.name}"]
+
+
+def test_a_tracker_that_is_not_installed_is_named_before_anything_is_trained(sweep: Sweep) -> None:
+    ran = sweep(WANDB_PROJECT="mine")
+    assert ran.returncode == 1 and "pip install wandb" in ran.stderr and ran.stdout == ""
 
 
 def test_another_tokenizer_or_a_bad_dataset_ends_one_experiment_by_name(sweep: Sweep, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_jsonl_alone_names_the_file_by_the_session(server, connect, tmp_path, mo
 @pytest.mark.parametrize(
     ("report_to", "words"),
     [
-        ("wandbb", "report_to must be jsonl, wandb, mlflow, tensorboard, the path of a .jsonl file"),
+        ("wandbb", "report_to must be jsonl, wandb, mlflow, tensorboard, none, the path of a .jsonl file"),
         (["jsonl", 3], "report_to must be .*not int"),
         (7, "report_to must be"),
         ("no/such/folder/run.jsonl", "there is no folder no/such/folder"),
@@ -73,6 +73,12 @@ def test_an_unknown_or_missing_tracker_is_named_before_an_episode_begins(
         with pytest.raises(InvalidRequest, match=words):
             run(lambda task, episode: 1.0, ["a"], report_to=report_to)
     assert server.episodes == {}
+
+
+def test_none_reports_to_nothing_as_in_transformers(server, connect, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    connect(grpo_n=2, tasks_per_batch=9).rollouts(trains(server, 1), ["a"], report_to="none")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

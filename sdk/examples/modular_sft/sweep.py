@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import tinker
@@ -23,10 +24,14 @@ RUN_EVAL = os.environ.get("RUN_EVAL", "1") != "0"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--experiments", type=Path, default=Path("experiments"), help="folder of logs and checkpoints")
+    parser.add_argument("--experiments", type=Path, help="folder; else experiments, or experiments-smoke")
     parser.add_argument("--tokenizer", help="a folder or a Hugging Face id, in place of those of the list")
     parser.add_argument("--smoke", action="store_true", help="two experiments of two steps")
     arguments = parser.parse_args()
+    if RUN_TRAINING and os.environ.get("WANDB_PROJECT") and find_spec("wandb") is None:
+        raise SystemExit("WANDB_PROJECT is set, and wandb is not installed: pip install wandb, or unset WANDB_PROJECT.")
+    # A smoke has a folder of its own: its two steps are not to be kept and ranked beside whole runs.
+    folder = arguments.experiments or Path("experiments-smoke" if arguments.smoke else "experiments")
     chosen = EXPERIMENTS[:2] if arguments.smoke else EXPERIMENTS
     if len({each.name for each in chosen}) < len(chosen):
         raise SystemExit("Two experiments have the same name.")
@@ -35,11 +40,11 @@ def main() -> int:
         if arguments.tokenizer:
             experiment = replace(experiment, tokenizer=arguments.tokenizer)
         try:
-            carry_out(experiment, arguments.experiments / experiment.name, smoke=arguments.smoke)
+            carry_out(experiment, folder / experiment.name, smoke=arguments.smoke)
         except (tinker.TinkerError, SystemExit) as error:
             failed.append(experiment.name)
             print(f"{experiment.name} failed: {error}", flush=True)
-    print(report(arguments.experiments))
+    print(report(folder))
     if failed:
         print(f"{len(failed)} of {len(chosen)} experiments failed: {', '.join(failed)}")
     return int(bool(failed))
@@ -51,7 +56,7 @@ def carry_out(experiment: Experiment, folder: Path, *, smoke: bool) -> None:
     if smoke:
         splits = {"train": splits["train"][:32], "test": splits["test"][:4]}
     config, checkpoint, evaluation = (folder / f"{name}.json" for name in ("config", "checkpoint", "evaluation"))
-    options = json.loads(json.dumps(experiment.options()))
+    options = json.loads(json.dumps(experiment.options())) | ({"smoke": True} if smoke else {})
     if config.exists() and json.loads(config.read_text()) != options:
         raise SystemExit(f"{folder} is of other options: remove it, or give the experiment another name.")
     wants_training = RUN_TRAINING and not checkpoint.exists()

@@ -4,6 +4,7 @@ Neither is ever trained: the rules sample nothing, and the model is asked with a
 """
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +16,14 @@ Secret = dict[str, str]  # a row of nouns.csv: answer, category
 
 @dataclass(frozen=True)
 class Answer:
-    """``said`` is "yes", "no" or "n/a"; ``correct`` means that the question named the secret."""
+    """``said`` is "yes", "no" or "n/a"; ``correct`` means that the question named the secret.
+
+    ``is_read`` is False where a model's answer was in another form: the player is told "n/a" then.
+    """
 
     said: str
     correct: bool = False
+    is_read: bool = True
 
 
 Answerer = Callable[[str, Secret], Answer]
@@ -50,8 +55,17 @@ def by_rules(question: str, secret: Secret) -> Answer:
 CATEGORIES = ("animal", "food", "tool", "place", "instrument", "vehicle", "clothing", "profession")
 
 
+def answerer_client() -> OpenAI:
+    """The answerer's endpoint: ANSWERER_BASE_URL and ANSWERER_API_KEY, else OPENAI_BASE_URL and OPENAI_API_KEY."""
+    if not (url := os.environ.get("ANSWERER_BASE_URL")):
+        return OpenAI()
+    if not (key := os.environ.get("ANSWERER_API_KEY")):  # OPENAI_API_KEY is of another endpoint
+        raise SystemExit("ANSWERER_BASE_URL needs ANSWERER_API_KEY.")
+    return OpenAI(base_url=url, api_key=key)
+
+
 def by_model(client: OpenAI, model: str) -> Answerer:
-    """Asks ``model``. What it returns has to be JSON of the fields of Answer, else the turn counts as "n/a"."""
+    """Asks ``model``. What it returns has to be JSON of the fields of Answer, else the turn counts as unread."""
 
     def answer(question: str, secret: Secret) -> Answer:
         reply = client.chat.completions.create(
@@ -81,7 +95,7 @@ def parsed(text: str) -> Answer:
             return Answer(said["answer"], said.get("correct", False))
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
-    return Answer("n/a")
+    return Answer("n/a", is_read=False)
 
 
 def _yes_if(true: bool) -> Answer:

@@ -36,9 +36,9 @@ class TwentyQuestions(Flow):
     @router(ask)
     def answer(self, question: str) -> str:
         answer = self.answerer(question, self.game.secret)
-        self.game.asked.append((question, answer.said))
-        self.game.solved, self.left = answer.correct, self.left - 1
-        return "game_over" if answer.correct or self.left == 0 else "next_turn"
+        self.game.take(question, answer)
+        self.left -= 1
+        return "game_over" if self.game.solved or self.left == 0 else "next_turn"
 
 
 def play(
@@ -63,4 +63,5 @@ def play(
         tools=[look_up] if search else [],
     )  # fmt: skip
     TwentyQuestions(player, game, answerer, turns).kickoff()
+    game.check()
     return game

@@ -26,11 +26,14 @@ def main() -> None:
     parser.add_argument("--search", action="store_true", help="give the player the search tool")
     parser.add_argument("--crew", action="store_true", help="play the CrewAI flow instead of the plain loop")
     arguments = parser.parse_args()
+    rows = rows_read(NOUNS, split="train", columns=["answer", "category"])
+    if not 1 <= arguments.games <= len(rows):
+        parser.error(f"--games must be from 1 to {len(rows)}, the nouns to train on, not {arguments.games}")
     if arguments.crew:
         from crew import play
     else:
         from game import play
-    nouns = random.Random(42).sample(rows_read(NOUNS, split="train", columns=["answer", "category"]), arguments.games)
+    nouns = random.Random(42).sample(rows, arguments.games)
     search = by_index if arguments.search else None
     with canned_player() as player:
         for number, noun in enumerate(nouns):
@@ -41,6 +44,7 @@ def main() -> None:
     later, merged = (sum(map(number, calls)) for number in (lambda game: len(game) - 1, merges))
     share = f"{merged / later:.2f}" if later else "-"
     print(f"{later} calls came after the first of their game; {merged} continue an earlier one: merge share {share}")
+    print("It is that of the canned player, whose tokens are words: of a model the session counts its own.")
 
 
 def shown(game: Game, calls: list[Recorded]) -> str:

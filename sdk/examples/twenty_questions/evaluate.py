@@ -1,8 +1,9 @@
 """Plays every noun of a split with any model behind an OpenAI endpoint, and prints the share solved by category.
 
 ``python evaluate.py --model NAME [--before NAME] --out games.jsonl``; the endpoint is OPENAI_BASE_URL, the key
-OPENAI_API_KEY. Games are played side by side, each becomes a line of the file, and a second start goes on with those
-that are missing. With ``--before`` both models play the same nouns and the table compares them.
+OPENAI_API_KEY; an ``--answerer`` may be at another, ANSWERER_BASE_URL and ANSWERER_API_KEY. Games are played side by
+side, each becomes a line of the file, and a second start goes on with those that are missing. With ``--before`` both
+models play the same nouns and the table compares them.
 """
 
 import argparse
@@ -12,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import search
-from answerer import by_model, by_rules
-from game import TURNS, play
+from answerer import answerer_client, by_model, by_rules
+from game import TURNS, AnswersUnread, play
 from openai import OpenAI, OpenAIError
 from tables import comparison, table
 
@@ -32,7 +33,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--temperature", type=float, default=0.0)
-    parser.add_argument("--answerer", help="a model of the same endpoint; without it fixed rules")
+    parser.add_argument("--answerer", help="a model that answers; without it fixed rules")
     parser.add_argument("--search", action="store_true", help="give the player the search tool")
     arguments = parser.parse_args()
     if not os.environ.get("OPENAI_API_KEY"):
@@ -44,6 +45,11 @@ def main() -> int:
     print(*[f"{model}\n{table(list(games.values()))}" for model, games in zip(wanted, played, strict=True)], sep="\n")
     if arguments.before:
         print(comparison(*played))
+    unread = [game.get("answers_unread", 0) for games in played for game in games.values()]
+    if any(unread):
+        print(
+            f"{sum(unread)} answers of the answerer could not be read and were n/a, in {sum(map(bool, unread))} games"
+        )
     if failed := len(wanted) * len(nouns) - sum(map(len, played)):
         print(f"{failed} games failed; start again to play them.")
     return int(failed > 0)
@@ -51,10 +57,13 @@ def main() -> int:
 
 def games_play(model: str, nouns: list[dict[str, str]], client: OpenAI, arguments: argparse.Namespace) -> Games:
     """The games of one model; a game whose endpoint fails is said, and left out."""
-    settings = {"model": model} | {
+    settings = {"model": model, "endpoint": str(client.base_url)} | {
         name: getattr(arguments, name) for name in ("turns", "temperature", "answerer", "search")
     }
-    answerer = by_model(client, arguments.answerer) if arguments.answerer else by_rules
+    answerer = by_rules
+    if arguments.answerer:
+        asked = answerer_client()
+        answerer, settings["answerer_endpoint"] = by_model(asked, arguments.answerer), str(asked.base_url)
     look_up = search.by_index if arguments.search else None
     games = games_read(arguments.out, settings)
     missing = [noun for noun in nouns if noun["answer"] not in games]
@@ -63,13 +72,14 @@ def games_play(model: str, nouns: list[dict[str, str]], client: OpenAI, argument
         game = play(
             noun, client, model, answerer, turns=arguments.turns, search=look_up, temperature=arguments.temperature
         )
-        return settings | noun | {"solved": game.solved, "asked": game.asked, "searched": game.searched}
+        counts = {"answers_unread": game.answers_unread, "searched": game.searched}
+        return settings | noun | {"solved": game.solved, "asked": game.asked} | counts
 
     with arguments.out.open("a") as file, ThreadPoolExecutor(arguments.workers) as pool:
         for future in as_completed([pool.submit(one, noun) for noun in missing]):
             try:
                 line = future.result()
-            except OpenAIError as error:
+            except (OpenAIError, AnswersUnread) as error:
                 print(f"A game failed and is left out: {error}")
                 continue
             games[line["answer"]] = line
@@ -81,7 +91,7 @@ def games_play(model: str, nouns: list[dict[str, str]], client: OpenAI, argument
 def games_read(path: Path, settings: dict) -> Games:
     """Games that were played before with these settings; the last line may be cut if that run was killed."""
     games = {}
-    for line in path.read_text().splitlines() if path.exists() else []:
+    for line in path.read_text().split("\n") if path.exists() else []:
         try:
             game = json.loads(line)
         except ValueError:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from answerer import Answerer, Secret
+from answerer import Answer, Answerer, Secret
 from openai import OpenAI
 from search import TOOL, Search
 
@@ -22,14 +22,33 @@ RULES = (
 )
 
 
+class AnswersUnread(RuntimeError):
+    """No answer of a game could be read: it says nothing about the player."""
+
+
 @dataclass
 class Game:
-    """``asked`` is every question with its answer; ``solved`` says whether one of them named the secret."""
+    """``asked`` is every question with its answer; ``solved`` says whether one of them named the secret.
+
+    ``answers_unread`` counts the answers that came in another form and were "n/a" to the player.
+    """
 
     secret: Secret
     asked: list[tuple[str, str]] = field(default_factory=list)
     searched: list[str] = field(default_factory=list)
     solved: bool = False
+    answers_unread: int = 0
+
+    def take(self, question: str, answer: Answer) -> None:
+        """One turn more."""
+        self.asked.append((question, answer.said))
+        self.answers_unread += not answer.is_read
+        self.solved = answer.correct
+
+    def check(self) -> None:
+        """At the end. Raises AnswersUnread where every answer was unread, which a reward of 0 would hide."""
+        if self.asked and self.answers_unread == len(self.asked):
+            raise AnswersUnread(f"none of the {len(self.asked)} answers of the answerer could be read")
 
     @property
     def reward(self) -> float:
@@ -41,16 +60,19 @@ def play(
     secret: Secret, client: OpenAI, model: str, answerer: Answerer, *, turns: int = TURNS,
     search: Search | None = None, **sampling: Any,
 ) -> Game:  # fmt: skip
-    """Play until it is solved or the turns are over. A player that says nothing has used its turn."""
+    """Play until it is solved or the turns are over. A player that says nothing has used its turn.
+
+    Raises AnswersUnread.
+    """
     game, messages = Game(secret), [{"role": "user", "content": RULES}]
     for turn in range(turns):
         question = ask(client, model, messages, game, search, sampling)
         answer = answerer(question, secret)
-        game.asked.append((question, answer.said))
-        if answer.correct:
-            game.solved = True
+        game.take(question, answer)
+        if game.solved:
             break
         messages.append({"role": "user", "content": f"{answer.said}. {turns - turn - 1} questions left."})
+    game.check()
     return game
 
 

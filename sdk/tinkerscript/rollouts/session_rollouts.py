@@ -172,7 +172,7 @@ class SessionRollouts(EpisodeLoop):
     @contextlib.contextmanager
     def _step_log(self, report_to: ReportTo) -> Iterator[StepLog | None]:
         """Steps are logged once, however many calls follow each other."""
-        if report_to is None:
+        if report_to is None or report_to == "none":
             yield None
             return
         steps = StepLog(self, report_to, cursor=self._logged)

@@ -33,7 +33,13 @@ class Target:
 
 def targets_check(report_to: ReportTo) -> list[tuple[str, Path | None]]:
     """The names in ``report_to``, each with the file that it names. Raises InvalidRequest for others."""
-    wanted = [] if report_to is None else [report_to] if isinstance(report_to, str | PathLike) else report_to
+    wanted = (
+        []
+        if report_to is None or report_to == "none"
+        else [report_to]
+        if isinstance(report_to, str | PathLike)
+        else report_to
+    )
     if not isinstance(wanted, Sequence):
         raise wrong("report_to", report_to, KNOWN)
     return [_named(one) for one in wanted]
@@ -118,4 +124,4 @@ OPENERS: dict[str, Callable[[SessionView], Target]] = {
     "mlflow": _mlflow,
     "tensorboard": _tensorboard,
 }
-KNOWN = f"{', '.join(OPENERS)}, the path of a .jsonl file, or a list of these"
+KNOWN = f"{', '.join(OPENERS)}, none, the path of a .jsonl file, or a list of these"
