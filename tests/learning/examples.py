@@ -78,7 +78,7 @@ def measure(server: Server, name: str, seed: int, folder: Path) -> bool:
         said = _said(ended.stdout)
     minutes = (time.monotonic() - began) / 60
     with httpx.Client(base_url=server.base_url, headers={"Authorization": f"Bearer {server.api_key}"}) as client:
-        (newest,) = client.get("/v1/sessions", params={"limit": 1}).raise_for_status().json()["data"]
+        (newest,) = client.get("/v1/sessions", params={"limit": 1}).raise_for_status().json()["items"]
     # Its end stops a session whose program did not, so that the next one has its runtime.
     with TinkerScript.attach(newest["id"], base_url=server.base_url, api_key=server.api_key) as session:
         rewards = [round(event.data["reward_mean"], 3) for event in session.events(kinds=["metric"])]
