@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from e2e.loop_server import ROOT, LoopServer
+from learning.examples import newest_rewards
 
 from support.child_processes import child_process
 from support.judge_endpoint import judge_endpoint
@@ -59,6 +60,8 @@ def test_an_example_runs_as_a_program(loop_server: LoopServer, tmp_path: Path, n
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     trained_one_step(tmp_path, ran.stdout, ran.stderr)
+    rewards = newest_rewards(loop_server.url, loop_server.api_key)
+    assert len(rewards) == 1 and abs(rewards[0]) <= 1
 
 
 def trained_one_step(folder: Path, out: str, err: str) -> None:

@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "sdk"), str(EXAMPLES)]
 from local_server import Server, running_server  # noqa: E402
 from nightly import machine  # noqa: E402
 
-from tinkerscript import TinkerScript  # noqa: E402
+from tinkerscript.wire.sessions import SessionState  # noqa: E402
 
 RESULTS = Path(__file__).with_name("curves") / "examples"
 NAMES = ["hello", "guess_number", "countdown", "gsm8k", "tool_use", "judge", "multi_agent", "twenty_questions"]
@@ -77,11 +77,7 @@ def measure(server: Server, name: str, seed: int, folder: Path) -> bool:
             return False
         said = _said(ended.stdout)
     minutes = (time.monotonic() - began) / 60
-    with httpx.Client(base_url=server.base_url, headers={"Authorization": f"Bearer {server.api_key}"}) as client:
-        (newest,) = client.get("/v1/sessions", params={"limit": 1}).raise_for_status().json()["items"]
-    # Its end stops a session whose program did not, so that the next one has its runtime.
-    with TinkerScript.attach(newest["id"], base_url=server.base_url, api_key=server.api_key) as session:
-        rewards = [round(event.data["reward_mean"], 3) for event in session.events(kinds=["metric"])]
+    rewards = newest_rewards(server.base_url, server.api_key)
     result = {
         "example": name, "seed": seed, "rewards": rewards, "said": said, "minutes": round(minutes, 1),
         "load": round(load, 1), "date": str(datetime.datetime.now(datetime.UTC).date()), "machine": machine(),
@@ -93,6 +89,17 @@ def measure(server: Server, name: str, seed: int, folder: Path) -> bool:
             shutil.copy(drawn, EXAMPLES / name / "curve.png")
     readme_write(name)
     return True
+
+
+def newest_rewards(base_url: str, api_key: str) -> list[float]:
+    """The mean reward of each step of the newest session, which is stopped where its program did not end it."""
+    with httpx.Client(base_url=base_url, headers={"Authorization": f"Bearer {api_key}"}) as client:
+        (newest,) = client.get("/v1/sessions", params={"limit": 1}).raise_for_status().json()["items"]
+        path = f"/v1/sessions/{newest['id']}"
+        if not SessionState(newest["state"]).is_terminal:  # the next program needs its runtime
+            client.post(f"{path}/stop").raise_for_status()
+        page = client.get(f"{path}/events", params={"kind": "metric", "limit": 1000}).raise_for_status().json()
+    return [round(event["data"]["reward_mean"], 3) for event in page["items"]]
 
 
 def _said(output: str) -> str:
