@@ -10,7 +10,11 @@ uv_begin() {
   local wanted
   wanted=$(hash_of requirements/uv.txt)
   if ! [ -x "$venv/bin/uv" ] || [ "$(cat "$stamps/uv" 2>/dev/null)" != "$wanted" ]; then
-    run "$venv/bin/python" -m pip install --quiet -r requirements/uv.txt || return 0
+    if ! run "$venv/bin/python" -m pip install --quiet --retries 1 -r requirements/uv.txt; then
+      say "set-up: uv cannot be had here, so pip installs"
+      rm -f "$log.$$.end"
+      return 0
+    fi
     printf '%s\n' "$wanted" >"$stamps/uv"
   fi
 }

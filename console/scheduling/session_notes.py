@@ -34,7 +34,7 @@ def waiting_note(session: Session, reason: str, now: datetime) -> None:
     if phase == session.phase and now - noted_at < timedelta(seconds=WAIT_NOTED_S):
         return
     held = Session.objects.filter(id=session.id, state=session.state, lease_sha256=session.lease_sha256)
-    if held.update(progress_at=now, phase=phase) and phase != session.phase:
+    if held.update(progress_at=now, phase=phase, updated_at=now) and phase != session.phase:
         data = {"from": session.state, "to": session.state, "phase": phase, "reason": ""}
         event_record(session_id=session.id, kind=EventKind.STATE, data=data)
 

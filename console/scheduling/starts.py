@@ -46,6 +46,7 @@ class QueuedStarts:
         self._launcher, self._known, self._warm, self._disk_free = launcher, known, warm, disk_free
         self._devices_kept = 0  # for sessions before others in the queue that cannot start in this tick
         self._later: dict[str, _Later] = {}
+        self._ended: set[str] = set()  # whose earlier runtime is gone and who waits for devices since
 
     def begin_tick(self) -> None:
         """The queue is gone through from its front."""
@@ -74,17 +75,21 @@ class QueuedStarts:
 
     def _launch(self, session: Session, now: datetime) -> None:
         try:
-            if session.launcher:  # it ran before: looked at while it is queued, so that waiting is no state of its own
+            # It ran before: looked at while it is queued, so that waiting is no state of its own.
+            if session.launcher and session.id not in self._ended:
                 earlier_end(session, launcher=self._launcher)
+                self._ended.add(session.id)
             runtime_launch(
                 session, launcher=self._launcher, warm=self._warm, known=self._known, kept=self._devices_kept
             )
             self._later.pop(session.id, None)
+            self._ended.discard(session.id)
         except SlowToEnd as error:  # nothing was started: no restart is counted
             session.refresh_from_db()
             self._wait(session, str(error), now)
             raise
         except NotStarted as error:
+            self._ended.discard(session.id)  # something of it may have been started
             session.refresh_from_db()
             recover(session, str(error), "not_started", launcher=self._launcher)
         except DevicesShort as short:

@@ -6,7 +6,7 @@ measure moves while the list is read, and a page begins where the one before it 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
@@ -62,7 +62,10 @@ def _time(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     if at.tzinfo is None:
         raise ValueError
-    return at
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError from error
 
 
 MEASURES = {

@@ -27,8 +27,10 @@ class LogprobMismatchMonitor:
         Rounding of logits counts 1 / T times at a temperature T, and squared in a KL: the bound of a mean over tokens
         of several temperatures is the mean of theirs.
         """
+        if staleness > 0 or metrics["tokens_trained"] == 0 or metrics["kl_engine"] <= self._bound:  # NaN goes on
+            return None
         bound = self._bound * _mean_spread(samples)
-        if staleness > 0 or metrics["tokens_trained"] == 0 or metrics["kl_engine"] <= bound:  # NaN goes on
+        if metrics["kl_engine"] <= bound:
             return None
         return (
             f"engine and trainer differ by a KL of {metrics['kl_engine']:.2g} on tokens of the current weights, and"
@@ -37,11 +39,11 @@ class LogprobMismatchMonitor:
 
 
 def _mean_spread(samples: Sequence[Sample]) -> float:
-    """Mean over the trained tokens of 1 / min(1, T)^2."""
+    """Mean of 1 / min(1, T)^2 over the tokens that ``kl_engine`` is the mean of: trained ones that nothing narrowed."""
     spreads = [
         1.0 / min(1.0, sample.temperature_at(position)) ** 2
         for sample in samples
         for position, trained in enumerate(sample.mask_T)
-        if trained
+        if trained and position > 0 and not sample.narrowed_at(position)
     ]
     return sum(spreads) / len(spreads) if spreads else 1.0

@@ -6,8 +6,8 @@ Both limits are measured in the same run: the bytes that two or more cores read 
 products (multiply and add: two operations) of single-precision matrices by oneDNN, as engine and trainer multiply. A
 decoding step reads every weight once, however many sequences it has, and does 2 operations for each sequence and
 weight: its limit is the longer of the two. Forward and backward do 6 operations for each token and weight (2 forward, 4
-backward: Kaplan et al. 2020, section 2.1), attention not counted. Engine and trainer are those of a session, on a CPU; the
-sequences share no prefix, so tree packing saves nothing. Best of ``--rounds``: what else runs only slows.
+backward: Kaplan et al. 2020, section 2.1), attention not counted. Engine and trainer are those of a session, on a CPU;
+the sequences share no prefix, so tree packing saves nothing. Best of ``--rounds``: what else runs only slows.
 """
 
 import argparse

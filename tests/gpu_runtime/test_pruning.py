@@ -334,7 +334,7 @@ def test_a_kill_between_archive_and_pruning_costs_no_call_and_no_bit(tmp_path: P
     untouched = tmp_path / "untouched"
     volume_fill(untouched, "abc")
     with closing(sqlite3.connect(untouched / "journal.sqlite3")) as file, file:
-        file.execute("UPDATE calls SET options = ?", (json.dumps({"text": "x" * 100_000}),))
+        file.execute("UPDATE calls SET options = ?", (json.dumps({"text": "x" * 200_000}),))
 
     def lives(name: str, *kills: int | None) -> dict[str, Any]:
         volume = shutil.copytree(untouched, tmp_path / name)

@@ -2,6 +2,7 @@
 
 from django.utils import timezone
 
+from console.live.services import event_record
 from console.sessions.alerts.models import MetricRule
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.runtime.leases import lease_issue
@@ -15,6 +16,7 @@ from console.users.services import user_create
 from console.webhooks.services import webhook_create
 from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionCreate, SessionState
 from tinkerscript.wire.webhooks import WebhookTopic
 
@@ -68,6 +70,8 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
     )
     Alert.objects.create(session=session, rule="stuck", text=f"of {session.id}")
     task = QueuedTask.objects.create(session=session, name="of a test", row=1, tries=1, judged=True)
+    refused = f"batch-of-{session.id}"
+    event_record(session_id=session.id, kind=EventKind.EVENT, data={"name": "step_refused"}, key=f"refused {refused}")
     key_make(project, user)
     key = ApiKey.objects.filter(project=project).latest("created_at")
     invited = member_invite(project=project, email=f"invited-by-{user.email}", role=Role.MEMBER, by=user)
@@ -86,5 +90,5 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
             project=project, name="kl", metric="kl_engine", above=True, value=1, steps=3
         ).id,
         "share_id": share_create(project=project, session_id=session.id, person=user, expires_in_days=1)[0].id,
-        "batch": f"batch-of-{session.id}",
+        "batch": refused,
     }

@@ -160,8 +160,10 @@ def spent_by(spans: QuerySet[RuntimeSpan], by: str) -> defaultdict[Any, Spent]:
 
 def spent_in_all(by: str, **which: object) -> defaultdict[Any, Spent]:
     """As ``spent_by`` of all spans that ``which`` selects by project, session or key: their sums, and those without."""
+    # Sums first: what is added up between the two reads is missing until the next one, and never counted twice.
+    sums = list(UsageSum.objects.filter(**which).values(by, "gpus").annotate(time=Sum("seconds")).order_by())
     found = spent_by(RuntimeSpan.objects.filter(summed=False, **which), by)
-    for row in UsageSum.objects.filter(**which).values(by, "gpus").annotate(time=Sum("seconds")).order_by():
+    for row in sums:
         found[row[by]].add(Spent.of(row["time"], row["gpus"]))
     return found
 

@@ -27,6 +27,7 @@ from gpu_runtime.gateway.openai.token_routes import TokenRoutes
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.sample_orders import folder_is_whole
 from gpu_runtime.gateway.tinker.sampling import STALL_S
+from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.generation.calls import Calls
 from gpu_runtime.generation.forgotten_calls import ForgottenCalls
 from gpu_runtime.interfaces import Delta, SamplingOptions
@@ -73,11 +74,12 @@ class DialectRoutes:
             folder = await self._sampler_find(sampler_id)
         except UserMistake as mistake:
             raise NotFound(str(mistake), param="model", openai_code="model_not_found") from None
-        if (of_sampler := self._by_sampler.get(sampler_id)) is None:
-            of_sampler = self._by_sampler[sampler_id] = self._make(sampler_id, folder, await self._rendering())
+        now = f"{sampler_id} {folder}"  # an in-flight sampler moves to another folder
+        if (of_sampler := self._by_sampler.get(now)) is None:
+            of_sampler = self._by_sampler[now] = self._make(sampler_id, folder, await self._rendering())
             if len(self._by_sampler) > MAX_SAMPLERS:
                 self._by_sampler.popitem(last=False)
-        self._by_sampler.move_to_end(sampler_id)
+        self._by_sampler.move_to_end(now)
         self.last_activity_at = time.time()
         return await of_sampler[request.url.path](request)
 
@@ -137,13 +139,14 @@ class SamplerSource:
         is_whole = folder_is_whole(self.folder)
         adapter, weights = (None, self.folder) if is_whole else (self.folder, None)
         stream = self.engine.generate(request_id, prompt_ids, options, adapter=adapter, weights=weights)
-        async with aclosing(stream):
-            while True:
-                try:
-                    async with asyncio.timeout(self.stall_s):
-                        delta = await anext(stream)
-                except TimeoutError as error:
-                    raise EngineDead(f"the engine made no token for {self.stall_s:.0f} s") from error
-                except StopAsyncIteration:
-                    return
-                yield delta
+        with snapshot_held(self.folder):
+            async with aclosing(stream):
+                while True:
+                    try:
+                        async with asyncio.timeout(self.stall_s):
+                            delta = await anext(stream)
+                    except TimeoutError as error:
+                        raise EngineDead(f"the engine made no token for {self.stall_s:.0f} s") from error
+                    except StopAsyncIteration:
+                        return
+                    yield delta

@@ -235,6 +235,8 @@ class Ledger:
     async def _result(self, operation: Operation) -> Result | Awaitable[Result]:
         if operation.kind == MISSING:
             return Result.mistake(operation.body.decode())
+        if operation.result_kind == "error" and operation.kind != "create_model":
+            return Result.mistake("")  # it changed nothing when it was done: done again it might, its client gone on
         try:
             return await self._work.do(operation, again=operation.is_done)
         except (UserMistake, InvalidTrainingInput) as mistake:

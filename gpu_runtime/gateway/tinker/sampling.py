@@ -16,6 +16,7 @@ from gpu_runtime.gateway.tinker.ledger import Result
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
 from gpu_runtime.gateway.tinker.sample_orders import order_of
 from gpu_runtime.gateway.tinker.sample_responses import response_write
+from gpu_runtime.gateway.tinker.snapshots import snapshot_held
 from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome, SamplerEngine
 
 RESULTS_KEPT, RESULT_BYTES_KEPT = 20_000, 256 << 20
@@ -160,7 +161,8 @@ class Samples:
         try:
             folder = await self._sampler_find(sample.sampling_session_id)
             order = order_of(sample, folder, self._engine)
-            outcome = await self._sampled(order)
+            with snapshot_held(folder):
+                outcome = await self._sampled(order)
             promise.result = Result("proto", response_write(sample, order, outcome))
         except asyncio.CancelledError:
             promise.result = Result.mistake("the sample was cancelled by its client")

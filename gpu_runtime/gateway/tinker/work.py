@@ -16,7 +16,7 @@ from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.ledger import MODEL_LOST, Result
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
-from gpu_runtime.gateway.tinker.snapshots import snapshots_bound
+from gpu_runtime.gateway.tinker.snapshots import snapshot_use, snapshots_bound
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
@@ -234,6 +234,7 @@ class ModelWork:
         number = wanted.sampling_session_seq_id
         sampler_id = f"{matched['tinker_session']}:sample:{number}:{self._session_id}"
         await self._sampler_put(sampler_id, {"folder": str(folder), "model_id": operation.model_id}, moves)
+        await asyncio.to_thread(snapshot_use, folder)
         await asyncio.to_thread(snapshots_bound, folder.parent)
         return Result.of({"path": None, "sampling_session_id": sampler_id, "type": operation.kind})
 

@@ -35,3 +35,9 @@ def test_stale_tokens_and_steps_without_tokens_prove_nothing():
     assert refusal("float32", 1.0, staleness=1) is None
     assert refusal("float32", 1.0, tokens=0.0) is None
     assert refusal("float32", 1.0)
+
+
+def test_tokens_of_a_grammar_which_the_measure_leaves_out_tighten_no_bound():
+    narrowed = Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, allowed_T=(None, b"set"))
+    cold = Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 0.1))
+    assert refusal("bfloat16", 0.5, [*[narrowed] * 19, cold]) is None

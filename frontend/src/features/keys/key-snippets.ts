@@ -53,12 +53,12 @@ for task in ["What is 3 + 4?"] * 8:
 export function curlProgram(baseModel: string): string {
   // In single quotes a shell reads everything as it is, but for a single quote.
   const quoted = (value: unknown) => `'${JSON.stringify(value).replaceAll("'", String.raw`'\''`)}'`;
-  return `api() { curl -sS --fail-with-body --retry 30 -H "Authorization: Bearer $TINKERSCRIPT_API_KEY" -H "Content-Type: application/json" "$@"; }
+  return `api() { curl -sS --fail -H "Authorization: Bearer $TINKERSCRIPT_API_KEY" -H "Content-Type: application/json" "$@"; }
 SESSIONS=$TINKERSCRIPT_BASE_URL/v1/sessions
 
 # A session, and an episode of it: where the model is, and a key for it. It is asked for again until the session is up.
 SESSION=$(api $SESSIONS -d ${quoted({ base_model: baseModel })} | jq -r .id)
-EPISODE=$(api $SESSIONS/$SESSION/episodes -d ${quoted({ task: "What is 3 + 4?" })})
+EPISODE=$(api --retry 30 $SESSIONS/$SESSION/episodes -d ${quoted({ task: "What is 3 + 4?" })})
 
 # What your agent asks the model.
 curl -sS $(jq -r .base_url <<< "$EPISODE")/chat/completions \\
