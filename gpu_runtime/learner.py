@@ -4,10 +4,10 @@ The order of writes makes a kill harmless: a batch is in the journal before it i
 are served, a checkpoint once its manifest is in the store. What lies between is trained again, to the same bits.
 
 A batch is refused, with the weights as they were, when the engine's log-probabilities of fresh tokens are not the
-trainer's (the second such batch ends the session), when its loss or gradient is not finite, when its gradient's norm is
-above ``grad_norm_limit``, when a rank could not have the memory for it, or when a rank was killed over it twice, which
-is how the kernel says the same. The batch stays in the journal and can be downloaded by the name in the event. One that
-teaches nothing is set aside.
+trainer's (again on tokens sampled after new weights: the session ends), when its loss or gradient is not finite, when
+its gradient's norm is above ``grad_norm_limit``, when a rank could not have the memory for it, or when a rank was
+killed over it twice, which is how the kernel says the same. The batch stays in the journal and can be downloaded by
+the name in the event. One that teaches nothing is set aside.
 """
 
 import asyncio

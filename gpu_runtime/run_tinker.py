@@ -136,7 +136,7 @@ async def serve_models(
         async with until_one_fails(background):
             await agent.stop_requested.wait()
         agent.status.begin(Phase.SAVING, "saving")
-        agent.status.update(state=RuntimeStage.STOPPING)
+        agent.status.update(state=RuntimeStage.STOPPING, policy_version=ledger.steps_done)
     await samples.close()
     if agent.stop_reason is StopReason.SUSPEND:
         await ledger.save_all()
