@@ -237,8 +237,9 @@ class Learner:
             return dict.fromkeys(NOTHING_LEARNED, 0.0)
         staleness = int(batch_statistics(batch, self._config)["staleness_max"])
         coef = entropy_coef_of(self._config, await self._batches.step_metrics(batch.step - 1))
+        counted = await self._batches.step_metrics(batch.step) is not None
         async with self._device_lent():
-            found = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef)
+            found = await batch_train(self._trainer, self._config, samples, batch.step, staleness, coef, counted)
         return found | {"entropy_coef": coef}
 
     async def _hand_over(self, version: int) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tinkerscript.wire.checkpoints import CheckpointKind
 from tinkerscript.wire.runtime import PHASE_WAITING, Assignment, CheckpointOrder, RuntimeStage, StopReason
+from tinkerscript.wire.training.model_refusals import head_refusal
 
 from .archive.archive import Archive
 from .archive.on_failure import archive_on_failure
@@ -24,7 +25,7 @@ from .engine.watched import WatchedEngine
 from .episodes.batches import Batches
 from .episodes.ledger import Episodes
 from .episodes.progress import attempts_report, dropped_report
-from .errors import EngineDead, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
+from .errors import EngineDead, ModelUnsupported, RuntimeFault, StoreFull, StoreUnavailable, TrainerFailed
 from .gateway.app import create_app, serve
 from .health.deadlines import Phase
 from .interfaces import Engine, Tokenizer, Trainer
@@ -195,10 +196,19 @@ async def open_journal(assignment: Assignment, store: ObjectStore, volume: Path)
 
 
 def tokenizer_load(folder: str) -> Tokenizer:
-    """The base model's tokenizer. Raises OSError where the folder holds none."""
+    """The base model's tokenizer. Raises OSError where the folder holds none, ModelUnsupported: too many ids.
+
+    The server compared them by the files; here they are as the library loads them, defaults and other formats included.
+    """
+    from transformers import AutoConfig
+
     from .rendering.transformers_tokenizer import TransformersTokenizer  # imports torch
 
-    return TransformersTokenizer(folder)
+    tokenizer = TransformersTokenizer(folder)
+    head = AutoConfig.from_pretrained(folder).get_text_config().vocab_size
+    if refusal := head_refusal(head, tokenizer.largest_id):
+        raise ModelUnsupported(refusal)
+    return tokenizer
 
 
 @asynccontextmanager

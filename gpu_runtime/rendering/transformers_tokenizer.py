@@ -15,7 +15,8 @@ class TransformersTokenizer:
     def __init__(self, folder: str) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
         self.size = len(self._tokenizer)
-        self.longest_token = max(map(len, self._tokenizer.get_vocab()))
+        vocabulary = self._tokenizer.get_vocab()
+        self.longest_token, self.largest_id = max(map(len, vocabulary)), max(vocabulary.values())
         self.special_ids = frozenset(self._tokenizer.all_special_ids) | {
             token_id for token_id, token in self._tokenizer.added_tokens_decoder.items() if token.special
         }

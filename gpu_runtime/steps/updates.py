@@ -23,9 +23,19 @@ NOTHING_LEARNED = ("loss", "kl_engine", "entropy", "clip_fraction", "tokens_trai
 
 
 async def batch_train(
-    trainer: Trainer, config: SessionConfig, samples: Sequence[Sample], step: int, staleness: int, entropy_coef: float
+    trainer: Trainer,
+    config: SessionConfig,
+    samples: Sequence[Sample],
+    step: int,
+    staleness: int,
+    entropy_coef: float,
+    counted: bool = False,
 ) -> dict[str, float]:
-    """Every update of step ``step``; returns its metrics. Raises StepRefused, after which earlier updates stand."""
+    """Every update of step ``step``; returns its metrics. Raises StepRefused, after which earlier updates stand.
+
+    One that is ``counted`` was done before and is done again: its tokens were compared with the engine's then, by the
+    bound of that day, and later steps were sampled from what came of it.
+    """
     kl_engine: float | None = None  # before the first update: later the policy has moved on its own
     if config.minibatches * config.epochs > 1:
         before = await trainer.logprobs(samples)
@@ -37,7 +47,8 @@ async def batch_train(
         kl_engine = found["kl_engine"] if kl_engine is None else kl_engine
         found["kl_engine"] = kl_engine
         broken = [f"{name} is {value}" for name, value in found.items() if not math.isfinite(value)]
-        gap = None if done else LogprobMismatchMonitor(trainer.dtype).refusal(found, samples, staleness)
+        proven = counted or bool(done)
+        gap = None if proven else LogprobMismatchMonitor(trainer.dtype).refusal(found, samples, staleness)
         is_far = bool(done) and config.kl_stop is not None and found["kl_before"] > config.kl_stop
         if broken or gap or is_far:
             await trainer.drop_gradient()

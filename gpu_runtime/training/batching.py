@@ -275,12 +275,16 @@ def _returns(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionCo
 
 
 def _penalty(episode: TrainedEpisode, call_ids: Sequence[str], config: SessionConfig) -> float:
-    """The greatest of the answers of these calls, each by its own call's limit."""
+    """The greatest of the answers of these calls, each by its own call's limit.
+
+    A call with a smaller limit has a smaller buffer, in proportion: else a short one would be penalised from its start.
+    """
     if not config.overlong_buffer:
         return 0.0
+    part = config.overlong_buffer / config.max_tokens
     return min(
         (
-            overlong_penalty(len(answer.token_ids_T), limit, min(config.overlong_buffer, limit))
+            overlong_penalty(len(answer.token_ids_T), limit, min(config.overlong_buffer, math.ceil(part * limit)))
             for call in episode.calls
             if call.id in call_ids
             for limit in [call.max_tokens or config.max_tokens]

@@ -100,3 +100,13 @@ def test_the_gap_leaves_out_what_is_not_trained_and_what_a_grammar_chose():
     assert kl_from_engine([sample]) == 0.0
     free = dataclasses.replace(sample, allowed_T=None)
     assert kl_from_engine([free]) == pytest.approx((math.expm1(-2.0) + 2.0) / 2)
+
+
+async def test_a_step_that_was_counted_is_not_compared_with_the_engine_again():
+    """A later version may have a tighter bound: refused then, the step would be missing below those that follow it."""
+    trainer = Watched()
+    trainer.kl_engine = 0.3
+    with pytest.raises(EngineMismatch):
+        await trained(trainer)
+    found = await batch_train(trainer, SessionConfig(), SAMPLES, 3, 0, 0.0, True)
+    assert found["kl_engine"] == 0.3 and trainer.steps == [3]

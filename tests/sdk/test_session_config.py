@@ -68,6 +68,7 @@ def test_an_option_without_effect_beside_the_others_is_refused_by_its_name(field
     [
         ("minibatches", {"minibatches": 5, "tasks_per_batch": 4}, "tasks_per_batch"),
         ("tis_cap", {"epochs": 2, "max_staleness": 1}, "stale tokens"),
+        ("loss", {"loss": "cross_entropy", "max_staleness": 1}, "max_staleness"),
         ("advantage_baseline", {"advantage_baseline": "batch", "dynamic_sampling": True}, "dynamic_sampling"),
         ("lora_rank", {"lora_rank": 4, "kl_coef": 0.1, "reference_decay": 0.9}, "reference_decay"),
         ("overlong_buffer", {"overlong_buffer": 300, "max_tokens": 256}, "max_tokens"),

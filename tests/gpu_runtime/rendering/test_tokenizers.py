@@ -1,5 +1,6 @@
 """The tokenizer of the tests writes and reads what transformers' does, for every family of chat templates in them."""
 
+import json
 from datetime import datetime
 from pathlib import Path
 
@@ -8,7 +9,9 @@ import pytest
 
 pytest.importorskip("transformers", reason="transformers is not installed: it needs the full set-up, `make test`")
 
+from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.rendering.transformers_tokenizer import TransformersTokenizer
+from gpu_runtime.run import tokenizer_load
 from support.light_tokenizer import LightTokenizer
 from support.tiny_tokenizers import TEMPLATES, build_tokenizer
 
@@ -68,3 +71,13 @@ def test_the_light_tokenizer_is_transformers_own(tmp_path: Path, family: str) ->
             assert light.decode(light.encode(text), special=special) == real.decode(light.encode(text), special=special)
     every = range(light.size)
     assert [light.decode([token], special=True) for token in every] == [real.decode([t], special=True) for t in every]
+
+
+def test_a_tokenizer_with_more_ids_than_the_head_as_both_are_loaded_is_refused(tmp_path: Path) -> None:
+    folder = build_tokenizer(tmp_path, "chatml")
+    largest = TransformersTokenizer(str(folder)).largest_id
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": largest + 1}))
+    assert tokenizer_load(str(folder)).size == largest + 1
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", "vocab_size": largest}))
+    with pytest.raises(ModelUnsupported, match=f"vocab_size is {largest}"):
+        tokenizer_load(str(folder))

@@ -233,6 +233,16 @@ def test_an_answer_that_its_calls_own_limit_cut_off_costs_the_whole_penalty() ->
     assert [sample.advantage for sample in batch_samples(batch(group), shaped)] == [-0.5, 0.5]
 
 
+def test_a_call_with_a_smaller_limit_has_a_smaller_buffer_in_proportion() -> None:
+    """The session: 256 and 64. This call: 32, so its last 8 tokens cost; a buffer of 64 would cost from the first."""
+    shaped = SessionConfig(max_tokens=256, overlong_buffer=64, normalize_advantage=False)
+    for length, lost in ((24, 0.0), (28, 0.5), (32, 1.0)):
+        short = replace(call("a", [1], [2] * length), options={"sampling": {"temperature": 1.0, "max_tokens": 32}})
+        group = [episode(1, 1.0, short), episode(2, 1.0, call("b", [1], [3]))]
+        samples = batch_samples(batch(group), shaped)
+        assert [sample.advantage for sample in samples] == ([-lost / 2, lost / 2] if lost else [0.0, 0.0])
+
+
 def test_answers_that_were_cut_off_and_grammars_that_were_lost_are_counted() -> None:
     cut = call("a", [1], [2, 3], grammar=True, allowed=(None, UNKNOWN))
     cut = replace(cut, completions=(replace(cut.completions[0], finish_reason="length"),))

@@ -30,7 +30,8 @@ def folder_refusal(folder: Path, config: SessionConfig) -> str | None:
     whole = _read(folder / "config.json")
     fields = whole | (whole.get("text_config") or {}) | (whole.get("ffn_config") or {})  # the latter of DBRX
     name = (whole.get("architectures") or [whole.get("model_type", "this model")])[0]
-    why = _refusal(fields, config) or _head_refusal(fields, _read(folder / "tokenizer.json"))
+    largest = max(_token_ids(_read(folder / "tokenizer.json")), default=-1)
+    why = _refusal(fields, config) or head_refusal(fields.get("vocab_size"), largest)
     return f"{name} is not trained here: {why}" if why else None
 
 
@@ -101,8 +102,8 @@ def _long_rope_begins(fields: dict[str, Any]) -> int | None:
     return original if isinstance(original, int) else None
 
 
-def _head_refusal(fields: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
-    size, largest = fields.get("vocab_size"), max(_token_ids(tokenizer), default=-1)
+def head_refusal(size: object, largest: int) -> str | None:
+    """Why a head of ``size`` tokens does not serve a tokenizer whose greatest id is ``largest``; None where it does."""
     if isinstance(size, int) and 0 < size <= largest:
         return (
             f"vocab_size is {size}, so its head ends at token {size - 1}, and its tokenizer has tokens up to {largest};"

@@ -62,6 +62,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
 
 # By name: (whether a value contradicts the others, why)
 CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
+    "loss": (
+        lambda value, given: value == "cross_entropy" and given.get("max_staleness", 0) > 0,
+        "not cross_entropy with max_staleness above 0: it has no ratio that weighs tokens of older weights; take"
+        " importance_sampling",
+    ),
     "grad_norm_limit": (
         lambda value, given: value < given.get("grad_clip", 0.0),
         "must not be below grad_clip: every gradient that the clip is for would be refused",
