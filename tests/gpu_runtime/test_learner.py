@@ -193,3 +193,15 @@ async def test_a_gap_between_engine_and_trainer_refuses_the_step_and_gives_the_e
             assert "a KL of 0.3" in refused["reason"]
             assert it.trainer.weights == "base" and it.trainer.weights in it.engine.weights_text
             assert it.engine.version == 0, "the step was not taken"
+
+
+async def test_a_counted_step_is_restored_though_its_gap_would_be_refused_now(volume: Path) -> None:
+    """As after an upgrade to a tighter bound: the journal has the step, and others were sampled from it."""
+    volume_fill(volume, "a")
+    with FakeControlPlane(part_size_bytes=1 << 20) as plane:
+        plane_assign(plane, tasks_per_batch=1)
+        async with learner_open(plane, volume) as it:
+            await it.train_next()
+        async with learner_open(plane, volume) as it:
+            it.trainer.kl_engine = 0.3
+            assert await it.learner.restore() == 1 and it.trainer.steps == [1]
