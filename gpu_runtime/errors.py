@@ -117,6 +117,12 @@ class StoreUnavailable(RuntimeFault):
     hint = "Check that the object store runs and has room."
 
 
+class CheckpointDeleted(StoreUnavailable):
+    """No later try finds it: whoever asked for it by its name is told so."""
+
+    hint = "Name a checkpoint that exists: this one was deleted, or its time to live ended."
+
+
 class StoreFull(StoreUnavailable):
     code = "disk_full"
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, StoreFull, StoreUnavailable
+from gpu_runtime.errors import CheckpointDeleted, ControlPlaneLost, ControlPlaneRefused, StoreFull, StoreUnavailable
 from gpu_runtime.health.free_room import room_require
 from tinkerscript.wire.checkpoints import CheckpointKind, ManifestFile
 from tinkerscript.wire.events import EventKind
@@ -84,12 +84,12 @@ class ObjectStore:
         """Have the files of ``point`` in ``folder``. A local copy whose hashes all match is left as it is.
 
         An interrupted fetch goes on where it stopped. ``on_progress`` is called, from any thread, after each file.
-        Raises StoreUnavailable, DiskFull.
+        Raises CheckpointDeleted, StoreUnavailable, DiskFull.
         """
         for file in point.files:
             _check_path(file.path)
         if not point.files:
-            raise StoreUnavailable("the checkpoint was deleted")
+            raise CheckpointDeleted("the checkpoint was deleted")
         if await asyncio.to_thread(_matches, point.files, folder):
             return
         staging = staging_path(folder, "fetching")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpu_runtime.errors import StoreUnavailable
+from gpu_runtime.errors import CheckpointDeleted, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.model_interfaces import AdamParams, Datum, ForwardResult, InvalidTrainingInput, LoraConfig, LossConfig
@@ -203,7 +203,10 @@ class FolderStore:
     async def fetch(self, source: ModelSource) -> Path:
         if self.is_away:
             raise StoreUnavailable("no answer for 60 s")
-        return self.folder / source.checkpoint_id
+        folder = self.folder / source.checkpoint_id
+        if not folder.exists():
+            raise CheckpointDeleted("the checkpoint was deleted")
+        return folder
 
 
 def _digest(*parts: object) -> str:

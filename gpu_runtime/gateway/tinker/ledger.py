@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
-from gpu_runtime.errors import RuntimeFault, StoreUnavailable
+from gpu_runtime.errors import CheckpointDeleted, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
@@ -244,6 +244,8 @@ class Ledger:
         except StoreUnavailable as away:
             if operation.result_kind not in (None, "error"):
                 raise  # it was done before: a model without it would not be what its client trained
+            if isinstance(away, CheckpointDeleted):
+                return Result.mistake(f"{operation.kind}: {away}")
             return Result.mistake(f"{operation.kind}: the object store is away, try again later: {away}", "server")
         except RuntimeFault:
             raise  # a process is lost: the next runtime goes on from here

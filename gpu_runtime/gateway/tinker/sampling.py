@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
+from gpu_runtime.errors import CheckpointDeleted, EngineDead, RequestRefused, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import Result
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
@@ -168,6 +168,10 @@ class Samples:
             promise.result = Result.mistake("the sample was cancelled by its client")
         except UserMistake as mistake:
             promise.result = Result.mistake(str(mistake))
+        except CheckpointDeleted as deleted:
+            promise.result = Result.mistake(str(deleted))
+        except StoreUnavailable as away:
+            promise.result = Result.mistake(f"the object store is away, try again later: {away}", "server")
         except RequestRefused as refused:
             promise.result = Result.mistake(f"the engine refuses this request: {refused}")
         except EngineDead as dead:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from gpu_runtime.errors import DiskFull, StoreUnavailable
+from gpu_runtime.errors import CheckpointDeleted, DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.ledger import MODEL_LOST, Result
@@ -147,6 +147,9 @@ class ModelWork:
                 await self._begin_from(wanted.model_id, wanted.source)
         except (UserMistake, InvalidTrainingInput) as mistake:
             self._mistaken[wanted.model_id] = str(mistake)
+            raise
+        except CheckpointDeleted as deleted:
+            self._mistaken[wanted.model_id] = str(deleted)
             raise
         except StoreUnavailable:
             self._unmade[wanted.model_id] = operation

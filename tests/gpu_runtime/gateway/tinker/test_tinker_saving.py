@@ -68,6 +68,18 @@ async def test_a_store_that_is_away_is_the_services_fault_and_the_model_is_made_
         assert "metrics" in (await _stepped(wire, 2, other)).json()
 
 
+async def test_a_checkpoint_that_was_deleted_is_its_clients_mistake(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        other, path = "tnk_ab:train:1", "tinker://gone/weights/a"
+        source = {"path": path, "checkpoint_id": "gone-weights-a", "files": [], "optimizer": True}
+        body = {"model_id": other, "base_model": "tiny", "lora": {"rank": 8}, "source": source}
+        answer = await wire.post("/tinker/models", body)
+        for failed in (await wire.result(answer.json()["request_id"]), await _stepped(wire, 1, other)):
+            said = failed.json()
+            assert said["category"] == "user" and "was deleted" in said["error"]
+
+
 async def _stepped(wire: Wire, seq_id: int, model_id: str) -> httpx.Response:
     return await wire.result(await wire.promise("optim_step", step(seq_id, model_id=model_id)))
 
