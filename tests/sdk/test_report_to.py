@@ -57,6 +57,7 @@ def test_jsonl_alone_names_the_file_by_the_session(server, connect, tmp_path, mo
         ("wandbb", "report_to must be jsonl, wandb, mlflow, tensorboard, none, the path of a .jsonl file"),
         (["jsonl", 3], "report_to must be .*not int"),
         (7, "report_to must be"),
+        (["none", "jsonl"], "report_to must be"),
         ("no/such/folder/run.jsonl", "there is no folder no/such/folder"),
         ("wandb", "needs wandb, which is not installed .*pip install wandb"),
         ("mlflow", "needs mlflow, which is not installed .*pip install mlflow"),
@@ -66,7 +67,7 @@ def test_jsonl_alone_names_the_file_by_the_session(server, connect, tmp_path, mo
 def test_an_unknown_or_missing_tracker_is_named_before_an_episode_begins(
     server, connect, monkeypatch, report_to, words
 ):
-    for package in ("wandb", "mlflow", "tensorboardX"):
+    for package in ("wandb", "mlflow", "torch.utils.tensorboard", "tensorboardX"):
         monkeypatch.setitem(sys.modules, package, None)
     session = connect(tasks_per_batch=1)
     for run in (session.rollouts, session.evaluate):
@@ -77,7 +78,10 @@ def test_an_unknown_or_missing_tracker_is_named_before_an_episode_begins(
 
 def test_none_reports_to_nothing_as_in_transformers(server, connect, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    connect(grpo_n=2, tasks_per_batch=9).rollouts(trains(server, 1), ["a"], report_to="none")
+    session = connect(grpo_n=2, tasks_per_batch=9)
+    session.rollouts(trains(server, 1), ["a"], report_to="none")
+    session.rollouts(trains(server, 2), ["b"], report_to=["none"])
+    session.evaluate(lambda task, episode: 1.0, ["c"], report_to=[])
     assert not list(tmp_path.iterdir())
 
 
@@ -101,6 +105,7 @@ def tracked(monkeypatch):
         flush=lambda: None,
         close=lambda: told.append(("closed", logdir)),
     )
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     for module in (wandb, mlflow, board):
         monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.delenv("WANDB_PROJECT", raising=False)
@@ -116,6 +121,17 @@ def test_every_tracker_gets_the_steps_of_one_run(server, connect, tracked):
         ("wandb", 1, -0.1), ("mlflow", 1, -0.1, "run 1"), ("train/loss", 1, -0.1),
     }  # fmt: skip
     assert tracked.index(("closed", f"runs/{session.id}")) > tracked.index(("train/loss", 1, -0.1))
+
+
+def test_tensorboard_is_written_by_pytorch_where_it_can(server, connect, tracked, monkeypatch):
+    torch = ModuleType("torch.utils.tensorboard")
+    torch.SummaryWriter = sys.modules["tensorboardX"].SummaryWriter
+    monkeypatch.setitem(sys.modules, torch.__name__, torch)
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    for package in ("torch", "torch.utils"):
+        monkeypatch.setitem(sys.modules, package, sys.modules.get(package) or ModuleType(package))
+    connect(grpo_n=2, tasks_per_batch=9).rollouts(trains(server, 1), ["a"], report_to="tensorboard")
+    assert ("train/loss", 1, -0.1) in tracked
 
 
 def test_a_tracker_that_fails_is_named_and_costs_no_training(server, connect, tracked, caplog, tmp_path):

@@ -23,7 +23,7 @@ from .evaluating import Evaluations, evaluation_plan
 from .judging import JudgedGroups
 from .runner import Agent, Runner
 from .step_log import StepLog
-from .targets import ReportTo
+from .targets import ReportTo, targets_check
 from .task_queue import TaskQueue
 
 log = logging.getLogger("tinkerscript")
@@ -172,7 +172,7 @@ class SessionRollouts(EpisodeLoop):
     @contextlib.contextmanager
     def _step_log(self, report_to: ReportTo) -> Iterator[StepLog | None]:
         """Steps are logged once, however many calls follow each other."""
-        if report_to is None or report_to == "none":
+        if not targets_check(report_to):
             yield None
             return
         steps = StepLog(self, report_to, cursor=self._logged)

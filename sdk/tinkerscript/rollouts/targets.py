@@ -3,6 +3,7 @@
 As in Transformers, a run of the tracker that is active already is used, and stays open for what the program logs next.
 """
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -33,15 +34,11 @@ class Target:
 
 def targets_check(report_to: ReportTo) -> list[tuple[str, Path | None]]:
     """The names in ``report_to``, each with the file that it names. Raises InvalidRequest for others."""
-    wanted = (
-        []
-        if report_to is None or report_to == "none"
-        else [report_to]
-        if isinstance(report_to, str | PathLike)
-        else report_to
-    )
+    wanted = [report_to] if report_to is None or isinstance(report_to, str | PathLike) else report_to
     if not isinstance(wanted, Sequence):
         raise wrong("report_to", report_to, KNOWN)
+    if len(wanted) == 1 and wanted[0] in (None, "none"):  # as Transformers takes it, alone or in a list
+        return []
     return [_named(one) for one in wanted]
 
 
@@ -95,7 +92,7 @@ def _mlflow(view: SessionView) -> Target:
 
 
 def _tensorboard(view: SessionView) -> Target:
-    writer = _package("tensorboardX", "tensorboard").SummaryWriter(logdir=str(Path("runs") / view.id))
+    writer = _summary_writer()(str(Path("runs") / view.id))
 
     def log(measures: Measures, step: int) -> None:
         for name, value in measures.items():
@@ -103,6 +100,13 @@ def _tensorboard(view: SessionView) -> Target:
         writer.flush()
 
     return Target("tensorboard", log, writer.close)
+
+
+def _summary_writer() -> Any:
+    """The class of PyTorch where it and the tensorboard package are installed, else that of tensorboardX."""
+    with contextlib.suppress(ImportError):
+        return import_module("torch.utils.tensorboard").SummaryWriter
+    return _package("tensorboardX", "tensorboard").SummaryWriter
 
 
 def _package(package: str, name: str) -> Any:
