@@ -109,7 +109,7 @@ def episode_row(record: EpisodeRecord, calls: Sequence[CallRecord]) -> dict[str,
             "is_success": output.is_success,
             "rewards_by_agent": list((output.rewards_by_agent or {}).items()),
             "rewards_by_call": list((output.rewards_by_call or {}).items()),
-            "metrics": list(output.metrics.items()),
+            "metrics": list(output.measures.items()),
             "metadata": dump(output.metadata),
         }
     return reported | {

@@ -126,7 +126,7 @@ class EpisodeRecord:
             eval=self.eval,
             reward=output.reward if output else None,
             is_success=output.is_success if output else None,
-            metrics=output.metrics if output else {},
+            metrics=output.measures if output else {},
             rewards_by_agent=output.rewards_by_agent if output else None,
             rewards_by_call=output.rewards_by_call if output and not brief else None,
             metadata=output.metadata if output and not brief else None,

@@ -31,7 +31,7 @@ def episode_row(
         reward=output.reward if output else None,
         is_success=output.is_success if output else None,
         rewards_by_agent=_named(output.rewards_by_agent) if output and output.rewards_by_agent else None,
-        metrics=_named(output.metrics) if output else {},
+        metrics=_named(output.measures) if output else {},
         agents=[_plain(agent)[:EXCERPT_CHARACTERS] for agent in report.get("agents", [])][:MAX_AGENTS],
         calls=record.calls,
         sampled_tokens=record.sampled_tokens,

@@ -25,13 +25,13 @@ def workflow_output(said: Any) -> WorkflowOutput:
     if "reward" not in fields:
         raise InvalidReward(f"{type(said).__name__} has no reward.")
     fields["reward"] = _finite(fields["reward"], "reward")
-    for name in ("rewards_by_agent", "rewards_by_call"):
+    for name in ("rewards_by_agent", "rewards_by_call", "reward_parts"):
         if fields.get(name) is not None:
             rewards = _mapping(fields, name).items()
             fields[name] = {who: _finite(reward, f"{name}[{who!r}]") for who, reward in rewards}
     if fields.get("is_success") is not None:
         fields["is_success"] = bool(fields["is_success"])
-    for name in ("metrics", "metadata"):
+    for name in ("metrics", "metadata", "reward_parts"):
         if fields.get(name) is None:
             fields.pop(name, None)
     try:

@@ -3,7 +3,9 @@
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import stdev
 
 from tinkerscript.connection.foreign_answers import excerpt, hint_for, is_page
 
@@ -55,6 +57,10 @@ def _page_of(error: BaseException) -> str:
     return f"{excerpt(body)}. {hint_for(status, body, {}, '')}"
 
 
+def _deviation(values: Sequence[float]) -> float:
+    return stdev(values) if len(values) > 1 else math.nan
+
+
 @dataclass(frozen=True)
 class Evaluated:
     """What one set of tasks, ``name``, came to with the policy after ``step`` steps."""
@@ -81,6 +87,7 @@ class Report:
     attempts_per_task: int
     rewards: dict[str, list[float]] = field(default_factory=dict)
     successes: list[bool] = field(default_factory=list)  # of the outputs that say
+    measured: dict[str, list[float]] = field(default_factory=dict)  # what the outputs have in metrics and reward_parts
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
     versions: set[int] = field(default_factory=set)  # of the policies that played
@@ -101,10 +108,7 @@ class Report:
     @property
     def standard_deviation(self) -> float:
         """Of the rewards; NaN with fewer than two attempts."""
-        if self.count < 2:
-            return math.nan
-        squares = sum((reward - self.mean) ** 2 for rewards in self.rewards.values() for reward in rewards)
-        return math.sqrt(squares / (self.count - 1))
+        return _deviation([reward for rewards in self.rewards.values() for reward in rewards])
 
     @property
     def standard_error(self) -> float:
@@ -121,9 +125,20 @@ class Report:
         """Mean reward of each task."""
         return {task: sum(rewards) / len(rewards) for task, rewards in self.rewards.items()}
 
+    @property
+    def spread_by_task(self) -> dict[str, float]:
+        """Standard deviation of each task's rewards; NaN of a single one."""
+        return {task: _deviation(rewards) for task, rewards in self.rewards.items()}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Mean of each metric of the outputs, over those that have it; of the parts of the reward as ``reward/...``."""
+        return {name: sum(values) / len(values) for name, values in self.measured.items()}
+
     def measures(self) -> dict[str, float]:
         """What trackers are told of an evaluation; NaN where nothing was measured."""
         return {
+            **self.metrics,
             "reward_mean": self.mean,
             "reward_std": self.standard_deviation,
             "reward_standard_error": self.standard_error,

@@ -52,7 +52,12 @@ def test_a_row_has_every_token_of_agents_forks_and_continued_calls(journal: Jour
     journal.calls.record(CallRecord("c3", "e", (8,), (answer(0, (3,)),), **times, agent="critic"))
     journal.calls.record(CallRecord("c4", "e", (6,), (answer(0, (2, 2)),), **times, status="cancelled"))
     output = WorkflowOutput(
-        reward=0.1, is_success=True, metrics={"turns": 3.0}, metadata={"a": [1, None]}, rewards_by_agent={"critic": 2.0}
+        reward=0.1,
+        is_success=True,
+        metrics={"turns": 3.0},
+        metadata={"a": [1, None]},
+        rewards_by_agent={"critic": 2.0},
+        reward_parts={"format": 0.5},
     )
     journal.episodes.end("e", output, {"timelines": 3})
     (row,) = written(journal, tmp_path / "p", "e")
@@ -63,6 +68,7 @@ def test_a_row_has_every_token_of_agents_forks_and_continued_calls(journal: Jour
     assert (row["is_success"], json.loads(row["metadata"]), row["rewards_by_agent"]) == (
         True, {"a": [1, None]}, [("critic", 2.0)],
     )  # fmt: skip
+    assert row["metrics"] == [("turns", 3.0), ("reward/format", 0.5)]
     assert (row["fate"], row["policy_version_first"], row["policy_version_last"]) == ("waiting", 0, 7)
 
 

@@ -101,7 +101,9 @@ def several_calls(journal: Journal) -> None:
     journal.calls.record(CallRecord("c4", "e", (6,), (answer(0, (2, 2)),), **times, status="cancelled"))
     journal.calls.record(CallRecord("c5", "e", (9,), (answer(0, (), text="last 😀\0"),), **times))
     report = {"timelines": 3, "agents": ["cri|tic"], "drift": [{"call": "c2"}]}
-    journal.episodes.end("e", WorkflowOutput(reward=0.5, metrics={"turns": 3.0}, metadata={"a": [1, None]}), report)
+    journal.episodes.end(
+        "e", WorkflowOutput(reward=0.5, reward_parts={"format": 0.5}, metadata={"a": [1, None]}), report
+    )
 
 
 def document_of(journal: Journal, tokenizer: LightTokenizer, episode_id: str = "e") -> dict[str, Any]:
@@ -146,6 +148,7 @@ def test_a_row_is_what_any_database_takes(journal) -> None:
         "last 😀␀",
     )
     assert (row.fate, row.reward, row.drift, row.agents) == (EpisodeFate.WAITING, 0.5, 1, ["cri|tic"])
+    assert row.metrics == {"reward/format": 0.5}
     assert (row.advantage, row.advantages, row.calls) == (0.5, {"c1": 1.0, "c2": 0.0}, 4)
     assert row.logprob_mean == pytest.approx(-(3 + 4 + 3 + 4 + 5 + 3) / 64 / 6)
     assert episode_row(journal.episodes.get("e"), [], {"c1": 1.0, "c2": 1.0}).advantages is None

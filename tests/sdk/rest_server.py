@@ -294,7 +294,8 @@ class RestServer:
         if self.calls_per_episode == 0:
             return error(422, "empty_episode", "no LLM call was captured")
         self.ended[episode_id] = wanted
-        output = {"reward": wanted.output.reward, "is_success": wanted.output.is_success}
+        said = wanted.output
+        output = {"reward": said.reward, "is_success": said.is_success, "metrics": said.measures}
         fate = "eval" if episode.eval else "accepted"
         return self.close_episode(
             episode_id, state="completed", fate=fate, group_key=episode.group_key or "first prompt", **output

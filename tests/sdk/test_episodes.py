@@ -85,6 +85,7 @@ class NumberLike:
         ({"reward": 0.5, "metadata": {"k": [1]}}, 0.5),
         ({"reward": 0.5, "metrics": None, "rewards_by_agent": {"a": 1}}, 0.5),
         ({"reward": 0.5, "rewards_by_call": {"chatcmpl-1": Fraction(1, 4)}}, 0.5),
+        ({"reward": 0.5, "reward_parts": {"format": NumberLike(), "style": Fraction(1, 4)}}, 0.5),
         (1, 1.0),
         (-0.5, -0.5),
         (True, 1.0),
@@ -124,6 +125,8 @@ def test_duck_typed_fields_all_arrive(server, session):
         {"is_success": True},
         {"reward": 1, "rewards_by_agent": {"a": math.inf}},
         {"reward": 1, "rewards_by_call": {"chatcmpl-1": math.nan}},
+        {"reward": 1, "reward_parts": {"format": math.nan}},
+        {"reward_parts": {"format": 1.0}},
         OwnOutput(None),
         OwnOutput(math.nan),
         OwnOutput([1.0]),
@@ -147,6 +150,7 @@ def test_reward_that_is_no_finite_number_is_refused_before_any_traffic(server, s
         {"reward": 1, "metadata": {"x": object()}},
         {"reward": 1, "rewards_by_agent": [1]},
         {"reward": 1, "rewards_by_call": 1.0},
+        {"reward": 1, "reward_parts": [1.0]},
     ],
 )
 def test_other_wrong_fields_are_refused_before_any_traffic(server, session, bad):

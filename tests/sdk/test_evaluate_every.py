@@ -1,11 +1,14 @@
 """Evaluation as a part of training: a measure at each step, the best policy kept, an early end."""
 
+import json
 import logging
+from collections import Counter
 
 import pytest
 
 from support.waiting import wait_until
 from tinkerscript import InvalidRequest, WorkflowOutput
+from tinkerscript.rollouts import recording
 
 
 @pytest.fixture
@@ -73,6 +76,28 @@ def test_the_best_policy_is_kept_and_the_one_before_it_let_go(server, training):
     assert {name for name, *_ in recorded(server)} == {"easy", "hard"}
 
 
+def test_each_task_and_each_part_of_the_reward_is_measured(server, connect, tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "MAX_TASKS", 2)
+    session, attempts = connect(), Counter()
+
+    def agent(task, episode):
+        attempts[task] += 1
+        parts = {"format": 0.5, "answer": float(attempts[task] == 1)}
+        return {"reward": sum(parts.values()), "reward_parts": parts, "metrics": {"turns": 3} if task == "a" else {}}
+
+    report = session.evaluate(
+        agent, ["c", "b", "a"], attempts=2, workers=1, name="held out", report_to=tmp_path / "run.jsonl"
+    )
+    assert report.by_task == {"a": 1.0, "b": 1.0, "c": 1.0}
+    assert report.spread_by_task["a"] == pytest.approx(0.5**0.5)
+    assert report.metrics == {"reward/format": 0.5, "reward/answer": 0.5, "turns": 3.0}
+    (event,) = [event.data for event in server.record if event.kind == "evaluation"]
+    assert list(event["by_task"]) == ["a", "b"], "the first by name, so that they are the same at each step"
+    assert event["by_task"]["a"] == {"reward_mean": 1.0, "reward_std": pytest.approx(0.5**0.5), "episodes": 2}
+    assert event["metrics"] == report.metrics
+    assert json.loads((tmp_path / "run.jsonl").read_text())["eval/held out/reward/answer"] == 0.5
+
+
 def test_patience_ends_it_when_nothing_gets_better(server, training, caplog):
     agent = scored(training, 0.1, 0.5, 0.4, 0.5, 0.9)
     with caplog.at_level(logging.WARNING):
@@ -108,6 +133,7 @@ def test_evaluate_alone_is_recorded_with_its_spread_and_an_old_server_costs_a_li
     session.evaluate(lambda task, episode: outputs[task], ["a", "b"], name="first")
     (event,) = [event.data for event in server.record if event.kind == "evaluation"]
     assert (event["name"], event["success_rate"], event["reward_std"]) == ("first", 0.5, pytest.approx(0.5**0.5))
+    assert event["by_task"]["b"] == {"reward_mean": 0.0, "reward_std": None, "episodes": 1}
     from sdk.http_parts import error
 
     server.fail("POST .*/evaluations", answer=error(404, "not_found", "no such route"))

@@ -33,7 +33,8 @@ def check_row(row: dict[str, Any], record: EpisodeRecord, calls: list[CallRecord
     assert (row["begun_at"], row["ended_at"], row["reason"]) == (record.begun_at, record.ended_at, record.reason)
     assert (row["trained_step"], row["sampled_tokens"]) == (record.trained_step, record.sampled_tokens)
     assert row["reward"] == (output.reward if output else None)
-    assert dict(row["metrics"] or []) == (output.metrics if output else {})
+    parts = {f"reward/{part}": value for part, value in output.reward_parts.items()} if output else {}
+    assert dict(row["metrics"] or []) == ({**output.metrics, **parts} if output else {})
     completed = [call for call in calls if call.status == "completed"]
     sampled = [token for line in row["timelines"] for token in line["mask"] if token]
     assert len(sampled) == sum(len(answer.token_ids_T) for call in completed for answer in call.completions)

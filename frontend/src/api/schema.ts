@@ -2545,6 +2545,14 @@ export interface components {
          */
         Evaluation: {
             /**
+             * By Task
+             * @description Of a larger set the first tasks by name.
+             * @default {}
+             */
+            by_task?: {
+                [key: string]: components["schemas"]["TaskScore"];
+            };
+            /**
              * Episodes
              * @description That ended with a reward.
              */
@@ -2555,6 +2563,14 @@ export interface components {
              * @default 0
              */
             failed?: number;
+            /**
+             * Metrics
+             * @description Means of what the agent measured itself: reward/<part> among them.
+             * @default {}
+             */
+            metrics?: {
+                [key: string]: number;
+            };
             /**
              * Name
              * @description Of the set of tasks.
@@ -4584,6 +4600,21 @@ export interface components {
             row: unknown;
         };
         /**
+         * TaskScore
+         * @description What the episodes of one task earned in an evaluation.
+         */
+        TaskScore: {
+            /** Episodes */
+            episodes: number;
+            /** Reward Mean */
+            reward_mean: number;
+            /**
+             * Reward Std
+             * @description None of a single one.
+             */
+            reward_std?: number | null;
+        };
+        /**
          * TaskView
          * @description One attempt: ``waiting``, ``running``, ``done`` or ``failed``.
          */
@@ -5004,6 +5035,7 @@ export interface components {
          *     ``reward`` is that of the whole run. An agent that ``rewards_by_agent`` names (by its ``X-Agent`` label), and a call
          *     that ``rewards_by_call`` names, are credited with their own instead; a call is named by the ``id`` of its answer
          *     (``chatcmpl-...``, ``cmpl-...``, ``resp_...``, ``msg_...``) or by the one in ``GET .../calls`` (``call_...``).
+         *     ``reward_parts`` says by name what the reward is made of: it trains nothing, and is kept among the metrics.
          *
          *     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3}, rewards_by_call={completion.id: 0.5})``
          */
@@ -5026,6 +5058,14 @@ export interface components {
             };
             /** Reward */
             reward: number;
+            /**
+             * Reward Parts
+             * @description Kept as metrics of the names reward/<part>.
+             * @default {}
+             */
+            reward_parts?: {
+                [key: string]: number;
+            };
             /** Rewards By Agent */
             rewards_by_agent?: {
                 [key: string]: number;

@@ -162,6 +162,8 @@ class Runner:
             self.report.rewards.setdefault(attempt.name, []).append(float(view.reward or 0.0))
             played = (view.policy_version_first, view.policy_version_last)
             self.report.versions.update(version for version in played if version is not None)
+            for name, value in view.metrics.items():
+                self.report.measured.setdefault(name, []).append(value)
             if view.is_success is not None:
                 self.report.successes.append(view.is_success)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,15 +11,14 @@ from tinkerscript.arguments import seconds, wrong
 from tinkerscript.connection.waiting import Wait
 from tinkerscript.episodes.episode import Episode
 from tinkerscript.episodes.episode_loop import EpisodeLoop
-from tinkerscript.errors import TinkerScriptError
 from tinkerscript.judge import Judge
 from tinkerscript.reports import Evaluated, Report
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.events import Evaluation
 
 from .attempts import Attempt, plan
 from .evaluating import Evaluations, evaluation_plan
 from .judging import JudgedGroups
+from .recording import evaluation_record
 from .runner import Agent, Runner
 from .step_log import StepLog
 from .targets import ReportTo, targets_check
@@ -210,26 +208,9 @@ class SessionRollouts(EpisodeLoop):
 
     def _evaluation_record(self, report: Report, name: str, steps: StepLog | None) -> int:
         """Keep what was measured where the console and the trackers show it; returns the step of the policy."""
-        if len(report.versions) > 1:
-            log.warning("The policy changed while %r was evaluated: versions %s.", name, sorted(report.versions))
-        step = max(report.versions) if report.versions else self.status().policy_version
-        if not report.count:
-            log.warning("Nothing was measured of %r at step %d: no attempt ended with a reward.", name, step)
-            return step
-        deviation, success = report.standard_deviation, report.success_rate
-        measured = Evaluation(
-            name=name,
-            step=step,
-            reward_mean=report.mean,
-            reward_std=None if math.isnan(deviation) else deviation,
-            success_rate=None if math.isnan(success) else success,
-            episodes=report.count,
-            failed=len(report.failures),
-        )
-        try:
-            self.evaluation_record(measured)
-        except TinkerScriptError as failure:  # the report is the caller's all the same
-            log.warning("The evaluation %r of step %d is not in the session's record: %s", name, step, failure)
+        step = evaluation_record(self, report, name)
+        if step is None:
+            return self.status().policy_version
         if steps is not None:
             steps.evaluation(report, step, name)
         return step

@@ -58,6 +58,7 @@ class WorkflowOutput(Request):
     ``reward`` is that of the whole run. An agent that ``rewards_by_agent`` names (by its ``X-Agent`` label), and a call
     that ``rewards_by_call`` names, are credited with their own instead; a call is named by the ``id`` of its answer
     (``chatcmpl-...``, ``cmpl-...``, ``resp_...``, ``msg_...``) or by the one in ``GET .../calls`` (``call_...``).
+    ``reward_parts`` says by name what the reward is made of: it trains nothing, and is kept among the metrics.
 
     Example: ``WorkflowOutput(reward=1.0, is_success=True, metrics={"turns": 3}, rewards_by_call={completion.id: 0.5})``
     """
@@ -68,6 +69,12 @@ class WorkflowOutput(Request):
     metadata: dict[str, Any] = {}
     rewards_by_agent: dict[str, FiniteFloat] | None = None
     rewards_by_call: dict[str, FiniteFloat] | None = None
+    reward_parts: dict[str, FiniteFloat] = Field({}, description="Kept as metrics of the names reward/<part>.")
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """The metrics, with those that the parts of the reward are."""
+        return {**self.metrics, **{f"reward/{part}": value for part, value in self.reward_parts.items()}}
 
 
 class EpisodeEnd(Request):

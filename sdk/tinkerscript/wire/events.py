@@ -2,11 +2,13 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, FiniteFloat
 
 from .base import Request, Response
+
+MAX_TASKS, MAX_METRICS = 200, 100  # of one evaluation
 
 
 class EventKind(StrEnum):
@@ -77,6 +79,14 @@ class StepMetrics(Response):
     handover_s: float
 
 
+class TaskScore(Request):
+    """What the episodes of one task earned in an evaluation."""
+
+    reward_mean: FiniteFloat
+    reward_std: FiniteFloat | None = Field(None, ge=0, description="None of a single one.")
+    episodes: int = Field(ge=1, le=2**31 - 1)
+
+
 class Evaluation(Request):
     """``POST /v1/sessions/{id}/evaluations``: what eval episodes of one policy version earned, for the record."""
 
@@ -87,3 +97,9 @@ class Evaluation(Request):
     success_rate: float | None = Field(None, ge=0, le=1, description="Among the episodes that say.")
     episodes: int = Field(ge=1, le=2**31 - 1, description="That ended with a reward.")
     failed: int = Field(0, ge=0, le=2**31 - 1, description="That were abandoned, and are in no mean.")
+    by_task: dict[Annotated[str, Field(max_length=512)], TaskScore] = Field(
+        {}, max_length=MAX_TASKS, description="Of a larger set the first tasks by name."
+    )
+    metrics: dict[Annotated[str, Field(max_length=200)], FiniteFloat] = Field(
+        {}, max_length=MAX_METRICS, description="Means of what the agent measured itself: reward/<part> among them."
+    )

@@ -46,11 +46,11 @@ async def test_begin_returns_all_that_an_agent_needs(gateway: Gateway) -> None:
 async def test_end_returns_what_became_of_the_episode_and_repeats_it(gateway: Gateway) -> None:
     begun = await gateway.begin(task="t")
     await gateway.chat(begun)
-    first = await gateway.end(begun["episode_id"], 0.5, is_success=True, metrics={"turns": 3}, metadata={"a": [1]})
-    assert first.json()["fate"] == "accepted"
-    assert first.json()["reward"] == 0.5
-    assert first.json()["timelines"] == 1
-    again = await gateway.end(begun["episode_id"], 0.5, is_success=True, metrics={"turns": 3}, metadata={"a": [1]})
+    said = {"is_success": True, "metrics": {"turns": 3}, "metadata": {"a": [1]}, "reward_parts": {"format": 0.5}}
+    first = await gateway.end(begun["episode_id"], 0.5, **said)
+    assert (first.json()["fate"], first.json()["reward"], first.json()["timelines"]) == ("accepted", 0.5, 1)
+    assert first.json()["metrics"] == {"turns": 3.0, "reward/format": 0.5}
+    again = await gateway.end(begun["episode_id"], 0.5, **said)
     assert (again.status_code, again.json()) == (200, first.json())
     other = await gateway.end(begun["episode_id"], 0.9)
     assert (other.status_code, other.json()["error"]["code"]) == (409, "conflict")
