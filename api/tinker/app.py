@@ -22,7 +22,8 @@ from api.rest.parsing import NUL, NUL_PROBLEM
 from api.tinker import account, bookkeeping, compressed, custom_losses, records, refusals, search
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller, caller_get
-from api.tinker.relaying import RELAYED, relay
+from api.tinker.numbers import Beginning
+from api.tinker.relaying import RELAYED, relay, relay_refusal
 from console.errors import BudgetExhausted, Conflict, DomainError, QuotaExceeded
 
 PREFIX = "/api/v1/"
@@ -128,10 +129,18 @@ async def _relayed(
     path: str, caller: TinkerCaller, scope: dict[str, Any], receive: Receive, *, is_compressed: bool
 ) -> Answer:
     with limits.hold(caller.key.id) as holding:
-        body = await body_read(receive, holding)
-        if is_compressed:
-            holding.add(compressed.unpacked_size(body))
-            body = await asyncio.to_thread(compressed.unpacked, body)
+        beginning = Beginning(receive)
+        try:
+            body = await body_read(beginning, holding)
+            if is_compressed:
+                holding.add(compressed.unpacked_size(body))
+                body = await asyncio.to_thread(compressed.unpacked, body)
+        except RelayError as refusal:
+            number = beginning.number(path, is_compressed=is_compressed) if refusal.status in (400, 413) else None
+            told = await relay_refusal(caller, *number, refusal.message) if number is not None else None
+            if told is None:
+                raise
+            return told
         if path == "retrieve_future":
             known = custom_losses.promised(body) or refusals.promised(body)
             if known is not None:

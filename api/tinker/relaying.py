@@ -12,6 +12,7 @@ from api.relay.routes import routes
 from api.rest.parsing import NUL, NUL_PROBLEM
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
+from api.tinker.numbers import refusal_write
 from api.tinker.places import model_of_promise, places, told
 from api.tinker.refusals import refused, samples_wanted
 from console.errors import InvalidRequest, NotFound
@@ -26,6 +27,8 @@ READY_S = {"retrieve_future": 20.0, "asample": 5.0}
 READY_OTHERWISE_S, POLL_INTERVAL_S = 30.0, 0.1
 ANSWER_S = 40.0
 HEADERS_PASSED = (b"content-type", b"x-request-id")
+REFUSAL = "refusal"  # in place of a call's name: an operation that was refused here, told to its runtime
+PATHS = {REFUSAL: "/tinker/refusals"}
 RELAYED = frozenset(
     {
         "forward_backward", "optim_step", "save_weights", "save_weights_for_sampler", "save_weights_external",
@@ -49,12 +52,22 @@ async def relay(caller: TinkerCaller, kind: str, body: bytes, headers: list[tupl
             try:
                 if name is not None:
                     await runtime_tell(session_id, name, route.address)
-                return await _send(session_id, route.address, f"/api/v1/{kind}", body, headers)
+                return await _send(session_id, route.address, PATHS.get(kind, f"/api/v1/{kind}"), body, headers)
             except CONNECTION_ERRORS:
                 routes.drop(session_id)  # it is going, gone or on its way back: its row shows it soon
         if time.monotonic() >= deadline:
             return await _not_ready(kind, session_id)
         await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def relay_refusal(caller: TinkerCaller, model_id: str, seq_id: int, why: str) -> Answer | None:
+    """The promise of an operation that is refused here, whose number its runtime uses up; None where there is no such
+    model, and from a runtime of a version that cannot. Raises DomainError."""
+    try:
+        answer = await relay(caller, REFUSAL, refusal_write(model_id, seq_id, why), [])
+    except NotFound:
+        return None
+    return None if answer.status == 404 else answer
 
 
 async def runtime_tell(session_id: str, name: str, address: str) -> None:

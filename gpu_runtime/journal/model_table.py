@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from sqlite3 import Connection
 from typing import Any
 
 from gpu_runtime.journal.database import Database
@@ -55,23 +56,30 @@ class ModelTable:
 
     def take(self, operation: Operation) -> Operation:
         """Write it down, or return the one that has its number. Raises DiskFull."""
+        return self.take_all([operation])[0]
+
+    def take_all(self, operations: list[Operation]) -> list[Operation]:
+        """As ``take`` does with each, all or none."""
         self._database.check_room()
         with self._database.transaction() as sql:
-            known = sql.execute(
-                "SELECT * FROM model_operations WHERE model_id = ? AND seq_id = ?",
-                (operation.model_id, operation.seq_id),
-            ).fetchone()
-            if known is not None:
-                return _operation(known)
-            if operation.seq_id == CREATE:
-                sql.execute("INSERT OR IGNORE INTO models (id) VALUES (?)", (operation.model_id,))
-            sql.execute(
-                "INSERT INTO model_operations (model_id, seq_id, request_id, kind, body, sha256, taken_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (operation.model_id, operation.seq_id, operation.request_id, operation.kind, operation.body,
-                 operation.sha256, self._now()),
-            )  # fmt: skip
-            return operation
+            return [self._taken(sql, operation) for operation in operations]
+
+    def _taken(self, sql: Connection, operation: Operation) -> Operation:
+        known = sql.execute(
+            "SELECT * FROM model_operations WHERE model_id = ? AND seq_id = ?",
+            (operation.model_id, operation.seq_id),
+        ).fetchone()
+        if known is not None:
+            return _operation(known)
+        if operation.seq_id == CREATE:
+            sql.execute("INSERT OR IGNORE INTO models (id) VALUES (?)", (operation.model_id,))
+        sql.execute(
+            "INSERT INTO model_operations (model_id, seq_id, request_id, kind, body, sha256, taken_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (operation.model_id, operation.seq_id, operation.request_id, operation.kind, operation.body,
+             operation.sha256, self._now()),
+        )  # fmt: skip
+        return operation
 
     def finish(self, operation: Operation, result_kind: str, result: bytes) -> None:
         """Its result, the first time alone; the oldest results beyond what is kept are dropped."""

@@ -78,7 +78,7 @@ def opening(tmp_path: Path) -> Open:
     @asynccontextmanager
     async def opened(
         *, gap_s: float = 60.0, poll_s: float = 10.0, words: FakeEngine | None = None, relay_key: str = "relay",
-        **options: Any,
+        session_id: str = SESSION, **options: Any,
     ) -> AsyncIterator[Wire]:  # fmt: skip
         journal, disk = Journal(tmp_path / "journal.sqlite3"), JournalExecutor()
         length = words.context_length if words else 256
@@ -87,10 +87,10 @@ def opening(tmp_path: Path) -> Open:
             setattr(trainer, name, value)
         store = FolderStore(tmp_path / "store")
         samplers = Samplers(journal.models, disk, store, trainer.export_state)
-        work = ModelWork(trainer, store, tmp_path / "models", session_id=SESSION, sampler_put=samplers.put)
+        work = ModelWork(trainer, store, tmp_path / "models", session_id=session_id, sampler_put=samplers.put)
         ledger = Ledger(journal.models, disk, work, gap_s=gap_s)
-        samples = Samples(engine, samplers.find, session_id=SESSION, on_fault=lambda fault: None)
-        routes = TinkerRoutes(ledger, samples, samplers, session_id=SESSION, relay_key=relay_key, poll_s=poll_s)
+        samples = Samples(engine, samplers.find, session_id=session_id, on_fault=lambda fault: None)
+        routes = TinkerRoutes(ledger, samples, samplers, session_id=session_id, relay_key=relay_key, poll_s=poll_s)
         config = SessionConfig(max_context_length=length, max_tokens=min(512, length))
         dialects = DialectRoutes(
             engine, samplers.find, lambda: renderer_of(words), config, relay_key=relay_key,

@@ -7,70 +7,24 @@ done again.
 
 import asyncio
 import hashlib
-import json
 import logging
 import time
 from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.errors import CheckpointDeleted, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
+from gpu_runtime.gateway.tinker.results import Result, Work
 from gpu_runtime.journal.model_table import CREATE, ModelTable, Operation
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 from gpu_runtime.refusals import BadRequest, NotFound
-from tinkerscript.wire.tinker.ids import user_error
+from tinkerscript.wire.tinker.messages import ModelCreate
 
 GAP_S = 330.0  # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
+MAX_GAP = 4096  # numbers that may be missing before one that comes: each is written down when it is given up
 MISSING = "missing"  # the kind of a number that was used up without an operation
-MODEL_LOST = (
-    "the volume of this session was lost, and what this model had learned with it: make a model from a state that"
-    " save_state stored (create_training_client_from_state)"
-)
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Result:
-    """What came of an operation: JSON, or protobuf, or an error (JSON too)."""
-
-    kind: str
-    body: bytes
-
-    @classmethod
-    def of(cls, value: dict[str, object]) -> "Result":
-        """A JSON result."""
-        return cls("json", json.dumps(value).encode())
-
-    @classmethod
-    def mistake(cls, message: str, category: str = "user") -> "Result":
-        """A failure that names its category."""
-        return cls("error", json.dumps(user_error(message, category)).encode())
-
-
-class Work(Protocol):
-    """Does operations. ``again`` is set for those that were done before a restart: only the model must change."""
-
-    async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
-        """Have the model as its saved state of ``seq_id`` is."""
-        ...
-
-    async def do(self, operation: Operation, *, again: bool) -> "Result | Awaitable[Result]":
-        """A result, or work that can go on beside later operations and returns it. Raises UserMistake."""
-        ...
-
-    async def save(self, model_id: str, seq_id: int) -> bool:
-        """Save the model's state as of operation ``seq_id``; False for one that was never made."""
-        ...
-
-    async def save_when_due(self, model_id: str, seq_id: int, *, size_bytes: int) -> bool:
-        """Save the model's state if enough was done since the last; whether it did."""
-        ...
-
-    async def keep_only(self, model_id: str, seq_id: int) -> None:
-        """Remove the model's saved states but that of ``seq_id``."""
-        ...
 
 
 @dataclass
@@ -80,6 +34,8 @@ class _Model:
     unfinished: set[int] = field(default_factory=set)  # numbers that were begun and have no result yet
     waits_since: float | None = None  # for the next number, while later ones are there
     arrival: int = 0
+    is_lost: bool = False  # its client goes on from numbers that went with the volume: none is waited for
+    last_seq: int = CREATE
 
 
 class Ledger:
@@ -99,11 +55,13 @@ class Ledger:
         """Take up what the journal holds; what has to be done again is done by ``run``."""
         self.steps_done = await self._disk.run(self._table.steps_done)
         for row in await self._disk.run(self._table.models):
-            model = self._models[row.id] = _Model(next_seq=row.state_seq + 1)
+            model = self._models[row.id] = _Model(next_seq=row.state_seq + 1, last_seq=row.state_seq)
             if row.state_seq >= CREATE:
                 creation = await self._disk.run(self._table.creation, row.id)
                 assert creation is not None, "a model is made by its first operation"
                 await self._work.resume(row.id, row.state_seq, creation)
+            elif (creation := await self._disk.run(self._table.creation, row.id)) is not None:
+                model.is_lost = ModelCreate.model_validate_json(creation.body).made_before
             for operation in await self._disk.run(self._table.after, row.id, row.state_seq):
                 self._add(model, operation)
 
@@ -117,11 +75,15 @@ class Ledger:
     ) -> Operation:
         """Take an operation, or return the one of this number. ``compared``: what of the body makes it another one.
 
-        Raises BadRequest for another body under a number that is taken, NotFound for a model that was never made.
+        Raises BadRequest for another body under a number that is taken and for a number far from any other, NotFound
+        for a model that was never made.
         """
         self.last_activity_at = time.time()
-        if seq_id != CREATE and model_id not in self._models:
+        model = self._models.get(model_id)
+        if seq_id != CREATE and model is None:
             raise NotFound(f"there is no model {model_id} in this session")
+        if model is not None and not model.is_lost and seq_id > model.last_seq + MAX_GAP:
+            raise BadRequest(f"number {seq_id} of {model_id} is more than {MAX_GAP} after the last, {model.last_seq}")
         digest = hashlib.sha256(kind.encode() + b"\0" + (body if compared is None else compared)).hexdigest()
         number = model_id.rpartition(":")[2]
         wanted = Operation(model_id, seq_id, f"{session_id}|train:{number}:{seq_id}", kind, body, digest)
@@ -136,7 +98,11 @@ class Ledger:
     async def submit_create(self, model_id: str, body: bytes, *, session_id: str) -> Operation:
         """A model's first operation; told again, in whatever words, it is the one that was taken."""
         known = await self._disk.run(self._table.creation, model_id)
-        return known or await self.submit(model_id, CREATE, "create_model", body, session_id=session_id)
+        if known is not None:
+            return known
+        is_lost = ModelCreate.model_validate_json(body).made_before  # and the journal of this volume has no such model
+        self._models.setdefault(model_id, _Model(next_seq=CREATE, is_lost=is_lost))
+        return await self.submit(model_id, CREATE, "create_model", body, session_id=session_id)
 
     async def wait(self, request_id: str, timeout_s: float) -> Operation | None:
         """The operation, as soon as it is done or at the end of ``timeout_s``. None for one that is not known."""
@@ -186,7 +152,8 @@ class Ledger:
 
     def _add(self, model: _Model, operation: Operation) -> None:
         self._arrivals += 1
-        if operation.seq_id < model.next_seq:
+        model.last_seq = max(model.last_seq, operation.seq_id)
+        if operation.seq_id < model.next_seq and not model.is_lost:
             return  # it came after its number was given up: the journal said so before
         if not model.operations:
             model.arrival = self._arrivals
@@ -198,6 +165,8 @@ class Ledger:
         self._changed.set()
 
     def _look(self, model: _Model) -> None:
+        if model.is_lost and model.operations:
+            model.next_seq = min(model.operations)
         is_stalled = bool(model.operations) and model.next_seq not in model.operations
         model.waits_since = (model.waits_since or time.monotonic()) if is_stalled else None
 
@@ -280,9 +249,14 @@ class Ledger:
             if model.waits_since is None or time.monotonic() - model.waits_since < self._gap_s:
                 continue
             model.waits_since = None
-            for seq_id in range(model.next_seq, min(model.operations)):
-                log.warning("number %d of %s never came: it counts as used up", seq_id, name)
-                said = f"number {seq_id} of {name} did not come within {self._gap_s:g} s: it counts as used up".encode()
-                request_id = f"{name}|{MISSING}:{seq_id}"
-                gone = Operation(name, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest())
-                self._add(model, await self._disk.run(self._table.take, gone))
+            gap = range(model.next_seq, min(model.operations))
+            log.warning("numbers %d to %d of %s never came: they count as used up", gap[0], gap[-1], name)
+            gone = [self._missing(name, seq_id) for seq_id in gap]
+            for operation in await self._disk.run(self._table.take_all, gone):
+                if operation.seq_id not in model.operations:  # it came at this moment
+                    self._add(model, operation)
+
+    def _missing(self, model_id: str, seq_id: int) -> Operation:
+        said = f"number {seq_id} of {model_id} did not come within {self._gap_s:g} s: it counts as used up".encode()
+        request_id = f"{model_id}|{MISSING}:{seq_id}"
+        return Operation(model_id, seq_id, request_id, MISSING, said, hashlib.sha256(said).hexdigest())

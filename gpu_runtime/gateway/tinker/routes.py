@@ -3,6 +3,7 @@
 POST /api/v1/forward_backward optim_step save_weights save_weights_for_sampler save_weights_external load_weights
 POST /api/v1/asample retrieve_future retrieve_futures cancel_future
 POST /tinker/models /tinker/samplers    the control plane tells of a model or a sampler: its bookkeeping is over there
+POST /tinker/refusals                   it tells of an operation that it refused: its number is used up
 """
 
 import asyncio
@@ -19,8 +20,9 @@ from starlette.routing import Route
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.http import check_relay_key, read_body
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.ledger import Ledger, Result
+from gpu_runtime.gateway.tinker.ledger import MISSING, Ledger
 from gpu_runtime.gateway.tinker.requests import Named, Retrieve, RetrieveFinished, Sample, body_parse
+from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.sampling import Busy, Gone, Promise, Samples
 from gpu_runtime.gateway.tinker.snapshots import ADAPTERS_KEPT, WHOLE_KEPT, snapshot_use
 from gpu_runtime.gateway.tinker.work import CheckpointStore
@@ -28,7 +30,7 @@ from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest
 from tinkerscript.wire.tinker.ids import training_head
-from tinkerscript.wire.tinker.messages import ModelCreate, ModelSource, SamplerCreate
+from tinkerscript.wire.tinker.messages import ModelCreate, ModelSource, RefusedOperation, SamplerCreate
 
 POLL_S = 25.0  # a client gives up after 45 s
 METADATA_BYTES = 64 << 10  # a client has room for 50 MiB of results at once, of up to 2000 samples
@@ -59,6 +61,7 @@ class TinkerRoutes:
             Route("/api/v1/cancel_future", self.cancel_future, methods=["POST"]),
             Route("/tinker/models", self.model_create, methods=["POST"]),
             Route("/tinker/samplers", self.sampler_create, methods=["POST"]),
+            Route("/tinker/refusals", self.refusal, methods=["POST"]),
         ]
 
     async def model_create(self, request: Request) -> Response:
@@ -76,6 +79,12 @@ class TinkerRoutes:
         await self._samplers.create(SamplerCreate.model_validate_json(await read_body(request)))
         return JSONResponse({})
 
+    async def refusal(self, request: Request) -> Response:
+        """``POST /tinker/refusals``: of a body that never came here there is a number, and why it was refused."""
+        check_relay_key(request, self._relay_key)
+        refused = RefusedOperation.model_validate_json(await read_body(request))
+        return await self._taken(refused.model_id, refused.seq_id, MISSING, refused.message.encode())
+
     async def forward_backward(self, request: Request) -> Response:
         """``POST /api/v1/forward_backward``, in protobuf. What of it cannot be read uses its number up."""
         check_relay_key(request, self._relay_key)
@@ -92,7 +101,7 @@ class TinkerRoutes:
         try:
             sent = json.loads(body)
             model_id, seq_id = sent["model_id"], sent["seq_id"]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             raise BadRequest(f"{kind} is a JSON object with model_id and seq_id") from None
         if not isinstance(model_id, str) or type(seq_id) is not int or not CREATE < seq_id < 2**31:
             raise BadRequest("model_id is a string and seq_id a number from 1 on")

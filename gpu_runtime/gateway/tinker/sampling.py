@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gpu_runtime.errors import CheckpointDeleted, EngineDead, RequestRefused, RuntimeFault, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake
-from gpu_runtime.gateway.tinker.ledger import Result
 from gpu_runtime.gateway.tinker.requests import Sample, SamplingTarget
+from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.sample_orders import order_of
 from gpu_runtime.gateway.tinker.sample_responses import response_write
 from gpu_runtime.gateway.tinker.snapshots import snapshot_held

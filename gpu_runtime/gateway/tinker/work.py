@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from gpu_runtime.errors import CheckpointDeleted, DiskFull, StoreUnavailable
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
-from gpu_runtime.gateway.tinker.ledger import MODEL_LOST, Result
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
+from gpu_runtime.gateway.tinker.results import MODEL_LOST, Result
 from gpu_runtime.gateway.tinker.snapshots import snapshot_use, snapshots_bound
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation

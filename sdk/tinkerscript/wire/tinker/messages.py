@@ -41,6 +41,14 @@ class ModelCreate(Request):
     made_before: bool = Field(False, description="A runtime has had it: one that does not know it lost its volume.")
 
 
+class RefusedOperation(Request):
+    """An operation that the control plane refused before a runtime saw it."""
+
+    model_id: str
+    seq_id: int = Field(ge=1, lt=2**31)
+    message: str = Field(max_length=4000)
+
+
 class SamplerCreate(Request):
     """What the control plane tells a runtime of a sampling session: the base model, or a checkpoint under a name."""
 

@@ -313,9 +313,22 @@ async def test_results_are_kept_within_a_bound_and_a_dropped_one_is_gone(
         assert (await wire.result("ses_0123|train:0:99")).status_code == 410
 
 
-async def test_a_model_whose_volume_was_lost_is_not_begun_anew(wire_open: Open) -> None:
+async def test_a_number_far_from_any_other_is_refused_and_fills_no_journal(
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpu_runtime.gateway.tinker.ledger.MAX_GAP", 3)
     async with wire_open(gap_s=0.05) as wire:
-        known = "tnk_ab:train:1"
+        await wire.model()
+        far = await wire.post("/api/v1/optim_step", step(5))
+        assert far.status_code == 400 and "more than 3 after the last, 0" in far.text
+        for number in (3, 5):
+            assert (await wire.do("optim_step", step(number)))["metrics"] == {"grad_norm": 1.0}
+
+
+async def test_a_model_whose_volume_was_lost_is_not_begun_anew(wire_open: Open) -> None:
+    """Its client goes on from the number where it was, out of order as ever: nothing waits for those before it."""
+    known, last = "tnk_ab:train:1", 2_000_000_000
+    async with wire_open() as wire:
         assert await wire.model(known) == {"model_id": known, "type": "create_model"}
         for model_id in (MODEL, known):
             body = {"model_id": model_id, "base_model": "tiny", "lora": {"rank": 8}, "made_before": True}
@@ -323,6 +336,11 @@ async def test_a_model_whose_volume_was_lost_is_not_begun_anew(wire_open: Open) 
             if model_id == MODEL:
                 lost = (await wire.result(created)).json()
         assert lost["category"] == "server" and "save_state" in lost["error"]
-        assert (await wire.do("forward_backward", training(57))) == lost, "57 of them were done before the loss"
+        for number in (58, 57, last):
+            assert (await wire.do("forward_backward", training(number))) == lost
         assert [name for name in wire.trainer.models] == [known], "what the journal has is as it was"
         await wire.do("forward_backward", training(1, model_id=known))
+    async with wire_open() as wire:
+        assert (await wire.do("optim_step", step(3))) == lost
+        rows = wire.journal.models.after(MODEL, -1)
+        assert [row.seq_id for row in rows] == [0, 3, 57, 58, last]

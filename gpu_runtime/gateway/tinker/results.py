@@ -1,0 +1,56 @@
+"""What the ledger of operations and the work that they are have in common."""
+
+import json
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpu_runtime.journal.model_table import Operation
+from tinkerscript.wire.tinker.ids import user_error
+
+MODEL_LOST = (
+    "the volume of this session was lost, and what this model had learned with it: make a model from a state that"
+    " save_state stored (create_training_client_from_state)"
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of an operation: JSON, or protobuf, or an error (JSON too)."""
+
+    kind: str
+    body: bytes
+
+    @classmethod
+    def of(cls, value: dict[str, object]) -> "Result":
+        """A JSON result."""
+        return cls("json", json.dumps(value).encode())
+
+    @classmethod
+    def mistake(cls, message: str, category: str = "user") -> "Result":
+        """A failure that names its category."""
+        return cls("error", json.dumps(user_error(message, category)).encode())
+
+
+class Work(Protocol):
+    """Does operations. ``again`` is set for those that were done before a restart: only the model must change."""
+
+    async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
+        """Have the model as its saved state of ``seq_id`` is."""
+        ...
+
+    async def do(self, operation: Operation, *, again: bool) -> "Result | Awaitable[Result]":
+        """A result, or work that can go on beside later operations and returns it. Raises UserMistake."""
+        ...
+
+    async def save(self, model_id: str, seq_id: int) -> bool:
+        """Save the model's state as of operation ``seq_id``; False for one that was never made."""
+        ...
+
+    async def save_when_due(self, model_id: str, seq_id: int, *, size_bytes: int) -> bool:
+        """Save the model's state if enough was done since the last; whether it did."""
+        ...
+
+    async def keep_only(self, model_id: str, seq_id: int) -> None:
+        """Remove the model's saved states but that of ``seq_id``."""
+        ...
