@@ -78,7 +78,9 @@ async def runtime_tell(session_id: str, name: str, address: str) -> None:
     if (telling := await told.wanted(name, address)) is None:
         return
     path, message = telling
-    answer = await _send(session_id, address, path, message.model_dump_json().encode(), [])
+    # A runtime may be older than this process, and refuses a field that it does not know.
+    said = message.model_dump_json(exclude_defaults=True)
+    answer = await _send(session_id, address, path, said.encode(), [])
     if answer.status == 200:
         await told.done(name, address)
 

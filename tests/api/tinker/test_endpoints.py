@@ -57,7 +57,9 @@ async def test_every_name_of_a_model_leads_to_the_runtime_that_serves_its_client
         assert await ask(alices, path, of_both) == (200, {"path": of_both.removeprefix("/openai")})
     assert await Session.objects.acount() == 1, "no second runtime"
     told = [json.loads(body) for request, body in gateway.requests if request.path == "/tinker/samplers"]
-    assert [(each["model_path"], each["checkpoint_id"]) for each in told] == [(path, checkpoint_id), (None, None)]
+    assert [(each.get("model_path"), each.get("checkpoint_id")) for each in told] == [
+        (path, checkpoint_id), (None, None),
+    ]  # fmt: skip
     samplers = {request.headers.get("X-Tinker-Sampler") for request, _ in gateway.requests} - {None}
     assert samplers == {each["sampling_session_id"] for each in told}
     for request, _ in gateway.requests:
