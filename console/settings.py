@@ -4,7 +4,7 @@ variable                default                    meaning
 TINKERSCRIPT_DATA       ./.data                    one folder for all state of a one-machine server
 TINKERSCRIPT_HOST       127.0.0.1                  address that `manage.py up` listens on
 TINKERSCRIPT_PORT       8000                       port that `manage.py up` listens on
-TINKERSCRIPT_PUBLIC_URL http://127.0.0.1:PORT      origin that browsers and clients use
+TINKERSCRIPT_PUBLIC_URL http://HOST:PORT           origin that clients use; the machine's name where HOST is 0.0.0.0
 TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
 TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
 TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm: see scheduling/launchers/options.py
@@ -51,7 +51,7 @@ from console.config.oidc import oidc_provider, oidc_read
 from console.config.prices import prices_read
 from console.config.private_files import read_or_create
 from console.config.saml import saml_provider, saml_read
-from console.config.sign_up import sign_up_read
+from console.config.sign_up import origin_default, sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
 from console.server.logs import JSON_LINES
 
@@ -62,7 +62,7 @@ DATA = Path(read_text("TINKERSCRIPT_DATA", ".data")).expanduser().resolve()
 data_folder_open(DATA, is_shared_volume=read_text("TINKERSCRIPT_LAUNCHER", "process") == "kubernetes")
 HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
-PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", f"http://127.0.0.1:{PORT}", schemes=("http", "https"))
+PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", origin_default(HOST, PORT), schemes=("http", "https"))
 # Where this machine finds the server: an address that listens everywhere listens on loopback too.
 _internal_host = "127.0.0.1" if HOST in ("0.0.0.0", "::") else HOST
 INTERNAL_URL = f"http://{_internal_host}:{PORT}"

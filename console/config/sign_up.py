@@ -12,6 +12,7 @@ with another person's address, and wait for them.
 
 import ipaddress
 import re
+import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -63,3 +64,16 @@ def is_loopback(url: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def origin_default(host: str, port: int) -> str:
+    """The origin of a server that listens on ``host``, where no setting names it.
+
+    It is loopback only where the server listens on loopback alone: the defaults of sign-up and of limits follow it, and
+    one that others reach must not be open to them by default.
+    """
+    if host in ("0.0.0.0", "::"):
+        name = socket.gethostname().lower()
+        if name and not is_loopback(f"http://{name}"):
+            host = name
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -71,6 +72,13 @@ def test_the_defaults_serve_one_machine_and_nothing_is_lost_on_a_power_cut(tmp_p
     assert database["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
     assert "synchronous=FULL" in database["OPTIONS"]["init_command"]
     assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+
+
+def test_a_server_that_others_reach_is_not_open_to_them_by_default(tmp_path):
+    says = "print(s.PUBLIC_URL, s.SIGN_UP.policy, s.SIGN_UP.verification, s.LIMITS.projects is None)"
+    for host, origin in (("10.0.0.5", "10.0.0.5"), ("0.0.0.0", socket.gethostname().lower())):
+        ended = read(tmp_path, says, TINKERSCRIPT_HOST=host, TINKERSCRIPT_PORT="8100")
+        assert ended.stdout.split() == [f"http://{origin}:8100", "invited", "mandatory", "False"], ended.stderr
 
 
 def test_every_variable_that_is_read_is_in_the_table():
