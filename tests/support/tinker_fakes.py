@@ -183,6 +183,7 @@ class FolderStore:
         self.folder = folder
         self.opened: list[NamedCheckpointOpen] = []
         self.is_away = False
+        self.deleted: set[str] = set()  # checkpoints that end between being found and being fetched
 
     async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:
         target = self.folder / f"{wanted.model_id}-{wanted.segment}-{wanted.name}"
@@ -204,7 +205,7 @@ class FolderStore:
         if self.is_away:
             raise StoreUnavailable("no answer for 60 s")
         folder = self.folder / source.checkpoint_id
-        if not folder.exists():
+        if source.checkpoint_id in self.deleted or not folder.exists():
             raise CheckpointDeleted("the checkpoint was deleted")
         return folder
 

@@ -23,6 +23,7 @@ from tinkerscript.wire.tinker.messages import ModelCreate
 
 GAP_S = 330.0  # a client tries for 300 s, and 30 s more for its last try, to send a number before it gives it up
 MAX_GAP = 4096  # numbers that may be missing before one that comes: each is written down when it is given up
+STORE_S, STORE_INTERVAL_S = 600.0, 5.0  # how long, and how often, a store is asked for what has to be done again
 MISSING = "missing"  # the kind of a number that was used up without an operation
 log = logging.getLogger(__name__)
 
@@ -212,7 +213,7 @@ class Ledger:
             return Result.mistake(str(mistake))
         except StoreUnavailable as away:
             if operation.result_kind not in (None, "error"):
-                raise  # it was done before: a model without it would not be what its client trained
+                return await self._again(operation, away)
             if isinstance(away, CheckpointDeleted):
                 return Result.mistake(f"{operation.kind}: {away}")
             return Result.mistake(f"{operation.kind}: the object store is away, try again later: {away}", "server")
@@ -221,6 +222,18 @@ class Ledger:
         except Exception as error:  # the top of an operation: its client is told, later ones go on
             log.exception("%s of %s failed", operation.kind, operation.model_id)
             return Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")
+
+    async def _again(self, operation: Operation, away: StoreUnavailable) -> Result | Awaitable[Result]:
+        """What was done before, and has to be: a model without it would not be what its client trained."""
+        deadline = time.monotonic() + STORE_S
+        while time.monotonic() < deadline and not isinstance(away, CheckpointDeleted):
+            log.warning("%s of %s waits for the object store: %s", operation.kind, operation.model_id, away)
+            await asyncio.sleep(STORE_INTERVAL_S)
+            try:
+                return await self._work.do(operation, again=True)
+            except StoreUnavailable as error:
+                away = error
+        raise away
 
     async def _finish_later(self, model: _Model, operation: Operation, rest: Awaitable[Result]) -> None:
         try:

@@ -27,6 +27,7 @@ from tinkerscript.wire.tinker.messages import LoraOptions, ModelCreate, ModelSou
 # A state is saved once so much was done since the last: what a restart has to do again is bounded by these.
 SAVE_AFTER_BYTES, SAVE_AFTER_OPERATIONS, SAVE_AFTER_S = 64 << 20, 256, 60.0
 SAVING_SHARE = 0.1  # of the time at most: a state of all weights is large, and takes longer to write than a step
+RETRY_S = 60.0  # a try to read a state from a store that is away takes a minute, in which no model is served
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
 
 
@@ -65,7 +66,7 @@ class ModelWork:
         self._saving_s: dict[str, float] = {}  # how long the last state took
         self._save_next: set[str] = set()  # models whose state is due, whatever was done since the last
         self._mistaken: dict[str, str] = {}  # models that could not be made, and why
-        self._unmade: dict[str, Operation] = {}  # whose state could not be read: their next operation tries again
+        self._unmade: dict[str, tuple[Operation, str, float]] = {}  # whose state could not be read: why, and when
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
         """Make the model and load the state that was saved after operation ``seq_id``."""
@@ -79,7 +80,7 @@ class ModelWork:
         """One operation. Raises UserMistake, InvalidTrainingInput, and what loses the trainer."""
         if self._mistaken.get(operation.model_id) == MODEL_LOST:
             return Result.mistake(MODEL_LOST, "server")
-        await self._made(operation.model_id)
+        await self._made(operation)
         match operation.kind:
             case "create_model":
                 return await self._create(operation)
@@ -130,10 +131,17 @@ class ModelWork:
             if state != kept:
                 await asyncio.to_thread(shutil.rmtree, state, ignore_errors=True)
 
-    async def _made(self, model_id: str) -> None:
+    async def _made(self, operation: Operation) -> None:
+        """Have the model that ``operation`` needs, unless it is the one that makes it. Raises what it failed by."""
+        model_id = operation.model_id
+        if operation.kind == "create_model":
+            return
         if why := self._mistaken.get(model_id):
             raise UserMistake(f"the model {model_id} was not made: {why}")
-        if (creation := self._unmade.get(model_id)) is not None:
+        if (unmade := self._unmade.get(model_id)) is not None:
+            creation, said, tried_at = unmade
+            if time.monotonic() < tried_at + RETRY_S:
+                raise StoreUnavailable(said)
             await self._create(creation)
 
     async def _create(self, operation: Operation) -> Result:
@@ -151,8 +159,8 @@ class ModelWork:
         except CheckpointDeleted as deleted:
             self._mistaken[wanted.model_id] = str(deleted)
             raise
-        except StoreUnavailable:
-            self._unmade[wanted.model_id] = operation
+        except StoreUnavailable as away:
+            self._unmade[wanted.model_id] = operation, str(away), time.monotonic()
             raise
         self._unmade.pop(wanted.model_id, None)
         self._loras[wanted.model_id] = wanted.lora

@@ -10,15 +10,23 @@ import pytest
 
 from gpu_runtime.config import RuntimeConfig
 from gpu_runtime.control_plane.agent import Agent
-from gpu_runtime.errors import DiskFull
-from gpu_runtime.gateway.tinker import work
+from gpu_runtime.errors import DiskFull, StoreUnavailable
+from gpu_runtime.gateway.tinker import ledger, work
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt
 from gpu_runtime.health import file_progress, free_room
 from gpu_runtime.object_store.uploads import ObjectStore
 from gpu_runtime.run_tinker import NamedStore
 from support.fake_control_plane import LEASE, FakeControlPlane
+from support.tinker_fakes import FolderStore
 from support.tinker_harness import MODEL, Open, Wire, step
-from tinkerscript.wire.tinker.messages import LoraOptions, NamedCheckpointOpen
+from tinkerscript.wire.tinker.messages import LoraOptions, ModelSource, NamedCheckpointOpen
+
+SAMPLE = {
+    "sampling_session_id": "tnk_ab:sample:1:ses_0123",
+    "seq_id": 0,
+    "prompt": {"chunks": [{"type": "encoded_text", "tokens": [3, 4]}]},
+    "sampling_params": {"max_tokens": 2},
+}
 
 
 async def test_an_encryption_that_takes_long_is_progress(wire_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +59,7 @@ def test_room_for_the_second_copy_of_a_file_is_looked_at_before_it_is_written(
 
 
 async def test_a_store_that_is_away_is_the_services_fault_and_the_model_is_made_once_it_is_back(
-    wire_open: Open,
+    wire_open: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with wire_open() as wire:
         await wire.model()
@@ -65,7 +73,9 @@ async def test_a_store_that_is_away_is_the_services_fault_and_the_model_is_made_
             said = failed.json()
             assert said["category"] == "server" and "the object store is away" in said["error"]
         wire.store.is_away = False
-        assert "metrics" in (await _stepped(wire, 2, other)).json()
+        assert "the object store is away" in (await _stepped(wire, 2, other)).json()["error"], "told without a try"
+        monkeypatch.setattr(work, "RETRY_S", 0.0)
+        assert "metrics" in (await _stepped(wire, 3, other)).json()
 
 
 async def test_a_checkpoint_that_was_deleted_is_its_clients_mistake(wire_open: Open) -> None:
@@ -78,6 +88,51 @@ async def test_a_checkpoint_that_was_deleted_is_its_clients_mistake(wire_open: O
         for failed in (await wire.result(answer.json()["request_id"]), await _stepped(wire, 1, other)):
             said = failed.json()
             assert said["category"] == "user" and "was deleted" in said["error"]
+
+
+async def test_a_load_and_a_sample_of_a_deleted_checkpoint_are_their_clients_mistakes(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        path = (await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"}))["path"]
+        stored = path.removeprefix("tinker://").replace("/", "-")
+        body = {"sampling_session_id": "tnk_ab:sample:1:ses_0123", "base_model": "tiny", "model_path": path}
+        await wire.post("/tinker/samplers", body | {"checkpoint_id": stored})
+        wire.store.deleted.add(stored)
+        load = {"model_id": MODEL, "seq_id": 2, "path": path, "optimizer": True}
+        for call, wanted in (("load_weights", load), ("asample", SAMPLE)):
+            said = await wire.do(call, wanted)
+            assert said["category"] == "user" and "the checkpoint was deleted" in said["error"], call
+        wire.store.deleted.clear()
+        wire.store.is_away = True
+        said = await wire.do("asample", SAMPLE | {"seq_id": 1})
+        assert said["category"] == "server" and "the object store is away" in said["error"]
+
+
+async def test_what_has_to_be_done_again_waits_for_the_store(wire_open: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, tries = "tnk_ab:train:1", []
+    async with wire_open() as wire:
+        await wire.model()
+        path = (await wire.do("save_weights", {"model_id": MODEL, "seq_id": 1, "path": "a"}))["path"]
+        stored = path.removeprefix("tinker://").replace("/", "-")
+        source = {"path": path, "checkpoint_id": stored, "files": [], "optimizer": True}
+        body = {"model_id": other, "base_model": "tiny", "lora": {"rank": 8}, "source": source}
+        await wire.result((await wire.post("/tinker/models", body)).json()["request_id"])
+        assert "metrics" in (await _stepped(wire, 1, other)).json()
+        wanted = wire.trainer.models[other]
+    fetch = FolderStore.fetch
+
+    async def away_at_first(store: FolderStore, source: ModelSource) -> Path:
+        tries.append(source)
+        if len(tries) < 4:
+            raise StoreUnavailable("no answer for 60 s")
+        return await fetch(store, source)
+
+    monkeypatch.setattr(FolderStore, "fetch", away_at_first)
+    monkeypatch.setattr(ledger, "STORE_INTERVAL_S", 0.01)
+    async with wire_open() as wire:
+        save = {"model_id": other, "seq_id": 2, "path": "b"}
+        assert "path" in await wire.do("save_weights", save)
+        assert wire.trainer.models[other] == wanted and len(tries) == 4
 
 
 async def _stepped(wire: Wire, seq_id: int, model_id: str) -> httpx.Response:
