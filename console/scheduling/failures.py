@@ -20,6 +20,15 @@ def runtime_lost(*, cause: str, restarts: int, lines: Sequence[str]) -> dict[str
     }
 
 
+def runtime_unended(*, said: str, lasted_s: float) -> dict[str, str]:
+    """Its runtime, or an earlier one of it, was killed and is still there: another session gets its place."""
+    return {
+        "code": "runtime_unended",
+        "cause": f"Its runtime was killed and has not ended for {lasted_s:.0f} s: {said}",
+        "hint": "Whoever runs the server ends it on its machine. Start a new session from the last state meanwhile.",
+    }
+
+
 def disk_full(*, free_bytes: int, needed: str) -> dict[str, str]:
     """A new session has no room where runtimes keep their state."""
     return {

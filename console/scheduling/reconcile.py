@@ -19,10 +19,10 @@ from console.scheduling import liveness
 from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.draining import is_draining
 from console.scheduling.launchers.launch import runtime_handle
-from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.leader import holder_new, leader_release, leader_renew
-from console.scheduling.recovery import move, recover, requeue, runtime_end
+from console.scheduling.recovery import move, recover, requeue, runtime_end, unended_give_up
 from console.scheduling.session_notes import AwayNotes, address_note, stuck_announce, suspend_request, waiting_note
 from console.scheduling.starts import QueuedStarts
 from console.sessions.limits.devices import devices_release, devices_sync
@@ -36,6 +36,7 @@ from tinkerscript.wire.sessions import SessionState
 log = logging.getLogger(__name__)
 
 KILL_GRACE_S = 5.0
+UNENDED_DEADLINE = timedelta(minutes=10)  # so long a runtime that was killed may keep its session's place
 PAUSE_S = 10.0  # after a gap this long between ticks the reconciler was stopped, not the runtimes
 COLUMNS_READ = (
     "state", "desired", "phase", "restarts", "created_at", "state_since", "lease_sha256", "lease_expires_at",
@@ -144,7 +145,9 @@ class Reconciler:
             pass  # its state changed after it was read: the next tick reads it again
         except LauncherUnavailable as away:
             # The launcher could not say what became of its runtime: nothing is done on a guess.
-            self._away.note(session_id, str(away), timezone.now())
+            lasted = self._away.note(session_id, str(away), timezone.now())
+            if isinstance(away, SlowToEnd) and lasted >= UNENDED_DEADLINE:
+                unended_give_up(session_id, str(away), lasted)
         except Exception:
             log.exception("a session could not be reconciled: %s", session_id)
 

@@ -1,11 +1,13 @@
 """What becomes of a session whose runtime ended or could not be started: it is launched again, or it has failed."""
 
 import logging
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 
+from console.errors import Conflict
 from console.scheduling import failures
 from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher
@@ -60,3 +62,19 @@ def recover(session: Session, cause: str, kind: str, *, launcher: Launcher) -> N
         return
     failure = failures.runtime_lost(cause=cause, restarts=session.restarts, lines=lines)
     move(session, SessionState.FAILED, reason=cause, failure=failure, launch_handle=None)
+
+
+def unended_give_up(session_id: str, said: str, lasted: timedelta) -> None:
+    """End a session whose runtime was killed and has not ended for ``lasted``, so that its place is another's.
+
+    A launch handle stays in its row: the runtime is tried again, and keeps its devices, until it is gone.
+    """
+    session = Session.objects.filter(id=session_id).first()
+    if session is None or SessionState(session.state).is_terminal:
+        return
+    failure = failures.runtime_unended(said=said, lasted_s=lasted.total_seconds())
+    with suppress(Conflict):  # it moved after all
+        if session.state == SessionState.STOPPING:
+            move(session, SessionState.STOPPED, reason=failure["cause"])
+        else:
+            move(session, SessionState.FAILED, reason=failure["cause"], failure=failure)

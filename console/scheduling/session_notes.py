@@ -97,8 +97,8 @@ class AwayNotes:
     def __init__(self) -> None:
         self._away: dict[str, _Away] = {}
 
-    def note(self, session_id: str, said: str, now: datetime) -> None:
-        """It could not be reconciled in this tick."""
+    def note(self, session_id: str, said: str, now: datetime) -> timedelta:
+        """It could not be reconciled in this tick; returns for how long it has been so."""
         reason = ADDRESS_OF_OBJECT.sub("0x", said)
         away = self._away.setdefault(session_id, _Away("", now))
         if reason != away.reason:
@@ -106,11 +106,11 @@ class AwayNotes:
             log.warning("%s could not be reconciled: %s", session_id, said, extra={"session_id": session_id})
         lasted = now - away.since
         if lasted < timedelta(seconds=AWAY_NOTED_S):
-            return
+            return lasted
         session = Session.objects.filter(id=session_id).first()
         if session is None:
             del self._away[session_id]
-            return
+            return lasted
         if reason != away.noted:
             away.noted = reason
             data = {"name": "launcher_away", "reason": said[:400], "state": session.state}
@@ -119,6 +119,7 @@ class AwayNotes:
         if lasted >= timedelta(seconds=AWAY_ALERT_S) and not is_told:
             text = f"For {lasted.total_seconds():.0f} s nothing could be done about its runtime: {said}"
             alert_raise(session=session, rule=AlertRule.STUCK, subject=AWAY, text=text)
+        return lasted
 
     def over(self, session_id: str) -> None:
         """It was reconciled."""

@@ -2,7 +2,7 @@
 
 from console.live.models import EventRecord
 from console.sessions import services
-from support.reconciler_world import state_of
+from support.reconciler_world import READY, state_of
 from tinkerscript.wire.sessions import SessionState
 
 
@@ -60,3 +60,33 @@ def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(wor
     world.tick(1)
     alert.refresh_from_db()
     assert state_of(session) == SessionState.STOPPED and alert.over_at is not None
+
+
+def test_a_runtime_that_never_ends_costs_its_session_the_place_after_ten_minutes(world, project) -> None:
+    """Queued behind an earlier one, stuck, and stopping: each way in which a place could be kept for ever."""
+    behind, next_one = world.ready(project), world.session(project)
+    world.launcher.die()
+    world.launcher.slow = {"start"}
+    world.tick(560, step_s=5.0)
+    assert (state_of(behind), state_of(next_one)) == (SessionState.QUEUED, SessionState.QUEUED)
+    world.tick(100, step_s=5.0)
+    assert state_of(behind) == SessionState.FAILED and behind.failure["code"] == "runtime_unended"
+    assert "has not ended for 60" in behind.failure["cause"] and "slow to end" in behind.failure["cause"]
+    world.launcher.slow = set()
+    world.tick(61)
+    assert state_of(next_one) == SessionState.PROVISIONING, "the place is another's"
+
+    world.beat(READY)
+    services.session_stop(project=project, session_id=next_one.id)
+    last = world.session(project)
+    world.launcher.slow = {"stop"}
+    world.tick(800, step_s=10.0)
+    assert (state_of(next_one), state_of(last)) == (SessionState.STOPPED, SessionState.PROVISIONING)
+    assert next_one.launch_handle, "it is tried again, and has its devices, until its runtime is gone"
+    world.launcher.slow = set()
+    world.tick(1)
+    next_one.refresh_from_db()
+    assert next_one.launch_handle is None
+    world.launcher.slow = {"stop"}
+    world.tick(1600, step_s=10.0)
+    assert state_of(last) == SessionState.FAILED and last.failure["code"] == "runtime_unended", "it was stuck"
