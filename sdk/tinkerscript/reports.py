@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import stdev
 
 from tinkerscript.connection.foreign_answers import excerpt, hint_for, is_page
+from tinkerscript.wire.episodes import EpisodeView
 
 MAX_SHOWN = 10
 MAX_MESSAGE = 200
@@ -94,6 +95,16 @@ class Report:
     evaluations: list[Evaluated] = field(default_factory=list)  # of rollouts(evaluate_every=...)
     best: Best | None = None
     stopped_early: bool = False
+
+    def add(self, task: str, episode: EpisodeView) -> None:
+        """Count an attempt at ``task`` that was ended."""
+        self.rewards.setdefault(task, []).append(float(episode.reward or 0.0))
+        played = (episode.policy_version_first, episode.policy_version_last)
+        self.versions.update(version for version in played if version is not None)
+        for name, value in episode.metrics.items():
+            self.measured.setdefault(name, []).append(value)
+        if episode.is_success is not None:
+            self.successes.append(episode.is_success)
 
     @property
     def count(self) -> int:

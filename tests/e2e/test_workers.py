@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
@@ -109,6 +110,15 @@ def test_a_killed_workers_attempts_are_played_elsewhere_once(loop_server: LoopSe
         assert {episode.reward for episode in episodes if episode.state == "completed"} == {1.0}
         reasons = Counter(episode.reason for episode in episodes if episode.state == "abandoned")
         assert reasons["its worker was lost"] >= 2 and reasons["ValueError"] == 6
+        rows, options = [{"q": "a"}, {"q": "hard"}], {"tries": 1, "task_name": lambda row: row["q"]}
+        with ThreadPoolExecutor(1) as thread:
+            evaluated = thread.submit(session.tasks.evaluate, rows, **options, timeout_s=60)
+            until(lambda: session.tasks.counts().waiting == 2, "they wait")
+            processes.enter_context(worker(loop_server, tmp_path, session.id, "none"))
+            report = evaluated.result()
+        assert (report.by_task, len(report.failures)) == ({"a": 1.0}, 1)
+        (measured,) = session.events(kinds=["evaluation"])
+        assert (measured.data["by_task"]["a"]["episodes"], measured.data["failed"]) == (1, 1)
 
 
 def test_a_killed_workers_group_is_judged_elsewhere_and_each_attempt_ended_once(

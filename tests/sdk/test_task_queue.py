@@ -129,6 +129,30 @@ def test_waiting_for_workers_that_there_are_none_of_is_told(session, server, mon
     assert "2 attempts wait, and no worker pulls them. Start workers: tinkerscript worker" in caplog.text
 
 
+@pytest.mark.parametrize("judged", [False, True])
+def test_what_workers_earn_in_an_evaluation_is_recorded_and_what_failed_is_in_no_mean(
+    session, server, monkeypatch, caplog, judged
+):
+    why = [{"name": "fails", "error": "KeyError: 'q'"}]
+    counts = TaskCounts(waiting=0, running=0, done=0, failed=1, workers=0, failures=why)
+
+    def play(queue, body):
+        for name in [row.name for row in body.rows if row.name != "fails"] * body.attempts:
+            session.begin_episode(name + " #1" if body.judged else name, eval=body.eval)
+            session.end_episode({"reward": len(name), "reward_parts": {"length": len(name)}})
+
+    monkeypatch.setattr(TaskQueue, "put_page", play)
+    monkeypatch.setattr(TaskQueue, "counts", lambda queue: counts)
+    session.begin_episode("a", eval=True)
+    session.end_episode(9.0)  # of an earlier evaluation
+    report = session.tasks.evaluate(["a", "bbb", "fails"], attempts=2, name="held out", judged=judged)
+    assert (report.by_task, report.wanted, len(report.failures)) == ({"a": 1.0, "bbb": 3.0}, 6, 2)
+    (event,) = [event.data for event in server.record if event.kind == "evaluation"]
+    assert (event["name"], event["reward_mean"], event["failed"]) == ("held out", 2.0, 2)
+    assert (event["by_task"]["bbb"]["episodes"], event["metrics"]) == (2, {"reward/length": 2.0})
+    assert "2 x RuntimeError: KeyError: 'q'   (task fails)" in caplog.text
+
+
 def limits_of(said):
     """Short ones for what hangs alone: a busy machine must not fail the others by them."""
     return {"lease_s": 1.0, "attempt_timeout_s": 1.0} if said.startswith("WaitTimeout") else {}

@@ -43,8 +43,10 @@ def played_here(session: TinkerScript, numbers: list[str], *, eval: bool) -> flo
 
 def played_by_workers(session: TinkerScript, numbers: list[str], *, eval: bool) -> float:
     """The same by whoever pulls from the queue; what has failed there is shown and in no mean."""
+    if eval:
+        return session.tasks.evaluate(numbers, timeout_s=3600).mean
     before = {episode.episode_id for episode in session.episodes()}
-    session.tasks.put(numbers, eval=eval)
+    session.tasks.put(numbers)
     for failure in session.tasks.wait(timeout_s=3600).failures:
         print(f"failed: {failure.name}: {failure.error}")
     new = [e.reward for e in session.episodes() if e.episode_id not in before and e.reward is not None]

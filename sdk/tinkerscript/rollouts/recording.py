@@ -2,10 +2,13 @@
 
 import logging
 import math
+from collections.abc import Iterator
 
+from tinkerscript.arguments import wrong
 from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.errors import TinkerScriptError
 from tinkerscript.reports import Report
+from tinkerscript.wire.episodes import EpisodeView
 from tinkerscript.wire.events import MAX_METRICS, MAX_TASKS, Evaluation, TaskScore
 
 log = logging.getLogger("tinkerscript")
@@ -44,6 +47,26 @@ def evaluation_of(report: Report, name: str, step: int) -> Evaluation:
         },
         metrics=dict(sorted(report.metrics.items())[:MAX_METRICS]),
     )
+
+
+def evaluation_name_check(name: str) -> None:
+    """Raises InvalidRequest."""
+    if not isinstance(name, str) or not 0 < len(name) <= 60:
+        raise wrong("name", name, "a text of 1 to 60 characters")
+
+
+def episodes_since(session: SessionApi, latest: EpisodeView | None) -> Iterator[EpisodeView]:
+    """Those that began after ``latest``, the newest first."""
+    cursor: str | None = None
+    while True:
+        page = session.episode_page(cursor)
+        for episode in page.items:
+            if latest and (episode.episode_id == latest.episode_id or episode.begun_at < latest.begun_at):
+                return
+            yield episode
+        cursor = page.next_cursor
+        if not cursor:
+            return
 
 
 def _measured(value: float) -> float | None:

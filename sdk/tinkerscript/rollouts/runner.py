@@ -159,13 +159,7 @@ class Runner:
     def _end(self, attempt: Attempt, episode: Episode, output: Any) -> None:
         view = episode.result if output is None and episode.result is not None else episode.end(output)
         with self._lock:
-            self.report.rewards.setdefault(attempt.name, []).append(float(view.reward or 0.0))
-            played = (view.policy_version_first, view.policy_version_last)
-            self.report.versions.update(version for version in played if version is not None)
-            for name, value in view.metrics.items():
-                self.report.measured.setdefault(name, []).append(value)
-            if view.is_success is not None:
-                self.report.successes.append(view.is_success)
+            self.report.add(attempt.name, view)
 
     def _judge(self, group: list[Candidate]) -> None:
         """End every episode of a group with what the judge says; none is played again for the judge's failure."""

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from tinkerscript.arguments import seconds, wrong
+from tinkerscript.arguments import seconds
 from tinkerscript.connection.waiting import Wait
 from tinkerscript.episodes.episode import Episode
 from tinkerscript.episodes.episode_loop import EpisodeLoop
@@ -18,7 +18,7 @@ from tinkerscript.wire.config import SessionConfig
 from .attempts import Attempt, plan
 from .evaluating import Evaluations, evaluation_plan
 from .judging import JudgedGroups
-from .recording import evaluation_record
+from .recording import evaluation_name_check, evaluation_record
 from .runner import Agent, Runner
 from .step_log import StepLog
 from .targets import ReportTo, targets_check
@@ -157,8 +157,7 @@ class SessionRollouts(EpisodeLoop):
         gets it as ``eval/...``, of another name as ``eval/<name>/...``. ``judge`` rewards the attempts at a task;
         ``attempt_timeout_s`` as in rollouts().
         """
-        if not isinstance(name, str) or not 0 < len(name) <= 60:
-            raise wrong("name", name, "a text of 1 to 60 characters")
+        evaluation_name_check(name)
         todo = plan(tasks, attempts=attempts, epochs=1, retries=0, task_name=task_name, judged=judge is not None)
         report = Report(wanted=len(todo), attempts_per_task=attempts)
         with self._step_log(report_to) as steps:

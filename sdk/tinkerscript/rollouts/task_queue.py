@@ -8,12 +8,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tinkerscript.arguments import count, deadline_after, function_or_none, wrong
+from tinkerscript.connection.session_api import SessionApi
 from tinkerscript.connection.task_api import TaskApi
 from tinkerscript.connection.transport import Transport
 from tinkerscript.errors import InvalidRequest, WaitTimeout
-from tinkerscript.wire.queue.tasks import MAX_ROW_BYTES, TaskCounts, TaskRow, TasksPut
+from tinkerscript.reports import Failure, Report
+from tinkerscript.wire.episodes import EpisodeState
+from tinkerscript.wire.queue.tasks import GROUP_MARK, MAX_GROUP_NAME, MAX_ROW_BYTES, TaskCounts, TaskRow, TasksPut
 
 from .attempts import name_of
+from .recording import episodes_since, evaluation_name_check, evaluation_record
 
 ROWS_AT_ONCE, BYTES_AT_ONCE = 500, 1 << 20  # of one request
 POLL_INTERVAL_S = 1.0
@@ -31,6 +35,7 @@ class TaskQueue(TaskApi):
     def __init__(self, transport: Transport, session_id: str, *, attempts: int, groups: int = 1) -> None:
         """``attempts`` make a full group, ``groups`` of them a step."""
         super().__init__(transport, session_id)
+        self._session = SessionApi(transport, session_id)
         self._attempts, self._groups = attempts, groups
 
     def put(
@@ -54,21 +59,51 @@ class TaskQueue(TaskApi):
         Raises InvalidRequest for a row that is not JSON, for none, for one that is there twice; Conflict for a task
         that still waits or runs, and when the session has ended. Many rows are sent in parts, each all or none.
         """
-        function_or_none("task_name", task_name)
-        if not isinstance(judged, bool):
-            raise wrong("judged", judged, "True or False; a judge is given to the workers")
         if attempts is None:
             attempts = 1 if eval else self._attempts
-        attempts, tries = count("attempts", attempts, least=1), count("tries", tries, least=1)
-        bodies = [
-            TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries, **({"judged": True} if judged else {}))
-            for part in _parts(rows, task_name or name_of)
-        ]
+        bodies = _bodies(rows, attempts=attempts, eval=eval, tries=tries, task_name=task_name, judged=judged)
         if not eval:
             self._warn_if_too_few(sum(len(body.rows) for body in bodies), attempts)
-        for body in bodies[:-1]:
-            self.put_page(body)
-        return self.put_page(bodies[-1])
+        return self._put(bodies)
+
+    def evaluate(
+        self,
+        rows: Iterable[Any],
+        *,
+        attempts: int = 1,
+        tries: int = 3,
+        task_name: Callable[[Any], str] | None = None,
+        judged: bool = False,
+        name: str = "eval",
+        timeout_s: float = 86_400.0,
+    ) -> Report:
+        """As session.evaluate(), played by workers: ``attempts`` episodes of each row that are never trained.
+
+        Returns when no attempt waits or runs, those among them that were put before. What was earned is recorded under
+        ``name`` at the step of the policy; an attempt that has failed on every worker is in ``failures`` and in no
+        mean. Raises as put() and wait() do.
+        """
+        evaluation_name_check(name)
+        bodies = _bodies(rows, attempts=attempts, eval=True, tries=tries, task_name=task_name, judged=judged)
+        # Episodes of a judged task have the beginning of its name, and something of their group's own.
+        names = {row.name[:MAX_GROUP_NAME] if judged else row.name: row.name for body in bodies for row in body.rows}
+        report = Report(wanted=attempts * len(names), attempts_per_task=attempts)
+        started, latest = time.monotonic(), next(iter(self._session.episode_page(None).items), None)
+        self._put(bodies)
+        counts = self.wait(timeout_s)
+        for episode in episodes_since(self._session, latest):
+            task = (episode.task or "").rpartition(GROUP_MARK)[0] if judged else episode.task
+            if episode.eval and episode.state is EpisodeState.COMPLETED and task in names:
+                report.add(names[task], episode)
+        errors = {failure.name: failure.error for failure in counts.failures}
+        for task in names.values():
+            why = RuntimeError(errors.get(task, "no worker could end it"))
+            report.failures += [Failure(task, why)] * (attempts - len(report.rewards.get(task, [])))
+        report.seconds = time.monotonic() - started
+        if report.failures:
+            log.warning("%s", report.table())
+        evaluation_record(self._session, report, name)
+        return report
 
     def wait(self, timeout_s: float = 86_400.0) -> TaskCounts:
         """Wait until no attempt waits or runs. Raises WaitTimeout with the counts.
@@ -93,6 +128,11 @@ class TaskQueue(TaskApi):
                 )
             self._transport.sleep(POLL_INTERVAL_S)
 
+    def _put(self, bodies: list[TasksPut]) -> TaskCounts:
+        for body in bodies[:-1]:
+            self.put_page(body)
+        return self.put_page(bodies[-1])
+
     def _warn_if_too_few(self, rows: int, attempts: int) -> None:
         if attempts % self._attempts:
             log.warning(
@@ -114,6 +154,26 @@ def _advice(counts: TaskCounts) -> str:
     if not counts.waiting_judged:
         return START_WORKERS
     return f"{START_WORKERS} Give one --judge my_judge:rank: {counts.waiting_judged} attempts that wait are judged."
+
+
+def _bodies(
+    rows: Iterable[Any],
+    *,
+    attempts: int,
+    eval: bool,
+    tries: int,
+    task_name: Callable[[Any], str] | None,
+    judged: bool,
+) -> list[TasksPut]:
+    """The requests that put them. Raises InvalidRequest."""
+    function_or_none("task_name", task_name)
+    if not isinstance(judged, bool):
+        raise wrong("judged", judged, "True or False; a judge is given to the workers")
+    attempts, tries = count("attempts", attempts, least=1), count("tries", tries, least=1)
+    return [
+        TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries, **({"judged": True} if judged else {}))
+        for part in _parts(rows, task_name or name_of)
+    ]
 
 
 def _parts(rows: Iterable[Any], name: Callable[[Any], str]) -> list[list[TaskRow]]:
