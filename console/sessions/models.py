@@ -84,6 +84,7 @@ class Session(models.Model):
         indexes = [
             models.Index(fields=["state", "state_since"], name="session_queue"),
             models.Index(fields=["project", "-created_at"], name="session_list"),
+            models.Index(fields=["project", "updated_at"], name="session_changes"),
         ]
 
 

@@ -9,14 +9,14 @@ as by most heartbeats, is no change. What one client has not been sent yet is at
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime
 
 from channels.db import database_sync_to_async
 from django.db import DatabaseError
-from django.db.models import Q
+from django.db.models import QuerySet
 
 from console.live.consumer import Pages, cursor_take, parameters_end
 from console.sessions.limits.queue import queue_positions
@@ -25,7 +25,8 @@ from tinkerscript.wire.sessions import Accounting, SessionChange, SessionChanges
 
 POLL_INTERVAL_S = 1.0
 OVERLAP_S = 10.0  # a row may be seen so long after the time that is written in it, which is before its commit
-MAX_TOLD = 500  # changes at once; a list is read faster than more of them
+MAX_TOLD = 500  # changes in one message; what is left comes in the next
+MAX_MISSED = 500  # of a client that was away: the list is read faster than more of them
 MAX_KNOWN = 10_000
 COLUMNS = ("id", "state", "phase", "policy_version", "reward_mean", "accounting")
 MICROSECONDS = 1_000_000
@@ -52,7 +53,10 @@ async def _project_pages(project_id: str, after: int) -> AsyncIterator[Pages]:
     feed.watched_by.add(pages)
     try:
         if after:
-            pages.missed(await database_sync_to_async(changes_list)(project_id=project_id, after=after))
+            missed = await database_sync_to_async(changes_list)(
+                project_id=project_id, after=after, limit=MAX_MISSED + 1, with_queued=True
+            )
+            pages.missed(missed, after)
         yield pages
     finally:
         feed.watched_by.discard(pages)
@@ -70,6 +74,7 @@ class ProjectFeed:
     def __init__(self, project_id: str) -> None:
         self.project_id, self.head = project_id, _now()
         self.known: dict[str, SessionChange] = {}
+        self._knows_queue = False
         self.watched_by: set[ProjectPages] = set()
 
     async def run(self) -> None:
@@ -84,11 +89,17 @@ class ProjectFeed:
     async def read(self) -> None:
         """Tell all who watch what is not as it was."""
         begun = _now()
-        changes = await database_sync_to_async(changes_list)(project_id=self.project_id, after=self.head)
-        news = [change for change in changes if self.known.get(change.id) != change]
         if len(self.known) > MAX_KNOWN:
             self.known.clear()
-        self.known |= {change.id: change for change in changes}
+            self._knows_queue = False
+        changes = await database_sync_to_async(changes_list)(
+            project_id=self.project_id, after=self.head, with_queued=not self._knows_queue
+        )
+        self._knows_queue = True
+        moved = await database_sync_to_async(places_moved)({**self.known, **_by_id(changes)}.values())
+        changes = list((_by_id(changes) | _by_id(moved)).values())
+        news = [change for change in changes if self.known.get(change.id) != change]
+        self.known |= _by_id(changes)
         self.head = begun
         for pages in self.watched_by:
             pages.told(news)
@@ -98,19 +109,22 @@ class ProjectPages:
     """What one client has not been sent yet, by session. The first page is sent at once: it has the cursor."""
 
     def __init__(self, feed: ProjectFeed) -> None:
-        self._feed = feed
+        self._feed, self._cursor = feed, feed.head
         self._waiting: dict[str, SessionChange] = {}
+        self._is_cut = False
         self._news = asyncio.Event()
         self._news.set()
 
-    def missed(self, changes: list[SessionChange]) -> None:
-        """What changed before it watched; what the feed has told since is newer."""
-        self._waiting = {change.id: change for change in changes} | self._waiting
+    def missed(self, changes: list[SessionChange], after: int) -> None:
+        """What changed after the cursor ``after``, before it watched; what the feed has told since is newer."""
+        self._is_cut = len(changes) > MAX_MISSED
+        if not self._is_cut:
+            self._waiting, self._cursor = _by_id(changes) | self._waiting, min(after, self._cursor)
 
     def told(self, news: list[SessionChange]) -> None:
         """Changes of this moment."""
         if news:
-            self._waiting |= {change.id: change for change in news}
+            self._waiting |= _by_id(news)
             self._news.set()
 
     async def next(self, *, timeout_s: float) -> str | None:
@@ -123,41 +137,68 @@ class ProjectPages:
         if not self._news.is_set():
             return None
         self._news.clear()
-        changes, self._waiting = list(self._waiting.values()), {}
-        return self._page(changes)
+        items = [self._waiting.pop(session_id) for session_id in list(self._waiting)[:MAX_TOLD]]
+        if self._waiting:
+            self._news.set()  # the cursor stays: who connects again with it gets what is left
+        is_cut, self._is_cut = self._is_cut, False
+        return self._page(items, is_cut=is_cut)
 
     def empty(self) -> str:
         """As ``Pages``."""
         return self._page([])
 
-    def _page(self, changes: list[SessionChange]) -> str:
-        is_cut = len(changes) > MAX_TOLD
-        items = [] if is_cut else changes
-        return SessionChanges(items=items, next_cursor=self._feed.head, is_cut=is_cut).model_dump_json()
+    def _page(self, items: list[SessionChange], *, is_cut: bool = False) -> str:
+        if not self._waiting:
+            self._cursor = self._feed.head
+        return SessionChanges(items=items, next_cursor=self._cursor, is_cut=is_cut).model_dump_json()
 
 
-def changes_list(*, project_id: str, after: int) -> list[SessionChange]:
-    """The sessions that may have moved since ``after`` (microseconds since 1970), at most one more than MAX_TOLD.
+def changes_list(
+    *, project_id: str, after: int, limit: int | None = None, with_queued: bool = False
+) -> list[SessionChange]:
+    """The sessions that may have moved since ``after`` (microseconds since 1970), all or at most ``limit``.
 
-    A place in the queue moves without its row: so every queued session is among them. The caller has checked that the
-    project is the reader's.
+    A place in the queue moves without its row: ``with_queued`` has every queued session too. The caller has checked
+    that the project is the reader's.
     """
     since = datetime.fromtimestamp(max(0.0, min(after, _now()) / MICROSECONDS - OVERLAP_S), UTC)
-    rows = Session.objects.filter(Q(updated_at__gt=since) | Q(state=SessionState.QUEUED), project_id=project_id)
-    found = list(rows.order_by("-updated_at").only(*COLUMNS)[: MAX_TOLD + 1])
-    places = queue_positions() if any(row.state == SessionState.QUEUED for row in found) else {}
-    return [
-        SessionChange(
+    rows = Session.objects.filter(project_id=project_id)
+    found = _read(rows.filter(updated_at__gt=since), limit)
+    if with_queued and (limit is None or len(found) < limit):
+        found |= _read(rows.filter(state=SessionState.QUEUED, updated_at__lte=since), limit)
+    return places_moved(list(found.values())[:limit], all_of_them=True)
+
+
+def places_moved(changes: Iterable[SessionChange], *, all_of_them: bool = False) -> list[SessionChange]:
+    """Those among the changes whose place in the queue is another now, with it; or ``all_of_them``."""
+    changes = list(changes)
+    places = queue_positions() if any(change.state is SessionState.QUEUED for change in changes) else {}
+    news = [
+        change.model_copy(update={"queue_position": places.get(change.id)})
+        if change.state is SessionState.QUEUED
+        else change
+        for change in changes
+    ]
+    return [new for new, old in zip(news, changes, strict=True) if all_of_them or new != old]
+
+
+def _read(rows: QuerySet[Session], limit: int | None) -> dict[str, SessionChange]:
+    return {
+        row.id: SessionChange(
             id=row.id,
             state=SessionState(row.state),
             phase=row.phase,
-            queue_position=places.get(row.id) if row.state == SessionState.QUEUED else None,
+            queue_position=None,
             policy_version=row.policy_version,
             reward_mean=row.reward_mean,
             accounting=Accounting.model_validate(row.accounting),
         )
-        for row in found
-    ]
+        for row in rows.order_by("-updated_at").only(*COLUMNS)[:limit]
+    }
+
+
+def _by_id(changes: Iterable[SessionChange]) -> dict[str, SessionChange]:
+    return {change.id: change for change in changes}
 
 
 def _now() -> int:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from channels.testing import WebsocketCommunicator
+from django.db import connection
 from django.utils import timezone
 
 from console.asgi import application
@@ -90,12 +91,40 @@ async def test_a_cursor_brings_what_moved_meanwhile_and_of_very_much_that_it_did
     await client.connect(timeout=25)
     await told(client, session, policy_version=5)
     await client.disconnect(timeout=25)
-    monkeypatch.setattr(project_changes, "MAX_TOLD", 0)
+    monkeypatch.setattr(project_changes, "MAX_MISSED", 0)
     client = socket(project.id, api_key, f"?after={cursor}")
     await client.connect(timeout=25)
     first = await page(client)
     assert (first.is_cut, first.items) == (True, [])
     await client.disconnect(timeout=25)
+
+
+async def test_more_than_a_message_holds_comes_in_the_next_ones(project: Project, api_key, monkeypatch) -> None:
+    monkeypatch.setattr(project_changes, "MAX_TOLD", 1)
+    made = [(await sync_to_async(factories.runtime_make)(project))[0].id for _ in range(4)]
+    client = socket(project.id, api_key)
+    await client.connect(timeout=25)
+    await page(client)
+    moved = {"phase": "moved", "updated_at": timezone.now()}
+    await Session.objects.filter(id__in=made).aupdate(**moved)
+    first = await page(client)
+    while not first.items or first.items[0].phase != "moved":
+        first = await page(client)
+    await client.disconnect(timeout=25)
+    client = socket(project.id, api_key, f"?after={first.next_cursor}")
+    await client.connect(timeout=25)
+    seen: set[str] = set()
+    while seen < set(made):  # among them those that the first client had no time to be told
+        told = await page(client)
+        assert len(told.items) <= 1 and not told.is_cut
+        seen |= {change.id for change in told.items if change.phase == "moved"}
+    await client.disconnect(timeout=25)
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL reads a table of a few rows whole")
+def test_what_moved_in_a_project_is_found_by_an_index(project: Project) -> None:
+    rows = Session.objects.filter(project_id=project.id, updated_at__gt=timezone.now())
+    assert "session_changes" in rows.order_by("-updated_at").explain()
 
 
 @pytest.mark.parametrize("query", ["?kinds=state", "?after=x", "?after=-1"])
