@@ -103,7 +103,7 @@ def test_loop_whose_every_episode_is_of_another_task_is_told_once(server, connec
 @pytest.mark.parametrize("order", ["task by task", "in rounds", "from threads"])
 def test_loops_that_fill_their_groups_hear_nothing(server, connect, said, order):
     session = connect(grpo_n=4, tasks_per_batch=2)
-    tasks = [f"{n}" for n in range(7)]
+    tasks = [f"{n}" for n in range(8)]
     if order == "task by task":
         for task in tasks:
             attempts(session, task, 4)
@@ -117,7 +117,7 @@ def test_loops_that_fill_their_groups_hear_nothing(server, connect, said, order)
 
 
 def test_rollouts_whose_last_attempts_begin_late_hear_nothing(server, connect, said, monkeypatch):
-    session, begun = connect(grpo_n=4, tasks_per_batch=2), Counter()
+    session, begun = connect(grpo_n=4, tasks_per_batch=3), Counter()
     begin, counting = session.begin_waiting, threading.Lock()
 
     def task_by_task_but_the_last_ones(wait, *, task, **options):
@@ -144,12 +144,29 @@ def test_tuned_model_of_a_session_that_trained_nothing_reports_it(server, connec
 
 
 def test_close_logs_episodes_that_wait(server, connect, said):
-    session = connect(grpo_n=4)
-    attempts(session, "a", 3)
+    session = connect(grpo_n=4, tasks_per_batch=2)
+    attempts(session, "a", 4)
+    attempts(session, "b", 3)
     session.close()
     [warning] = [text for text in said() if "episodes wait" in text]  # threads of earlier tests may still speak
-    assert "closes while 3 episodes wait" in warning
-    assert "flush()" in warning
+    assert "closes while 7 episodes wait" in warning
+    assert "(1 of 2 groups are full; 1 are not, such as 'b' with 3 of 4 attempts). They fill no batch" in warning
+
+
+def test_close_says_that_a_batch_is_complete_and_was_not_waited_for(server, connect, said):
+    session = connect(grpo_n=2, tasks_per_batch=1)
+    attempts(session, "a", 2)
+    session.close()
+    [warning] = [text for text in said() if "episodes wait" in text]
+    assert "(1 of 1 groups are full). Call flush() before close()" in warning
+
+
+def test_rollouts_say_at_once_which_of_their_tasks_fill_no_batch(server, connect, said):
+    session = connect(grpo_n=2, tasks_per_batch=2)
+    for tasks in ("abcde", "fgh"):
+        session.rollouts(lambda task, episode: 1.0, list(tasks), progress=False)
+    [warning] = [text for text in said() if "groups come" in text]
+    assert "5 groups come of these tasks: 2 steps of tasks_per_batch=2, and 1 groups (2 attempts) are left" in warning
 
 
 def test_close_logs_episodes_that_were_dropped(server, connect, said):

@@ -31,6 +31,7 @@ class SessionRollouts(EpisodeLoop):
     """A session whose agent can be run on a list of tasks."""
 
     config: SessionConfig
+    _told_tail = False
     _logged: int | None = None  # how far in the record ``report_to`` has got
 
     @property
@@ -100,13 +101,7 @@ class SessionRollouts(EpisodeLoop):
         )  # fmt: skip
         judged = judge is not None
         attempts = plan(tasks, attempts=size, epochs=epochs, retries=retries, task_name=task_name, judged=judged)
-        groups = len(attempts) // size
-        if groups < self.config.tasks_per_batch:
-            log.warning(
-                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train nothing by themselves. "
-                "Give more tasks or epochs, or start a session with tasks_per_batch=%d.",
-                groups, self.config.tasks_per_batch, groups,
-            )  # fmt: skip
+        self._warn_of_tail(len(attempts) // size)
         report = Report(wanted=len(attempts), attempts_per_task=size)
         cancelled = cancelled or threading.Event()
         settings = (progress, cancelled, judge, attempt_timeout_s)
@@ -204,6 +199,23 @@ class SessionRollouts(EpisodeLoop):
     def _run(self, runner: Runner, workers: int) -> None:
         with self.planned_attempts():
             runner.run(workers)
+
+    def _warn_of_tail(self, groups: int) -> None:
+        """Say how many groups fill no batch; where they follow whole batches once, as a later call may fill it."""
+        steps, left = divmod(groups, self.config.tasks_per_batch)
+        if not steps:
+            log.warning(
+                "%d groups come of these tasks, and a step needs tasks_per_batch=%d: they train nothing by themselves. "
+                "Give more tasks or epochs, or start a session with tasks_per_batch=%d.",
+                groups, self.config.tasks_per_batch, groups,
+            )  # fmt: skip
+        elif left and not self._told_tail:
+            self._told_tail = True
+            log.warning(
+                "%d groups come of these tasks: %d steps of tasks_per_batch=%d, and %d groups (%d attempts) are left. "
+                "They wait for those of a later call, and are not trained without one.",
+                groups, steps, self.config.tasks_per_batch, left, left * self.config.grpo_n,
+            )  # fmt: skip
 
     def _evaluation_record(self, report: Report, name: str, steps: StepLog | None) -> int:
         """Keep what was measured where the console and the trackers show it; returns the step of the policy."""

@@ -44,14 +44,19 @@ def warn_about_waiting(session: SessionApi) -> None:
         view = session.status()
         is_ready = view.state is SessionState.READY  # to ask another would wake it, or wait for it
         stands = session.accounting() if is_ready else view.accounting
+        groups = waiting_groups(session) if is_ready and stands.waiting else None
     except TinkerScriptError as failure:
         log.debug("What waits in session %s is not known: %s", session.id, failure)
         return
     if stands.waiting and not view.state.is_terminal:
+        left, advice = describe(view), "Call flush() before close() to train the batches that are complete"
+        if groups is not None:
+            left = _left_over(view, groups)
+            if not _step_is_due(view, groups):
+                advice = "They fill no batch: play as many tasks as are whole batches, each grpo_n times"
         log.warning(
-            "Session %s closes while %d episodes wait to be trained (%s). Call flush() before close() to train the "
-            "batches that are complete.",
-            session.id, stands.waiting, describe(view),
+            "Session %s closes while %d episodes wait to be trained, which they never will be then (%s). %s.",
+            session.id, stands.waiting, left, advice,
         )  # fmt: skip
     if stands.stale:
         level = "set aside, which is no loss"
