@@ -102,8 +102,8 @@ def test_loop_whose_every_episode_is_of_another_task_is_told_once(server, connec
 
 @pytest.mark.parametrize("order", ["task by task", "in rounds", "from threads"])
 def test_loops_that_fill_their_groups_hear_nothing(server, connect, said, order):
-    session = connect(grpo_n=4, tasks_per_batch=2)
-    tasks = [f"{n}" for n in range(8)]
+    session = connect(grpo_n=4, tasks_per_batch=7)
+    tasks = [f"{n}" for n in range(7)]
     if order == "task by task":
         for task in tasks:
             attempts(session, task, 4)
