@@ -24,7 +24,7 @@ up:
 
 ## make test         set-up, the checks, then the whole suite in five parts side by side
 test:
-	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm
+	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm cookbook
 	@$(RUN) tests/checks.py
 	@$(RUN) tests/side_by_side.py
 
