@@ -100,6 +100,13 @@ def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_
     sign_up(page, "zoe@example.org")
     session_id = make_session(page, "zoom")
     played = Played(page)
+    lost: list[str] = []
+
+    def lose_the_first(route: Route) -> None:
+        lost.append(route.request.url)
+        route.abort() if len(lost) == 1 else route.continue_()
+
+    page.route(re.compile(r"/assets/plot-"), lose_the_first)
     page.goto(f"/sessions/{session_id}")
     expect(page.get_by_role("heading", level=1)).to_have_text("zoom")
     reward = page.get_by_role("img", name=re.compile("^Reward"))
@@ -107,6 +114,7 @@ def test_a_zoom_stays_while_the_mouse_moves_and_steps_arrive_and_a_double_click_
     played.send(*(metric(step) for step in range(1, 11)))
     expect(charted_steps(page)).to_have_attribute("data-steps", "10")
     assert shown(reward) == (1, 10)
+    assert len(lost) > 1, "what draws the charts was lost once, and asked for again"
 
     drag(page, reward, 0.5, 0.8)
     zoomed = shown(reward)

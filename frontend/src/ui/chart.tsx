@@ -1,16 +1,18 @@
 // A chart over steps, or time or tokens: uPlot on a canvas, its values read out above it, its cursor shared with the page's other charts.
 import { useEffect, useMemo, useRef, useState } from "react";
 import type uPlot from "uplot";
+import { Button } from "./button";
 import { axisText, type Axis } from "./chart-axis";
 import { alignedData, isZoomed, valueAt, zoomOver, type Band, type Series } from "./chart-data";
 import { number } from "./format";
+import { retried } from "./retried";
 import { useColourScheme, usePrinting } from "./theme";
 import { useNear } from "./use-near";
 import { UserText } from "./user-text";
 
 // On its way while the page is painted without it: a page has its words before its curves.
-const plotting = import("./plot");
-void plotting.catch(() => undefined); // a chart that cannot be drawn has its values above it all the same
+const plotLoad = retried(() => import("./plot"));
+void plotLoad().catch(() => undefined); // each chart that needs it asks again, and says what it lacks
 
 export interface ChartProps {
   title: string;
@@ -34,6 +36,8 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
+  const [tries, setTries] = useState(0);
+  const [isLost, setIsLost] = useState(false);
   const scheme = useColourScheme();
   const printing = usePrinting();
   const isNear = useNear(container) || printing;
@@ -63,18 +67,21 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
     };
     let remove: (() => void) | undefined;
     let isGone = false;
-    void plotting.then(({ plotMake }) => {
+    void plotLoad().then(({ plotMake }) => {
       if (isGone) return;
+      setIsLost(false);
       const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, onHover }, latest.current);
       plot.current = made.plot;
       remove = made.remove;
-    }, () => undefined);
+    }, () => {
+      if (!isGone) setIsLost(true);
+    });
     return () => {
       isGone = true;
       plot.current = null;
       remove?.();
     };
-  }, [look, empty, isNear]);
+  }, [look, empty, isNear, tries]);
 
   const last = x.length - 1;
   const spoken = series.map((one) => `${one.label} ${number(readAt(one.values, last, overlay))}`).join(", ");
@@ -97,6 +104,12 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
         {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
         {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
       </div>
+      {isLost && !empty && (
+        <p className="flex flex-wrap items-center gap-2 text-xs text-muted print:hidden">
+          What draws the curve could not be loaded; its values are above.
+          <Button look="quiet" onClick={() => setTries((before) => before + 1)}>Try again</Button>
+        </p>
+      )}
     </figure>
   );
 }

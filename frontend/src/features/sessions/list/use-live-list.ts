@@ -51,6 +51,8 @@ export function useLiveList(filter: SessionFilter): LiveList {
         if (heard === null) askAgain();
         heard = Date.now();
         const { queryKey } = sessionsQuery(shown.current);
+        // An answer that is on its way may be older than this page, and would be shown in its place.
+        if (client.isFetching({ queryKey, exact: true }) > 0) askAgain();
         const list = client.getQueryData(queryKey);
         if (!list) return;
         if (isMisplaced(list, page, shown.current)) askAgain();
