@@ -57,6 +57,16 @@ def test_an_agent_without_a_reward_is_a_failed_attempt(contract: ModuleType, pro
         contract.run([sys.executable, "-c", program], EPISODE)
 
 
+def test_an_agent_elsewhere_is_told_the_address_that_it_reaches(contract: ModuleType) -> None:
+    with contract.events("key", "127.0.0.2", "http://localhost.test:{port}/") as (url, rewards):
+        port = httpx.URL(url).port
+        assert url == f"http://localhost.test:{port}/events"
+        event = {"event_type": "reward", "data": {"value": 0.5}}
+        sent = httpx.post(f"http://127.0.0.2:{port}/events", json=event, headers={"Authorization": "Bearer key"})
+    assert (sent.status_code, rewards) == (200, [0.5])
+    assert contract.run([sys.executable, "-c", POST.format(values=[2])], EPISODE, host="127.0.0.2").reward == 2.0
+
+
 def test_an_agent_that_hangs_is_ended(contract: ModuleType) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         contract.run([sys.executable, "-c", "import time; time.sleep(60)"], EPISODE, timeout_s=0.2)

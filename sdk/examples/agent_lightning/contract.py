@@ -19,13 +19,19 @@ from tinkerscript import WorkflowOutput
 MAX_BODY = 1_000_000  # bytes of an event
 
 
-def run(command: Sequence[str], episode: Any, *, timeout_s: float = 300.0, **variables: str) -> WorkflowOutput:
+def run(
+    command: Sequence[str], episode: Any, *, timeout_s: float = 300.0, host: str = "127.0.0.1", public_url: str = "",
+    **variables: str,
+) -> WorkflowOutput:  # fmt: skip
     """The agent's reward, its last one where it sends several. ``variables`` are those of its task.
+
+    An agent that the command starts elsewhere, in a container or on another machine, sends its reward to ``public_url``
+    (``"http://10.0.0.5:{port}"``, with the port that is listened on), and ``host`` is where: ``"0.0.0.0"``.
 
     Raises RuntimeError when it fails or sends no reward, TimeoutExpired when it does not end: the attempt is then
     abandoned and counted, never a reward of 0.
     """
-    with events(episode.api_key) as (url, rewards):
+    with events(episode.api_key, host, public_url) as (url, rewards):
         contract = {"AGL_OPENAI_BASE_URL": episode.base_url, "AGL_KEY": episode.api_key, "AGL_EVENT_URL": url}
         ran = subprocess.run(
             command, env=os.environ | variables | contract, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -39,7 +45,7 @@ def run(command: Sequence[str], episode: Any, *, timeout_s: float = 300.0, **var
 
 
 @contextmanager
-def events(key: str) -> Iterator[tuple[str, list[float]]]:
+def events(key: str, host: str = "127.0.0.1", public_url: str = "") -> Iterator[tuple[str, list[float]]]:
     """The address that takes events under ``key``, and the rewards that came; other events are taken and not kept."""
     rewards: list[float] = []
 
@@ -69,10 +75,11 @@ def events(key: str) -> Iterator[tuple[str, list[float]]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer((host, 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = (public_url or f"http://{host}:{{port}}").replace("{port}", str(server.server_port))
         try:
-            yield f"http://127.0.0.1:{server.server_port}/events", rewards
+            yield f"{address.rstrip('/')}/events", rewards
         finally:
             server.shutdown()
 

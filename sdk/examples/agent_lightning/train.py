@@ -19,12 +19,15 @@ def main() -> None:
     parser.add_argument("--base-model", default="SmolLM2-135M-Instruct")
     parser.add_argument("--tasks", type=int, default=64)
     parser.add_argument("--runners", type=int, default=8, help="agents that run side by side")
+    parser.add_argument("--host", default="127.0.0.1", help="where rewards are listened for; 0.0.0.0: every address")
+    parser.add_argument("--public-url", default="", help="how agents elsewhere reach it: http://10.0.0.5:{port}")
     parser.add_argument("--smoke", action="store_true")
     arguments = parser.parse_args()
     numbers = [str(number) for number in range(2 if arguments.smoke else arguments.tasks)]
 
     def agent(number: str, episode) -> WorkflowOutput:
-        return run(shlex.split(arguments.agent), episode, NUMBER=number)
+        listening = {"host": arguments.host, "public_url": arguments.public_url}
+        return run(shlex.split(arguments.agent), episode, **listening, NUMBER=number)
 
     with TinkerScript(
         arguments.base_model, name="Agent-lightning 1.0", grpo_n=2 if arguments.smoke else 8,
