@@ -1,10 +1,12 @@
 """A full disk under DATA or the database, told in words: which error stands for it, and what a client is answered."""
 
 import errno
+import secrets
 import shutil
 import sqlite3
 
 from django.conf import settings
+from django.db import DatabaseError, connection, transaction
 
 from console.errors import DiskFull
 
@@ -12,6 +14,7 @@ from console.errors import DiskFull
 CERTAIN, POSSIBLE = {sqlite3.SQLITE_FULL}, {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 SQLSTATE = "53100"  # PostgreSQL's disk_full
 NEARLY_NOTHING_BYTES = 1 << 20
+FILLER_BYTES = 1 << 20
 PRIMARY = 0xFF  # of an extended result code of SQLite
 
 
@@ -35,6 +38,22 @@ def is_full() -> bool:
         return shutil.disk_usage(settings.DATA).free < NEARLY_NOTHING_BYTES
     except OSError:
         return False
+
+
+def database_is_full() -> bool:
+    """Whether the database has no room for a megabyte more, wherever its disk is: it is asked to take one.
+
+    Nothing of it stays. Raises no DatabaseError: one of another reason is no full disk.
+    """
+    filler = secrets.token_hex(FILLER_BYTES // 2)  # which does not compress
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE console_room_probe (filler text)")
+            cursor.execute("INSERT INTO console_room_probe VALUES (%s)", [filler])
+            transaction.set_rollback(True)
+    except DatabaseError as error:
+        return disk_full_of(error) is not None
+    return False
 
 
 def _is_of_full_disk(error: BaseException) -> bool:

@@ -91,6 +91,7 @@ class Reconciler:
         held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
         for session in Session.objects.filter(held).only(*COLUMNS_READ):
             self._guarded(self._reconcile, session)
+        self._away.forget_ended()
         devices_release(known=self._devices)
         # A server where nothing waits computes no order twice a second.
         if not self._draining and Session.objects.filter(state=SessionState.QUEUED).exists():

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Q
 
 from console.live.services import event_record
 from console.scheduling.launchers.protocol import Launcher
 from console.sessions.alerts.services import alert_raise, alerts_close
 from console.sessions.models import Alert, Session
-from console.sessions.states import Desired
+from console.sessions.states import ENDED, Desired
 from console.sessions.transitions import session_announce
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.reading.alerts import AlertRule
@@ -125,3 +126,11 @@ class AwayNotes:
         """It was reconciled."""
         if self._away.pop(session_id, None) is not None:
             alerts_close(Alert.objects.filter(session_id=session_id, rule=AlertRule.STUCK, subject=AWAY))
+
+    def forget_ended(self) -> None:
+        """Keep nothing in mind of sessions that ended and have no runtime left to end."""
+        if not self._away:
+            return
+        held = ~Q(state__in=ENDED) | Q(launch_handle__isnull=False)
+        known = set(Session.objects.filter(held, id__in=self._away).values_list("id", flat=True))
+        self._away = {session_id: away for session_id, away in self._away.items() if session_id in known}

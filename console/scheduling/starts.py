@@ -24,7 +24,7 @@ START_AGAIN_S, START_AGAIN_MAX_S = 3.0, 60.0
 
 
 @dataclass(frozen=True)
-class _Later:
+class Later:
     """A start that waits ``wait_s``, until ``not_before``, for the reason given."""
 
     not_before: datetime
@@ -33,7 +33,10 @@ class _Later:
 
 
 class QueuedStarts:
-    """Starts queued sessions, one at a time. ``known`` are this machine's devices."""
+    """Starts queued sessions, one at a time. ``known`` are this machine's devices.
+
+    ``later`` has the sessions whose earlier runtime is slow to end, for as long as they are queued.
+    """
 
     def __init__(
         self,
@@ -45,23 +48,27 @@ class QueuedStarts:
     ) -> None:
         self._launcher, self._known, self._warm, self._disk_free = launcher, known, warm, disk_free
         self._devices_kept = 0  # for sessions before others in the queue that cannot start in this tick
-        self._later: dict[str, _Later] = {}
+        self.later: dict[str, Later] = {}
         self._ended: set[str] = set()  # whose earlier runtime is gone and who waits for devices since
 
     def begin_tick(self) -> None:
         """The queue is gone through from its front."""
         self._devices_kept = 0
+        if known := self.later.keys() | self._ended:  # what was stopped or removed meanwhile is not kept in mind
+            queued = set(Session.objects.filter(id__in=known, state=SessionState.QUEUED).values_list("id", flat=True))
+            self.later = {session_id: later for session_id, later in self.later.items() if session_id in queued}
+            self._ended &= queued
 
     def start(self, session_id: str) -> None:
         """Start it if it can be now. Raises SlowToEnd, Conflict, LauncherUnavailable."""
         session = Session.objects.get(id=session_id)
         if session.desired == Desired.STOP:
-            self._later.pop(session_id, None)
+            self.later.pop(session_id, None)
             move(session, end_without_runtime(session.id, SessionState.QUEUED), reason="stop requested")
             return
         devices_decide(session)
         now = timezone.now()
-        later = self._later.get(session_id)
+        later = self.later.get(session_id)
         if now < max(liveness.restart_not_before(session), later.not_before if later else now):
             self._devices_kept += session.devices or 0  # its slot and its devices are kept for it meanwhile
             if later:
@@ -82,7 +89,7 @@ class QueuedStarts:
             runtime_launch(
                 session, launcher=self._launcher, warm=self._warm, known=self._known, kept=self._devices_kept
             )
-            self._later.pop(session.id, None)
+            self.later.pop(session.id, None)
             self._ended.discard(session.id)
         except SlowToEnd as error:  # nothing was started: no restart is counted
             session.refresh_from_db()
@@ -100,9 +107,9 @@ class QueuedStarts:
             waiting_note(session, str(short), timezone.now())
 
     def _wait(self, session: Session, reason: str, now: datetime) -> None:
-        before = self._later.get(session.id)
+        before = self.later.get(session.id)
         wait_s = min(before.wait_s * 2, START_AGAIN_MAX_S) if before else START_AGAIN_S
-        self._later[session.id] = _Later(now + timedelta(seconds=wait_s), wait_s, reason)
+        self.later[session.id] = Later(now + timedelta(seconds=wait_s), wait_s, reason)
         self._devices_kept += session.devices or 0
         if session.state != SessionState.QUEUED:
             requeue(session, reason, session.restarts)

@@ -33,6 +33,7 @@ BROAD_EXCEPTS = {
     "gpu_runtime/generation/calls.py": 1,
     "gpu_runtime/episodes/ledger.py": 1,
     "gpu_runtime/training/rank_process.py": 1,
+    "sdk/tinkerscript/connection/user_calls.py": 1,  # to the caller, who waits for what its own function returns
     "sdk/tinkerscript/episodes/begins.py": 1,  # to the caller, who waits for this thread's result
     "sdk/tinkerscript/episodes/heartbeats.py": 1,
     "sdk/tinkerscript/rollouts/runner.py": 2,  # the top of a worker thread, and around the user's own agent

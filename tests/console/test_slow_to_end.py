@@ -1,8 +1,15 @@
 """Runtimes that do not end though they were killed: no session is blamed for them, and none waits without words."""
 
+from datetime import timedelta
+
+import pytest
+
 from console.live.models import EventRecord
+from console.scheduling.launchers.protocol import SlowToEnd
+from console.scheduling.session_notes import AwayNotes
+from console.scheduling.starts import QueuedStarts
 from console.sessions import services
-from support.reconciler_world import READY, state_of
+from support.reconciler_world import GIB, READY, state_of
 from tinkerscript.wire.sessions import SessionState
 
 
@@ -41,6 +48,24 @@ def test_a_session_behind_a_runtime_that_does_not_die_waits_in_the_queue_and_say
     world.launcher.slow = set()
     world.tick(61)
     assert (state_of(session), session.restarts) == (SessionState.PROVISIONING, 1)
+
+
+def test_of_a_session_that_was_ended_while_it_waited_nothing_is_kept_in_mind(world, project) -> None:
+    session = world.ready(project)
+    world.launcher.die()
+    world.launcher.slow = {"start"}
+    world.tick(3)
+    starts = QueuedStarts(world.launcher, known=(), warm=None, disk_free=lambda: GIB << 7)
+    with pytest.raises(SlowToEnd):
+        starts.start(session.id)
+    notes = AwayNotes()
+    notes.note(session.id, "slow", world.now)
+    assert session.id in starts.later
+    services.session_stop(project=project, session_id=session.id)
+    starts.begin_tick()
+    notes.forget_ended()
+    later = world.now + timedelta(seconds=1)
+    assert starts.later == {} and notes.note(session.id, "slow", later) == timedelta(0)
 
 
 def test_a_runtime_that_does_not_die_is_told_once_and_in_the_end_to_a_person(world, project, caplog):

@@ -13,12 +13,31 @@ from pathlib import Path
 
 import pytest
 from django.core.management.base import CommandError
+from django.db import connection
 
 from console.management.commands import up
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
 from support.small_disk import small_disk
 from support.up_server import Server
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite can be told that its disk is full")
+def test_a_reconciler_that_cannot_lead_on_a_databases_full_disk_is_left_alone(monkeypatch) -> None:
+    """The disk of DATA has room: it is the database's that is full, which may be another machine's."""
+    monkeypatch.setattr(up, "close_old_connections", lambda: None)  # SQLite's limit is one of a connection
+    assert not up.reconciler_leads(), "no one leads, and there is room"
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA page_count")
+        (pages,) = cursor.fetchone()
+        cursor.execute(f"PRAGMA max_page_count = {pages}")
+        try:
+            assert up.reconciler_leads()
+        finally:
+            cursor.execute("PRAGMA max_page_count = 1073741823")
+    assert not up.reconciler_leads()
+    assert "console_room_probe" not in connection.introspection.table_names()
 
 
 def is_free(port: int) -> bool:

@@ -1,14 +1,16 @@
 """session.rescore: a dict or a function, in requests of bounded size, and nothing refused in silence."""
 
 import json
+import threading
 
 import pytest
 from sdk.http_parts import Answer
 from sdk.rest_server import RestServer, reply
 
-from tinkerscript import InvalidReward
+from tinkerscript import InvalidReward, WaitTimeout
+from tinkerscript.rollouts import attempts
 from tinkerscript.sessions import rescoring
-from tinkerscript.wire.episodes import EpisodesRescored, RewardChange
+from tinkerscript.wire.episodes import EpisodesRescored, EpisodeView, RewardChange
 
 
 @pytest.fixture
@@ -45,3 +47,24 @@ def test_a_wrong_reward_is_refused_before_anything_is_sent(session, asked) -> No
         with pytest.raises(InvalidReward):
             session.rescore({"a": 1.0, "b": 1.0, "c": wrong})
     assert asked == [] and session.rescore({}).changes == []
+
+
+def test_a_function_of_the_users_that_hangs_is_named_and_nothing_is_sent(session, server, asked, monkeypatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(rescoring, "REWARD_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(attempts, "NAME_TIMEOUT_S", 0.05)
+    with session.begin_episode(task="t") as episode:
+        episode.end(1.0)
+    waiting = EpisodeView.model_validate_json(server.episodes[episode.id].model_dump_json())
+    monkeypatch.setattr(rescoring, "_waiting", lambda session: iter([waiting]))
+    with pytest.raises(WaitTimeout, match="^rewards"):
+        session.rescore(lambda episode: over.wait(60))
+    with pytest.raises(WaitTimeout, match=r"^task_name\('b'\)"):
+        session.rollouts(
+            lambda task, episode: 1.0, ["a", "b"], task_name=lambda task: task if task == "a" else over.wait(60)
+        )
+    over.set()
+    assert asked == []
+    with pytest.raises(ZeroDivisionError):
+        session.rescore(lambda episode: 1 / 0)
+    assert session.rescore(lambda episode: None).changes == []

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, close_old_connections, connections
 
 from console.config.data_folder import data_files_close
-from console.config.full_disk import disk_full_of, is_full
+from console.config.full_disk import database_is_full, disk_full_of, is_full
 from console.errors import DiskFull, StorageUnavailable
 from console.live.local_wakes import sockets_clear
 from console.object_store import client as object_store
@@ -103,7 +103,7 @@ class Command(BaseCommand):
         self._say(f"store   {object_store.store_get().endpoint_url}")
         self._log_free_space()
         self._children.start(
-            Child("reconcile", lambda: python_start("manage.py", "reconcile"), grace_s=15.0, probe=_reconciler_leads)
+            Child("reconcile", lambda: python_start("manage.py", "reconcile"), grace_s=15.0, probe=reconciler_leads)
         )
         self._wait_for_web()
         self._say(f"ready {settings.PUBLIC_URL}")
@@ -267,11 +267,11 @@ def _web_responds(*, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
     return url_responds(f"{settings.INTERNAL_URL}/healthz", timeout_s=timeout_s)
 
 
-def _reconciler_leads() -> bool:
+def reconciler_leads() -> bool:
     """Whether some reconciler renews its lease; another server's, which shares the database, is as good. On a full
     disk none can, and a new one could no more."""
     try:
         close_old_connections()
-        return leader_status() is not None or is_full()
+        return leader_status() is not None or is_full() or database_is_full()
     except DatabaseError:
         return True  # a database that is away is not the reconciler's fault

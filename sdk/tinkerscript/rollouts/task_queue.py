@@ -4,7 +4,7 @@ import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tinkerscript.arguments import count, deadline_after, function_or_none, wrong
@@ -16,7 +16,7 @@ from tinkerscript.reports import Failure, Report
 from tinkerscript.wire.episodes import EpisodeState
 from tinkerscript.wire.queue.tasks import GROUP_MARK, MAX_GROUP_NAME, MAX_ROW_BYTES, TaskCounts, TaskRow, TasksPut
 
-from .attempts import name_of
+from .attempts import tasks_named
 from .recording import episodes_since, evaluation_name_check, evaluation_record
 
 ROWS_AT_ONCE, BYTES_AT_ONCE = 500, 1 << 20  # of one request
@@ -172,20 +172,26 @@ def _bodies(
     attempts, tries = count("attempts", attempts, least=1), count("tries", tries, least=1)
     return [
         TasksPut(rows=part, attempts=attempts, eval=eval, tries=tries, **({"judged": True} if judged else {}))
-        for part in _parts(rows, task_name or name_of)
+        for part in _parts(rows, task_name)
     ]
 
 
-def _parts(rows: Iterable[Any], name: Callable[[Any], str]) -> list[list[TaskRow]]:
+def _parts(rows: Iterable[Any], task_name: Callable[[Any], str] | None) -> list[list[TaskRow]]:
     """The rows as requests can carry them. Raises InvalidRequest."""
     if isinstance(rows, str | bytes | Mapping) or not isinstance(rows, Iterable):
         raise InvalidRequest(f"rows is one {type(rows).__name__}.", hint="Give a list of rows: [row, ...].")
     parts: list[list[TaskRow]] = []
     names: set[str] = set()
     room = 0
-    for at, row in enumerate(rows):
-        size = _size(at, row)
-        named = name(row)
+    sizes: list[int] = []
+
+    def sized() -> Iterator[Any]:  # before it is named
+        for at, row in enumerate(rows):
+            sizes.append(_size(at, row))
+            yield row
+
+    for at, (row, named) in enumerate(tasks_named(sized(), task_name)):
+        size = sizes[at]
         if not isinstance(named, str) or not 0 < len(named) <= 512:
             raise InvalidRequest(f"The name of row {at} must be a text of 1 to 512 characters, not {named!r:.80}.")
         if named in names:

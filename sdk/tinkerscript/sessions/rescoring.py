@@ -7,11 +7,13 @@ from itertools import islice
 from pydantic import ValidationError
 
 from tinkerscript.connection.session_api import SessionApi
+from tinkerscript.connection.user_calls import each_within
 from tinkerscript.errors import InvalidReward
 from tinkerscript.wire.episodes import MAX_RESCORED, EpisodeList, EpisodesRescore, EpisodesRescored, EpisodeView
 
 Rewards = Mapping[str, float] | Callable[[EpisodeView], float | None]
 PAGE = 200
+REWARD_TIMEOUT_S = 600.0  # of one episode: a judge that asks a model is done long before
 
 log = logging.getLogger("tinkerscript")
 
@@ -21,8 +23,8 @@ def rescore(session: SessionApi, rewards: Rewards) -> EpisodesRescored:
     if isinstance(rewards, Mapping):
         wanted = dict(rewards)
     else:
-        judged = ((episode.episode_id, rewards(episode)) for episode in list(_waiting(session)))
-        wanted = {episode_id: reward for episode_id, reward in judged if reward is not None}
+        judged = each_within(rewards, list(_waiting(session)), timeout_s=REWARD_TIMEOUT_S, name="rewards")
+        wanted = {episode.episode_id: reward for episode, reward in judged if reward is not None}
     done = EpisodesRescored(changes=[], unchanged=[], refused={})
     for body in list(_requests(wanted)):  # all are checked before the first is sent
         part = session.episodes_rescore(body)
