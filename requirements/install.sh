@@ -249,6 +249,17 @@ make_trl() {
     "$venv/bin/python" -m pip --python .venv-trl/bin/python install --quiet -c requirements/constraints.txt -r requirements/trl.txt
 }
 
+# one_at_a_time: set-ups of this checkout share its environments, uv's cache and the log. Its chains are of one set-up.
+SETUP_WAIT_S=3600
+one_at_a_time() {
+  [ -z "${SETUP_CHAIN:-}" ] && command -v flock >/dev/null || return 0
+  exec 8<requirements/install.sh
+  flock --nonblock 8 && return 0
+  say "set-up: another one of this folder is at work; this one goes on after it"
+  flock --timeout "$SETUP_WAIT_S" 8 || { say "it is still at work after an hour: look for requirements/install.sh among the processes"; exit 1; }
+}
+
+one_at_a_time
 make_venv
 uv_begin
 case " $* " in

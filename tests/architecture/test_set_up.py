@@ -102,6 +102,25 @@ def test_packages_come_with_uv_and_with_pip_where_uv_fails(checkout: Path, statu
     assert not (checkout / ".venv" / "uv").exists(), "neither cache nor settings are left"
 
 
+def test_two_set_ups_of_one_folder_go_one_after_the_other(checkout: Path) -> None:
+    """They share the environments, and the cache and settings of uv, which the first to end removes."""
+    uv = checkout / ".venv" / "bin" / "uv"
+    uv.write_text("#!/bin/sh\nmkdir inside || echo both >>calls\nsleep 1\nrmdir inside\necho uv >>calls\n")
+    uv.chmod(0o755)
+    started = [
+        subprocess.Popen(
+            ["bash", "requirements/install.sh", step], cwd=checkout, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHON": sys.executable},
+        )
+        for step in ("swift", "tinker")
+    ]  # fmt: skip
+    said = [each.communicate(timeout=60)[1] for each in started]
+    assert [each.returncode for each in started] == [0, 0], said
+    calls = (checkout / "calls").read_text().splitlines()
+    assert calls.count("uv") == 2 and "both" not in calls
+    assert sum("another one of this folder is at work" in each for each in said) == 1
+
+
 def uv_settings(folder: Path, options: str) -> subprocess.CompletedProcess[str]:
     """What it prints where pip's only configuration is ``options``."""
     (folder / "pip.conf").write_text(f"[global]\n{options}")
