@@ -50,7 +50,7 @@ OPEN_S = 300.0  # how long the control plane may be away when a checkpoint gets 
 
 
 class NamedStore:
-    """gateway.tinker.work.CheckpointStore over the object store. ``volume`` keeps what was fetched or stored."""
+    """tinker.checkpoint_store.CheckpointStore over the object store. ``volume`` keeps what was fetched or stored."""
 
     def __init__(self, agent: Agent, store: ObjectStore, volume: Path) -> None:
         self._agent, self._store, self._volume = agent, store, volume

@@ -177,7 +177,7 @@ class FakeSamplerEngine:
 
 
 class FolderStore:
-    """work.CheckpointStore over a folder."""
+    """checkpoint_store.CheckpointStore over a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -54,6 +54,7 @@ class Ledger:
 
     async def restore(self) -> None:
         """Take up what the journal holds; what has to be done again is done by ``run``."""
+        await self._work.begin()
         self.steps_done = await self._disk.run(self._table.steps_done)
         for row in await self._disk.run(self._table.models):
             model = self._models[row.id] = _Model(next_seq=row.state_seq + 1, last_seq=row.state_seq)

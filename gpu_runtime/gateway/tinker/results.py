@@ -35,6 +35,10 @@ class Result:
 class Work(Protocol):
     """Does operations. ``again`` is set for those that were done before a restart: only the model must change."""
 
+    async def begin(self) -> None:
+        """Before anything else: remove what a runtime that was killed has left half made."""
+        ...
+
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
         """Have the model as its saved state of ``seq_id`` is."""
         ...

@@ -19,13 +19,13 @@ from starlette.routing import Route
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
 from gpu_runtime.gateway.http import check_relay_key, read_body
+from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake
 from gpu_runtime.gateway.tinker.ledger import MISSING, Ledger
 from gpu_runtime.gateway.tinker.requests import Named, Retrieve, RetrieveFinished, Sample, body_parse
 from gpu_runtime.gateway.tinker.results import Result
 from gpu_runtime.gateway.tinker.sampling import Busy, Gone, Promise, Samples
 from gpu_runtime.gateway.tinker.snapshots import ADAPTERS_KEPT, WHOLE_KEPT, snapshot_use
-from gpu_runtime.gateway.tinker.work import CheckpointStore
 from gpu_runtime.journal.model_table import CREATE, ModelTable
 from gpu_runtime.object_store.staging import folder_publish
 from gpu_runtime.refusals import BadRequest

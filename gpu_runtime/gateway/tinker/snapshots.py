@@ -51,10 +51,18 @@ def snapshots_bound(snapshots: Path) -> None:
         snapshots.name, (INFLIGHT_KEPT, None)
     )
     total_bytes = 0
-    last_first = sorted(snapshots.iterdir(), key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
+    finished = [folder for folder in snapshots.iterdir() if not folder.name.startswith(".")]
+    last_first = sorted(finished, key=lambda folder: folder.stat().st_mtime_ns, reverse=True)
     for place, folder in enumerate(last_first):
         if kept_bytes is not None:
             total_bytes += sum(file.stat().st_size for file in folder.iterdir())
         is_beyond = place >= kept or total_bytes > (kept_bytes or total_bytes)
         if place and is_beyond and folder not in _held:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def leftovers_remove(models: Path) -> None:
+    """Remove what no runtime finishes: folders in the making, and the copies of checkpoints that were on their way."""
+    for pattern in ("saving-*", ".saving-*", "models/*/.state-*", "samplers/*/.*"):
+        for folder in models.glob(pattern):
             shutil.rmtree(folder, ignore_errors=True)

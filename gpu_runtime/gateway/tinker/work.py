@@ -7,16 +7,16 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Protocol
 
 from pydantic import ValidationError
 
 from gpu_runtime.errors import CheckpointDeleted, DiskFull, StoreUnavailable
+from gpu_runtime.gateway.tinker.checkpoint_store import CheckpointStore
 from gpu_runtime.gateway.tinker.data import UserMistake, data_read, output_write, request_parse
 from gpu_runtime.gateway.tinker.encryption import folder_encrypt, recipients_read
 from gpu_runtime.gateway.tinker.requests import LoadWeights, OptimStep, SaveForSampler, SaveWeights, body_parse
 from gpu_runtime.gateway.tinker.results import MODEL_LOST, Result
-from gpu_runtime.gateway.tinker.snapshots import snapshot_use, snapshots_bound
+from gpu_runtime.gateway.tinker.snapshots import leftovers_remove, snapshot_use, snapshots_bound
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.journal.model_table import Operation
 from gpu_runtime.model_interfaces import AdamParams, InvalidTrainingInput, LoraConfig, ModelTrainer
@@ -29,22 +29,6 @@ SAVE_AFTER_BYTES, SAVE_AFTER_OPERATIONS, SAVE_AFTER_S = 64 << 20, 256, 60.0
 SAVING_SHARE = 0.1  # of the time at most: a state of all weights is large, and takes longer to write than a step
 RETRY_S = 60.0  # a try to read a state from a store that is away takes a minute, in which no model is served
 MIN_TTL_S, MAX_TTL_S = 3600, 10 * 366 * 86_400
-
-
-class CheckpointStore(Protocol):
-    """Where named checkpoints go and come from."""
-
-    async def store(self, wanted: NamedCheckpointOpen, folder: Path, seq_id: int) -> int:
-        """Publish ``folder`` under its name; its bytes. Raises UserMistake where the name is taken."""
-        ...
-
-    async def find(self, model_id: str, path: str, *, optimizer: bool) -> ModelSource:
-        """A saved state by its path. Raises UserMistake where the model's client may read none there."""
-        ...
-
-    async def fetch(self, source: ModelSource) -> Path:
-        """The folder of a stored checkpoint, brought here if it is not. Raises StoreUnavailable."""
-        ...
 
 
 class ModelWork:
@@ -67,6 +51,10 @@ class ModelWork:
         self._save_next: set[str] = set()  # models whose state is due, whatever was done since the last
         self._mistaken: dict[str, str] = {}  # models that could not be made, and why
         self._unmade: dict[str, tuple[Operation, str, float]] = {}  # whose state could not be read: why, and when
+
+    async def begin(self) -> None:
+        """Remove what a runtime that was killed has left half made; what has to be done again is made anew."""
+        await asyncio.to_thread(leftovers_remove, self._folder)
 
     async def resume(self, model_id: str, seq_id: int, creation: Operation) -> None:
         """Make the model and load the state that was saved after operation ``seq_id``."""

@@ -135,6 +135,25 @@ async def test_what_has_to_be_done_again_waits_for_the_store(wire_open: Open, mo
         assert wire.trainer.models[other] == wanted and len(tries) == 4
 
 
+async def test_what_a_killed_runtime_left_half_made_is_removed_at_the_next_start(
+    wire_open: Open, tmp_path: Path
+) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        save = {"model_id": MODEL, "seq_id": 1, "sampling_session_seq_id": 0, "kind": "snapshot"}
+        await wire.do("save_weights_for_sampler", save)
+    (finished,) = (tmp_path / "models/samplers/adapters").iterdir()
+    half = (
+        finished.with_name(".x.writing"), tmp_path / "models/.saving-x.writing", tmp_path / "models/saving-x",
+        tmp_path / "models/models/x/.state-1.writing",
+    )  # fmt: skip
+    for folder in half:
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(b"half")
+    async with wire_open():
+        assert not any(folder.exists() for folder in half) and finished.is_dir()
+
+
 async def _stepped(wire: Wire, seq_id: int, model_id: str) -> httpx.Response:
     return await wire.result(await wire.promise("optim_step", step(seq_id, model_id=model_id)))
 
