@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from e2e.loop_server import ROOT, LoopServer
 from learning.examples import newest_rewards
+from openai import APIConnectionError, OpenAI
 
 from support.child_processes import child_process
 from support.judge_endpoint import judge_endpoint
@@ -268,6 +269,19 @@ def test_a_game_of_which_no_answer_was_read_has_no_reward(example: Any) -> None:
     played.take("Is it small?", answerer.parsed('{"answer": "no"}'))
     played.check()
     assert (played.answers_unread, played.reward) == (1, 0.0)
+
+
+def test_an_answerer_that_is_down_ends_a_game_by_name_and_without_a_reward(example: Any, free_url: str) -> None:
+    game, answerer = example("twenty_questions", "game"), example("twenty_questions", "answerer")
+    secret = {"answer": "otter", "category": "animal"}
+    with (
+        example("twenty_questions", "canned_player").canned_player() as player,
+        OpenAI(base_url=player.base_url, api_key="game") as client,
+        OpenAI(base_url=free_url, api_key="other", max_retries=0) as other,
+    ):
+        with pytest.raises(APIConnectionError):
+            game.play(secret, client, "canned", answerer.by_model(other, "other"))
+        assert len(player.calls["game"]) == 1, "no further turn is played"
 
 
 def test_the_key_of_one_endpoint_is_not_sent_to_the_answerers(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
