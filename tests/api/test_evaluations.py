@@ -6,6 +6,10 @@ from support import factories
 from tinkerscript.wire.account import Scope
 
 MEASURED = {"name": "held out", "step": 4, "reward_mean": 0.25, "reward_std": 0.5, "episodes": 8, "failed": 1}
+MEASURED |= {
+    "by_task": {"a": {"reward_mean": 0.5, "reward_std": None, "episodes": 1}},
+    "metrics": {"reward/format": 0.1},
+}
 
 
 @pytest.fixture
@@ -37,6 +41,9 @@ def test_it_is_an_entry_of_the_record_and_no_step(client_for, api_key, session) 
         ({"step": -1}, "step"),
         ({"name": ""}, "name"),
         ({"reward_median": 1}, "reward_median"),
+        ({"by_task": {"a": 0.5}}, "by_task.a"),
+        ({"by_task": {f"{n}": MEASURED["by_task"]["a"] for n in range(201)}}, "by_task"),
+        ({"metrics": {f"{n}": 0.5 for n in range(101)}}, "metrics"),
     ],
 )
 def test_a_wrong_field_is_named(client_for, api_key, session, wrong, field) -> None:

@@ -49,8 +49,10 @@ def agent(row: dict[str, str], episode) -> WorkflowOutput:
                 content = "There is no such function, or its arguments are wrong." if result is None else result
                 messages.append({"role": "tool", "tool_call_id": call.id, "content": content})
     right = row["answer"].lower() in words(said)
-    reward = float(right) + (0.1 if searches else 0.0)
-    return WorkflowOutput(reward=reward, is_success=right, metrics={"searches": searches})
+    parts = {"answer": float(right), "search": 0.1 if searches else 0.0}
+    return WorkflowOutput(
+        reward=sum(parts.values()), reward_parts=parts, is_success=right, metrics={"searches": searches}
+    )
 
 
 def run(name: str, arguments: str) -> str | None:
