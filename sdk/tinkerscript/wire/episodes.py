@@ -69,7 +69,7 @@ class WorkflowOutput(Request):
     metadata: dict[str, Any] = {}
     rewards_by_agent: dict[str, FiniteFloat] | None = None
     rewards_by_call: dict[str, FiniteFloat] | None = None
-    reward_parts: dict[str, FiniteFloat] = Field({}, description="Kept as metrics of the names reward/<part>.")
+    reward_parts: dict[str, FiniteFloat] = Field(default={}, description="Kept as metrics of the names reward/<part>.")
 
     @property
     def measures(self) -> dict[str, float]:
