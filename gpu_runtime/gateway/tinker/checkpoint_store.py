@@ -18,5 +18,5 @@ class CheckpointStore(Protocol):
         ...
 
     async def fetch(self, source: ModelSource) -> Path:
-        """The folder of a stored checkpoint, brought here if it is not. Raises StoreUnavailable."""
+        """The folder of a stored checkpoint, brought here if it is not. Raises CheckpointDeleted, StoreUnavailable."""
         ...

@@ -49,6 +49,7 @@ class Ledger:
         self._changed = asyncio.Event()
         self._tail: set[asyncio.Task[None]] = set()
         self._arrivals = 0
+        self._held_by = ""  # what every operation waits for, in words; empty while nothing holds them up
         self.last_activity_at = time.time()
         self.steps_done = 0  # optimizer steps of all models, those of earlier runtimes included
 
@@ -118,6 +119,8 @@ class Ledger:
 
     def position(self, operation: Operation) -> str:
         """Why an operation is not done yet, in words for its client."""
+        if self._held_by:
+            return self._held_by
         model = self._models.get(operation.model_id)
         if model is None or operation.seq_id < model.next_seq:
             return "it is being done"
@@ -228,12 +231,16 @@ class Ledger:
         """What was done before, and has to be: a model without it would not be what its client trained."""
         deadline = time.monotonic() + STORE_S
         while time.monotonic() < deadline and not isinstance(away, CheckpointDeleted):
-            log.warning("%s of %s waits for the object store: %s", operation.kind, operation.model_id, away)
+            self._held_by = f"the object store is away, and {operation.kind} of {operation.model_id} needs it: {away}"
+            log.warning("%s", self._held_by)
             await asyncio.sleep(STORE_INTERVAL_S)
             try:
-                return await self._work.do(operation, again=True)
+                result = await self._work.do(operation, again=True)
             except StoreUnavailable as error:
                 away = error
+            else:
+                self._held_by = ""
+                return result
         raise away
 
     async def _finish_later(self, model: _Model, operation: Operation, rest: Awaitable[Result]) -> None:
