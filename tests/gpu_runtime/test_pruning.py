@@ -254,9 +254,9 @@ async def test_a_runtime_prunes_after_a_committed_state_and_reads_on_as_before(p
     async with runtime(plane) as it:
         await it.play_groups("a", "b")
         await it.stepped(1)
-        names = [name for name, row in plane.episodes.items() if row["fate"] == "trained"]
         waits = await it.play("c", 0.5)
-        await eventually(lambda: len(plane.documents_of([*names, waits])) == 5)
+        await eventually(lambda: [row["fate"] for row in plane.episodes.values()].count("trained") == 4)
+        await eventually(lambda: len(plane.documents_of([*plane.episodes])) == 5)
         names = sorted(plane.episodes)
         before = await read(it, names)
         it.order("ckp_1", "state")
