@@ -1,6 +1,7 @@
 """The caller's credential, and what was done and stored in the project: tokens, the audit log, usage."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from console.tinker.tokens import token_make, user_urn
 from console.users.keys import key_revoke
 from tinkerscript.wire.account import Scope
 
-MAX_ENTRIES, MAX_DAYS = 1000, 92
+MAX_ENTRIES, AUDIT_PAGE, MAX_AUDIT_PAGES, MAX_DAYS = 1000, 1000, 100, 92
 GIGABYTE = 10**9
 # The actions of each kind of event: what the audit log's names begin with. There are no teams and no organizations.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -41,21 +42,38 @@ def key_delete(caller: TinkerCaller) -> Answer:
 
 
 def audit(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
-    """``GET /audit``: the newest entries, oldest first. As in /v1 it needs the admin scope."""
+    """``GET /audit``: the newest entries of a day, or of all, oldest first. As in /v1 it needs the admin scope."""
     if Scope.ADMIN not in caller.key.scopes:
         raise Forbidden("The audit log needs a key with the admin scope.", hint="An owner of the project can make one.")
     kind = query.get("event_type", "all")
     if kind not in KINDS:
         raise InvalidRequest(f"event_type is {kind!r}; it is one of {', '.join(KINDS)}.")
     day = _day(query, "day")
-    entries = []
-    for record in audit_list(project_id=caller.project.id, limit=MAX_ENTRIES)[0]:
-        content = json.loads(record.content)
-        at = datetime.fromisoformat(content["at"])
-        if content["action"].startswith(KINDS[kind]) and (day is None or at.astimezone(UTC).date() == day):
+    entries: list[dict[str, Any]] = []
+    for content in _audit_contents(caller.project.id, day):
+        if content["action"].startswith(KINDS[kind]):
             told = {name: content[name] for name in ("actor", "key_id", "target", "details", "request_id")}
             entries.append({"timestamp": content["at"], "event": content["action"], "event_details": told})
+        if len(entries) == MAX_ENTRIES:
+            break
     return Answer.of({"entries": entries[::-1]})
+
+
+def _audit_contents(project_id: str, day: date | None) -> Iterator[dict[str, Any]]:
+    """The entries of a day, or the newest ``MAX_AUDIT_PAGES`` pages, newest first, read page by page."""
+    before: int | None = None
+    until = datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) if day else None
+    for _ in range(MAX_AUDIT_PAGES):
+        page, before = audit_list(project_id=project_id, before=before, limit=AUDIT_PAGE, until=until)
+        for record in page:
+            content = json.loads(record.content)
+            on = datetime.fromisoformat(content["at"]).astimezone(UTC).date()
+            if day is not None and on < day:
+                return
+            if day is None or on == day:
+                yield content
+        if before is None:
+            return
 
 
 def usage_events(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:

@@ -1,8 +1,12 @@
 """Where a request belongs: the id in it names our session, and the session its project."""
 
+import logging
+import time
 from typing import Any
 
 from channels.db import database_sync_to_async
+from django.db import DatabaseError
+from django.utils import timezone
 
 from api.tinker.callers import TinkerCaller
 from console.errors import NotFound
@@ -12,6 +16,8 @@ from console.tinker.told import model_told, sampler_told
 from tinkerscript.wire.tinker.ids import PROMISE_ID, SAMPLER_ID
 
 MAX_KNOWN = 50_000
+USED_EVERY_S = 60.0
+log = logging.getLogger(__name__)
 
 
 class Places:
@@ -20,6 +26,7 @@ class Places:
     def __init__(self) -> None:
         self._projects: dict[str, str] = {}  # of sessions
         self._models: dict[str, str] = {}  # the session of each model
+        self._seen: dict[str, float] = {}  # when a model's last request was written down
 
     async def of_model(self, caller: TinkerCaller, model_id: str) -> str:
         """The session of a model. Raises NotFound, for another project's as for none."""
@@ -31,6 +38,16 @@ class Places:
             self._models[model_id] = session_id
         await self._check(caller, session_id, f"There is no model {model_id}.")
         return session_id
+
+    async def model_used(self, model_id: str) -> None:
+        """It has a request now; written down at most once a minute."""
+        now = time.monotonic()
+        if now - self._seen.get(model_id, -USED_EVERY_S) < USED_EVERY_S:
+            return
+        if len(self._seen) >= MAX_KNOWN:
+            self._seen.clear()
+        self._seen[model_id] = now
+        await database_sync_to_async(_used)(model_id)
 
     async def of_sampler(self, caller: TinkerCaller, sampler_id: str) -> str:
         """The session of a sampling session. Raises NotFound."""
@@ -97,6 +114,13 @@ def _model_session(model_id: str) -> str:
     if found is None:
         raise NotFound(f"There is no model {model_id}.")
     return found
+
+
+def _used(model_id: str) -> None:
+    try:
+        TinkerModel.objects.filter(id=model_id).update(last_request_at=timezone.now())
+    except DatabaseError as error:  # a full disk, for one: training needs no table
+        log.warning("the time of a request for %s is not written down: %s", model_id, error)
 
 
 def _session_project(session_id: str) -> str | None:

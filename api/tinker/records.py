@@ -18,6 +18,8 @@ def runs(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
     """``GET /training_runs``."""
     offset, limit = _page(query)
     rows = services.models_of(project=caller.project)
+    if _owned(caller, query):
+        rows = rows.filter(tinker_session__key__user=caller.key.user)
     page = [_run(model) for model in rows[offset : offset + limit]]
     return Answer.of({"training_runs": page, "cursor": _cursor(offset, limit, rows.count())})
 
@@ -105,6 +107,8 @@ def sessions(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
     """``GET /sessions``."""
     offset, limit = _page(query)
     rows = services.tinker_sessions_of(project=caller.project)
+    if _owned(caller, query):
+        rows = rows.filter(key__user=caller.key.user)
     return Answer.of({"sessions": [row.id for row in rows[offset : offset + limit]]})
 
 
@@ -180,6 +184,16 @@ def _newest(rows: list[TinkerCheckpoint]) -> list[TinkerCheckpoint]:
     for row in rows:
         by_path.setdefault(row.path, row)
     return list(by_path.values())
+
+
+def _owned(caller: TinkerCaller, query: dict[str, str]) -> bool:
+    """Whether the caller's own rows alone are wanted, not the whole project's. Raises NotFound, InvalidRequest."""
+    project_id, scope = query.get("project_id", caller.project.id), query.get("access_scope", "accessible")
+    if project_id != caller.project.id:
+        raise NotFound(f"There is no project {project_id} for this key, which acts in {caller.project.id} alone.")
+    if scope not in ("owned", "accessible"):
+        raise InvalidRequest(f"access_scope is {scope!r}; it is owned or accessible.")
+    return scope == "owned"
 
 
 def _page(query: dict[str, str]) -> tuple[int, int]:

@@ -105,7 +105,9 @@ async def _place(caller: TinkerCaller, kind: str, body: bytes) -> tuple[str, str
         model_id = _field(body, "model_id")
     if NUL in model_id:
         raise InvalidRequest(f"model_id {NUL_PROBLEM}.")
-    return await places.of_model(caller, model_id), model_id
+    session_id = await places.of_model(caller, model_id)
+    await places.model_used(model_id)
+    return session_id, model_id
 
 
 def _field(body: bytes, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
+from api.tinker import account
 from console.asgi import application
 from console.tinker import tokens
 from console.tinker.checkpoints import named_state_find
@@ -17,10 +18,11 @@ from console.tinker.models import TinkerModel
 from console.users.keys import key_create, key_revoke
 from console.users.models import ApiKey, Project, User
 from support.asgi_calls import Call
-from support.factories import BASE_MODEL, key_make
+from support.factories import BASE_MODEL, key_make, member_make
 from support.tinker_client import Client
+from support.tinker_harness import step
 from support.tinker_rows import checkpoint_store
-from tinkerscript.wire.account import Scope
+from tinkerscript.wire.account import Role, Scope
 from tinkerscript.wire.tinker.messages import NamedState, NamedStateFind
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -144,13 +146,19 @@ async def test_checkpoints_are_searched_and_counted(alices: Client, alice: User,
         assert (await alices.send("GET", f"billing/usage/events?{wrong}"))[0] == 400
 
 
-async def test_the_audit_log_is_for_admin_keys(alices: Client, project: Project, alice: User) -> None:
+async def test_the_audit_log_is_for_admin_keys(
+    alices: Client, project: Project, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await alices.model(await alices.session())
     assert (await alices.send("GET", "audit"))[0] == 403
     admin = await sync_to_async(key_create)(project=project, user=alice, name="admin", scopes=[Scope.ADMIN])
     admins = Client(admin[1])
     entries = (await admins.get("audit"))["entries"]
     assert entries[-1]["event"] == "tinker_runtime_start" and entries[-1]["event_details"]["actor"] == alice.email
+    today = entries[-1]["timestamp"][:10]
+    monkeypatch.setattr(account, "AUDIT_PAGE", 1)
+    assert (await admins.get(f"audit?day={today}"))["entries"] == (await admins.get("audit"))["entries"]
+    assert len((await admins.get("audit"))["entries"]) >= len(entries) > 1, "more than the newest page"
     assert (await admins.get("audit?event_type=teams"))["entries"] == []
     assert (await admins.get("audit?day=2020-01-01"))["entries"] == []
     assert (await admins.send("GET", "audit?event_type=nonsense"))[0] == 400
@@ -187,3 +195,23 @@ async def test_a_key_that_was_given_away_reads_its_owners_paths(alices: Client, 
     assert (await state_found(made["model_id"], load["path"])).checkpoint_id
     loaded = await eves.post("load_weights", load | {"weights_access_token": alices.secret})
     assert loaded["model_id"] == f"{load['session_id']}:train:0"
+
+
+async def test_lists_are_of_ones_own_or_of_the_project_and_say_when_a_model_was_last_asked(
+    alices: Client, project: Project
+) -> None:
+    made = await alices.model(session_id := await alices.session())
+    colleague = await sync_to_async(member_make)(project, "carol", Role.MEMBER)
+    carols = Client(await sync_to_async(key_make)(project, colleague))
+    for scope, count in (("owned", 0), ("accessible", 1)):
+        where = f"access_scope={scope}&project_id={project.id}"
+        assert len((await carols.get(f"training_runs?{where}"))["training_runs"]) == count
+        assert (await carols.get(f"sessions?{where}"))["sessions"] == [session_id][:count]
+    assert (await carols.send("GET", "training_runs?project_id=prj_other"))[0] == 404
+    assert (await carols.send("GET", "sessions?access_scope=x"))[0] == 400
+    run = f"training_runs/{made['model_id']}"
+    before = (await alices.get(run))["last_request_time"]
+    await alices.send("POST", "optim_step", step(1, model_id=made["model_id"]))
+    asked = (await alices.get(run))["last_request_time"]
+    await alices.send("POST", "optim_step", step(2, model_id=made["model_id"]))
+    assert before < asked == (await alices.get(run))["last_request_time"], "written down once a minute at most"
