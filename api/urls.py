@@ -23,3 +23,10 @@ urlpatterns = [
     re_path(r"^(?:v1|openai|ws|_allauth|static|client)(?:/|$)", errors.not_found),
     re_path(r"^", pages.single_page),
 ]
+
+# What django-allauth has and this server does not use: another way to begin a sign-in at the identity provider, without
+# our limits, tokens from elsewhere in its place, and telephone numbers.
+unused = [
+    re_path(r"^auth/provider/(?:redirect|token)$", errors.not_found),
+    re_path(r"^(?:account/phone|auth/phone/verify(?:/resend)?)$", errors.not_found),
+]

@@ -181,6 +181,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "api.rest.account_bodies.account_bodies",
 ]
 TEMPLATES = [
     {

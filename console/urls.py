@@ -1,12 +1,18 @@
 """Every address of the server that is HTTP and not the relay's."""
 
+from allauth.headless.constants import Client
 from django.contrib import admin
 from django.urls import include, path
 
 from api import urls as api_urls
+from console.users.password_reset import PasswordReset
+
+ACCOUNT = "_allauth/browser/v1/"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path(f"{ACCOUNT}auth/password/reset", PasswordReset.as_api_view(client=Client.BROWSER)),
+    path(ACCOUNT, include(api_urls.unused)),
     path("_allauth/", include("allauth.headless.urls")),
     path("", include(api_urls)),
 ]

@@ -40,18 +40,22 @@ class StrictJsonParser(BaseParser):
         if not body:
             raise fields_error([{"field": "", "problem": "Field required"}])
         route = getattr((parser_context or {}).get("view"), "route", None)
-        most = MAX_MEMBERS_LARGE if route is not None and route.is_large else MAX_MEMBERS
-        try:
-            data = json.loads(body.decode(), object_pairs_hook=_Members(most))
-        except (ValueError, RecursionError) as error:
-            raise InvalidRequest(
-                "The request's body cannot be read.",
-                hint="Send one JSON object in UTF-8.",
-                details={"fields": [{"field": "", "problem": f"not JSON: {error}"}]},
-            ) from None
-        if problems := list(islice(_problems(data), MAX_FIELDS + 1)):
-            raise fields_error(problems)
-        return data
+        return json_read(body, MAX_MEMBERS_LARGE if route is not None and route.is_large else MAX_MEMBERS)
+
+
+def json_read(body: bytes, most: int) -> Any:
+    """The value of a body whose objects have at most ``most`` names in all. Raises InvalidRequest."""
+    try:
+        data = json.loads(body.decode(), object_pairs_hook=_Members(most))
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(
+            "The request's body cannot be read.",
+            hint="Send one JSON object in UTF-8.",
+            details={"fields": [{"field": "", "problem": f"not JSON: {error}"}]},
+        ) from None
+    if problems := list(islice(_problems(data), MAX_FIELDS + 1)):
+        raise fields_error(problems)
+    return data
 
 
 class _Members:

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.forms import Form
 from django.http import HttpRequest
 
-from console.users.models import User
+from console.users.models import EMAIL_MAX_LENGTH, User
 from console.users.networks import client_network, network_is_known
 from console.users.sealing import seal, unseal
 from console.users.services import project_create_default
@@ -66,6 +66,8 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def clean_email(self, email: str) -> str:
         cleaned: str = super().clean_email(email)
+        if len(cleaned) > EMAIL_MAX_LENGTH:
+            raise ValidationError(f"An address has at most {EMAIL_MAX_LENGTH} characters.")
         # A signed-in user adds an address to the account that they have; who comes by the identity provider may have
         # an account already.
         is_sign_up = not context.request.user.is_authenticated and getattr(context.request, "has_sign_up_rules", True)

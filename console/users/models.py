@@ -6,6 +6,9 @@ import secrets
 from django.contrib.auth.models import AbstractUser
 from django.db import models
 
+EMAIL_MAX_LENGTH = 254  # of Django's and django-allauth's columns; SQLite takes longer ones, PostgreSQL fails
+NAME_MAX_LENGTH = 120
+
 
 def new_id(prefix: str) -> str:
     """A readable random id, e.g. ``ses_9f2c41d07ab3e85f``: 64 random bits after the prefix."""
@@ -42,7 +45,7 @@ class Project(models.Model):
     """Every row that matters belongs to one."""
 
     id = models.CharField(primary_key=True, max_length=40, default=new_project_id, editable=False)
-    name = models.CharField(max_length=120)
+    name = models.CharField(max_length=NAME_MAX_LENGTH)
     created_at = models.DateTimeField(auto_now_add=True)
     # Set by who runs the server (manage.py set_quota); none means no limit.
     device_quota = models.PositiveIntegerField(null=True)  # GPUs in use at once; a runtime without one counts as one

@@ -6,7 +6,7 @@ from django.db import IntegrityError, transaction
 
 from console.audit.services import audit_record
 from console.errors import Conflict, QuotaExceeded
-from console.users.models import Membership, Project, User, new_id
+from console.users.models import NAME_MAX_LENGTH, Membership, Project, User, new_id
 from tinkerscript.wire.account import Role
 
 
@@ -32,7 +32,7 @@ def user_create(*, email: str, password: str | None = None, is_confirmed: bool =
 
 def project_create_default(*, user: User) -> Project:
     """The project that every user has; the user owns it."""
-    return project_create(user=user, name=user.email.partition("@")[0])
+    return project_create(user=user, name=user.email.partition("@")[0][:NAME_MAX_LENGTH])
 
 
 def project_create(*, user: User, name: str) -> Project:

@@ -91,6 +91,16 @@ def access_end(*, user: User, reason: str) -> int:
     """Revoke every key of a person, recorded in its project, and end their sign-ins and their links to an identity
     provider; returns the number of keys."""
     with transaction.atomic():
+        ended = keys_end(user=user, reason=reason)
+        SocialAccount.objects.filter(user=user).delete()
+        for session in UserSession.objects.filter(user=user):
+            session.end()
+    return ended
+
+
+def keys_end(*, user: User, reason: str) -> int:
+    """Revoke every key of a person, recorded in its project; returns the number of keys."""
+    with transaction.atomic():
         keys = list(ApiKey.objects.select_for_update().filter(user=user, revoked_at=None))
         for key in keys:
             audit_record(
@@ -101,7 +111,4 @@ def access_end(*, user: User, reason: str) -> int:
                 details={"reason": reason},
             )
         ApiKey.objects.filter(id__in=[key.id for key in keys]).update(revoked_at=timezone.now())
-        SocialAccount.objects.filter(user=user).delete()
-        for session in UserSession.objects.filter(user=user):
-            session.end()
     return len(keys)

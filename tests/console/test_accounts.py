@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
 from django.contrib.auth.hashers import identify_hasher, make_password
@@ -10,7 +11,9 @@ from django.core import mail
 from django.test import Client
 
 from console import settings as server_settings
+from console.audit.models import AuditRecord
 from console.users.models import User
+from console.users.selectors import project_get
 from support import factories
 from support.signing_in import NEW, OTHER_PASSWORD, ask, is_in, key_in, sign_in, signed_in
 
@@ -79,6 +82,20 @@ def test_the_mailed_link_sets_a_new_password_once_and_ends_every_session(alice) 
     assert ask(Client(), "POST", "auth/password/reset", {"key": key, "password": "third passphrase"}).status_code == 400
     assert sign_in(Client(), alice).status_code == 400
     assert sign_in(Client(), alice, OTHER_PASSWORD).status_code == 200
+
+
+@pytest.mark.parametrize("end_keys", [True, False])
+def test_who_sets_a_new_password_by_mail_may_end_their_keys(end_keys: bool, project, alice, bob, client_for) -> None:
+    EmailAddress.objects.create(user=alice, email=alice.email, verified=True, primary=True)
+    key, others = factories.key_make(project, alice), factories.key_make(project_get(user=bob), bob)
+    ask(Client(), "POST", "auth/password/request", {"email": alice.email})
+    reset = {"key": key_in(mail.outbox[0], "reset-password"), "password": OTHER_PASSWORD}
+    ask(Client(), "POST", "auth/password/reset", reset | {"key": "1-wrong", "end_keys": True})
+    assert client_for(key).get("/v1/account").status_code == 200
+    ask(Client(), "POST", "auth/password/reset", reset | ({"end_keys": True} if end_keys else {}))
+    assert client_for(key).get("/v1/account").status_code == (401 if end_keys else 200)
+    assert client_for(others).get("/v1/account").status_code == 200
+    assert AuditRecord.objects.filter(content__contains="the keys ended with it").count() == end_keys
 
 
 def test_asking_for_a_reset_does_not_reveal_whether_there_is_an_account(alice) -> None:

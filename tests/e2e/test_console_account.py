@@ -175,6 +175,7 @@ def test_a_forgotten_password_leads_to_the_mail(page: Page) -> None:
     expect(page.get_by_text("Look into your mail.")).to_be_visible()
     page.goto("/reset-password/1-not-a-key")
     page.get_by_label("New password").fill(PASSWORD)
+    page.get_by_label("End my API keys").check()
     page.get_by_role("button", name="Set password").click()
     expect(page.get_by_text("This link is not valid any more.")).to_be_visible()
 

@@ -24,7 +24,7 @@ from django.http import HttpRequest
 
 from console.config.oidc import Oidc
 from console.config.saml import Saml
-from console.users.models import User
+from console.users.models import EMAIL_MAX_LENGTH, User
 from console.users.providers.group_roles import group_roles_apply
 from console.users.services import project_create_default
 from console.users.sign_up import address_prove, sign_up_refusal
@@ -90,12 +90,12 @@ def provider_parts(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def valid_email(email: Any) -> str | None:
-    """The address in lower case, if it is one."""
+    """The address in lower case, if it is one that a column holds."""
     try:
         validate_email(email)
     except ValidationError:
         return None
-    return str(email).lower()
+    return str(email).lower() if len(email) <= EMAIL_MAX_LENGTH else None
 
 
 def email_is_confirmed(claim: object, email: str, provider: Oidc | Saml) -> bool:

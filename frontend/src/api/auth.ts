@@ -54,9 +54,17 @@ export async function requestReset(email: string): Promise<void> {
   if (status !== 200) throw authError(status, answer);
 }
 
-/** The key is the one of the mailed link. 401: done, and now sign in. */
-export async function resetPassword({ key, password }: { key: string; password: string }): Promise<void> {
-  const { status, answer } = await allauth("POST", "auth/password/reset", { key, password });
+export interface NewPassword {
+  /** Of the mailed link. */
+  key: string;
+  password: string;
+  /** Whether the account's API keys end with the old password. */
+  end_keys: boolean;
+}
+
+/** 401: done, and now sign in. */
+export async function resetPassword(wanted: NewPassword): Promise<void> {
+  const { status, answer } = await allauth("POST", "auth/password/reset", wanted);
   if (status === 200 || status === 401) return;
   const error = authError(status, answer);
   if (error.fields.key) throw new ApiError(status, "invalid_request", "This link is not valid any more.", "Ask for a new one.");
