@@ -41,9 +41,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_keepdb() -> bool:
-    """Whether pytest-django leaves a database that is there as it is: ours has its migrations already."""
-    return migrated_database.is_possible()
+def django_db_keepdb(request: pytest.FixtureRequest) -> bool:
+    """Whether pytest-django leaves a database that is there as it is: ours has its migrations already.
+
+    It lies in pytest's cache, which ``-p no:cacheprovider`` leaves out.
+    """
+    return hasattr(request.config, "cache") and migrated_database.is_possible()
 
 
 @pytest.fixture(scope="session")
