@@ -38,7 +38,7 @@ class SamplingOptions:
     stop_token_ids: tuple[int, ...] = ()  # end the answer; the one that did is its last id and no part of its text
     ignore_eos: bool = False
     prompt_logprobs: int | None = None  # alternatives per prompt token (0: its own alone); None asks for nothing
-    keeps_allowed: bool = False  # asks for ``Delta.allowed_T``: the call may be trained
+    for_training: bool = False  # asks for ``Delta.allowed_T`` and ``raw_logprobs_T``: the call may be trained
     episode_id: str = ""  # calls of one episode are best served by one engine, which has its prefix ("": of none)
 
 
@@ -51,6 +51,7 @@ class Delta:
     min_p, and the tokens that a schema or a grammar allows. At temperature 0 they are those of temperature 1.
     ``prompt_logprobs_P`` (first delta alone, where asked for) holds of each prompt token its own log-probability at
     temperature 1 and those of the alternatives; of the first token nothing.
+    ``raw_logprobs_T`` (where asked for; none on a GPU) are those before any of that; empty where nothing changes them.
     ``allowed_T`` (where asked for, of calls under a grammar or ``min_tokens``) is what each token was chosen from:
     a set of journal/allowed_tokens.py, None for every id.
     ``text`` is their readable part (no special tokens, nothing after a stop string). ``version`` is the policy
@@ -66,6 +67,7 @@ class Delta:
     stop_reason: str | None = None  # the stop string that ended it, if one did
     prompt_logprobs_P: tuple[dict[int, float], ...] = ()
     allowed_T: tuple[bytes | None, ...] = ()
+    raw_logprobs_T: tuple[float, ...] = ()
 
 
 class TokenSource(Protocol):

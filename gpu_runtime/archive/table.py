@@ -33,6 +33,11 @@ TIMELINE = pa.struct(
         ),
         _column("mask", pa.list_(pa.int8()), "1: sampled, and trained in this timeline"),
         _column("logprobs", pa.list_(pa.float32()), "the engine's, natural logarithm; 0 where the mask is 0"),
+        _column(
+            "raw_logprobs",
+            pa.list_(pa.float32()),
+            "of temperature 1 over all ids; null: not recorded; 0 where the mask is 0",
+        ),
         _column("policy_versions", pa.list_(pa.int32()), "whose weights sampled the token; -1 where the mask is 0"),
         _column("temperatures", pa.list_(pa.float32()), "at which the token was sampled; 1 where the mask is 0"),
         _column("allowed", pa.list_(pa.int32()), "which of allowed_sets a grammar left to choose from; -1: every id"),
@@ -137,6 +142,7 @@ def episode_row(record: EpisodeRecord, calls: Sequence[CallRecord]) -> dict[str,
 def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) -> dict[str, Any]:
     merged = [pieces[index] for index in timeline.segments]
     temperatures = [[piece.temperature] * len(piece.token_ids) for piece in merged]
+    raw = [[None] * len(each.token_ids) if each.raw_logprobs is None else each.raw_logprobs for each in merged]
     allowed_T = allowed_of(timeline, merged) or (None,) * len(timeline.token_ids_T)
     numbers_T, sets = sets_number(allowed_T)
     return {
@@ -145,6 +151,7 @@ def _timeline(agent: str | None, timeline: Timeline, pieces: Sequence[Segment]) 
         "token_ids": timeline.token_ids_T,
         "mask": timeline.mask_T,
         "logprobs": timeline.logprobs_T,
+        "raw_logprobs": by_token(timeline, merged, raw, elsewhere=0.0),
         "policy_versions": by_token(timeline, merged, [piece.versions for piece in merged], elsewhere=-1),
         "temperatures": by_token(timeline, merged, temperatures, elsewhere=1.0),
         "allowed": numbers_T,

@@ -105,4 +105,4 @@ def allowed_recorder(
 ) -> AllowedRecorder | None:
     """Of a call that something narrows and that may be trained; None of any other."""
     is_narrowed = parameters.structured_outputs is not None or options.min_tokens > 0
-    return AllowedRecorder(compiler, options, parameters, end) if options.keeps_allowed and is_narrowed else None
+    return AllowedRecorder(compiler, options, parameters, end) if options.for_training and is_narrowed else None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
+from gpu_runtime.engine.raw_logprobs import is_raw, raw_asked
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, keeps_times
 from gpu_runtime.engine.vllm_process import child_variables, dtype_name, placed, started_with, vllm_import
@@ -30,22 +31,25 @@ if TYPE_CHECKING:
 # one pass of the model where they are kept.
 START_S, HANDOVER_S, SLEEP_S = 900.0, 600.0, 120.0
 
+TOP_LOGPROBS = 20  # alternatives of a token; the gateway refuses more
 REFUSED = "refused"  # how an answer of WeightReceiver.take_weights begins that did not take them
 
 
 class VllmEngine:
     """One vLLM engine in a child process. Build it with ``start``.
 
-    ``keeps_calls``: calls in flight go on with new weights; without it they end first.
+    ``keeps_calls``: calls in flight go on with new weights; without it they end first. ``scores_raw``: the worker has
+    what ``raw_logprobs.py`` installs.
     """
 
     def __init__(
-        self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False, keeps_calls: bool = False
-    ) -> None:
+        self, llm: "AsyncLLM", context_length: int, *, shares_device: bool = False, keeps_calls: bool = False,
+        scores_raw: bool = False,
+    ) -> None:  # fmt: skip
         self.llm = llm
         self.context_length = context_length
         self.shares_device = shares_device
-        self._keeps_calls = keeps_calls
+        self._keeps_calls, self._scores_raw = keeps_calls, scores_raw
         self._versions = ServedVersions()
         self.calls_in_flight = 0
         self._grammars = GrammarCompiler(llm.vllm_config)
@@ -90,7 +94,7 @@ class VllmEngine:
             worker_extension_cls="gpu_runtime.engine.vllm_worker.EngineWorker",
             generation_config="vllm",  # sampling defaults come from the request, not from the model's folder
             logprobs_mode="processed_logprobs",  # of the distribution that was sampled from: see interfaces.Delta
-            max_logprobs=20,
+            max_logprobs=TOP_LOGPROBS + 1,  # and the one of raw_logprobs.py
             structured_outputs_config={"backend": BACKEND},
             disable_log_stats=not keeps_times(),  # a call's times in the core: see call_spans
             **placed(device, tensor_parallel=tensor_parallel, shares_device=shares_device),
@@ -106,8 +110,11 @@ class VllmEngine:
             raise EngineDead(f"the engine did not start: {error}") from error
         if device == "cpu":
             await llm.collective_rpc("seeds_set_right")
-        keeps_calls = config.max_staleness > 0
-        engine = cls(llm, config.max_context_length, shares_device=shares_device, keeps_calls=keeps_calls)
+            await llm.collective_rpc("raw_logprobs_set")
+        engine = cls(
+            llm, config.max_context_length, shares_device=shares_device, keeps_calls=config.max_staleness > 0,
+            scores_raw=device == "cpu",
+        )  # fmt: skip
         if (stacks := stacks_folder()) is not None:
             await llm.collective_rpc("stacks_register", args=(str(stacks),))
         return engine
@@ -130,13 +137,14 @@ class VllmEngine:
         version, sampled = self.version, 0
         self.calls_in_flight += 1
         self._drained.clear()
-        prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, _parameters(options)
+        with_raw = self._scores_raw and options.for_training and not is_raw(options)
+        prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, _parameters(options, with_raw=with_raw)
         end = self.llm.renderer.get_eos_token_id()
         recorder = allowed_recorder(self._grammars, options, parameters, end)
         stream = self.llm.generate(prompt, parameters, request_id, lora_request=lora)
         try:
             async for output in stream:
-                delta = delta_of(output, version, options)
+                delta = delta_of(output, version, options, with_raw=with_raw)
                 starts = self._versions.starts(self.llm, request_id, output.outputs[0]) if self._keeps_calls else ()
                 if recorder is not None:
                     delta = replace(delta, allowed_T=await asyncio.to_thread(recorder.next, delta.token_ids_T))
@@ -239,7 +247,7 @@ class VllmEngine:
         vars(self.llm)["shutdown"] = lambda timeout=None: None
 
 
-def _parameters(options: SamplingOptions) -> "SamplingParams":
+def _parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingParams":
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     structured = None
@@ -266,7 +274,8 @@ def _parameters(options: SamplingOptions) -> "SamplingParams":
         prompt_logprobs=options.prompt_logprobs,
         stop=list(options.stop) or None,
         seed=options.seed,
-        logprobs=options.top_logprobs,  # 0 asks for the sampled token's alone
+        logprobs=options.top_logprobs + with_raw,  # 0 asks for the sampled token's alone
+        extra_args=raw_asked() if with_raw else None,
         structured_outputs=structured,
         output_kind=RequestOutputKind.DELTA,
         skip_special_tokens=True,

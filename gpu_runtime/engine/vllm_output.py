@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 WILL_BE_TRACED = "TINKERSCRIPT_RUNTIME_TRACED"
 
 
-def delta_of(output: "RequestOutput", version: int, options: SamplingOptions) -> Delta:
-    """The tokens since the last output of a call, and what ``options`` asked for about each and about the prompt."""
+def delta_of(output: "RequestOutput", version: int, options: SamplingOptions, *, with_raw: bool = False) -> Delta:
+    """The tokens since the last output of a call, and what ``options`` asked for about each and about the prompt.
+
+    ``with_raw``: the last entry of each row is that of raw_logprobs.py.
+    """
     (completion,), of_prompt = output.outputs, output.prompt_logprobs
     ids = tuple(completion.token_ids)
     by_token = [{token: of.logprob for token, of in entry.items()} for entry in completion.logprobs or []]
+    raw_T = tuple(entry.popitem()[1] for entry in by_token) if with_raw else ()
     rows_P = of_prompt if options.prompt_logprobs is not None and of_prompt else ()
     return Delta(
         text=completion.text,
@@ -33,6 +37,7 @@ def delta_of(output: "RequestOutput", version: int, options: SamplingOptions) ->
         prompt_logprobs_P=tuple(
             _possible({token: of.logprob for token, of in (entry or {}).items()}) for entry in rows_P
         ),
+        raw_logprobs_T=raw_T,
     )
 
 

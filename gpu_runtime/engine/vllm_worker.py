@@ -1,5 +1,6 @@
-"""What vLLM's worker gets besides its own methods, in every engine of ours: weights, and seeds on a CPU."""
+"""What vLLM's worker gets besides its own methods, in every engine of ours: weights; seeds and scores on a CPU."""
 
+from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.engine.seeded_prompts import seeds_keep
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
@@ -10,3 +11,7 @@ class EngineWorker(WeightReceiver):
     def seeds_set_right(self) -> None:
         """Serve seeded requests whose prompt is computed in pieces; called once on a CPU, before the first request."""
         seeds_keep(self.model_runner)
+
+    def raw_logprobs_set(self) -> None:
+        """Score sampled tokens at temperature 1 too, where it is asked for; called once, before the first request."""
+        raw_install(self.model_runner)

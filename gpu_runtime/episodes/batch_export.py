@@ -1,15 +1,15 @@
 """A batch as JSON lines (``tinkerscript.wire.batches``), built from the journal on request."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.journal.allowed_tokens import sets_number
-from gpu_runtime.journal.records import CallRecord
+from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.training.batching import Batch, TrainedEpisode, batch_samples
 from tinkerscript.wire.batches import BatchEpisode, BatchHeader, BatchSample
 from tinkerscript.wire.events import StepMetrics
@@ -18,6 +18,7 @@ from tinkerscript.wire.runtime import Assignment
 from .call_views import episode_calls
 
 KeptState = Literal["trained", "refused", "journaled"]
+Value = TypeVar("Value", int, float)
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def _episode(episode: TrainedEpisode, group: int) -> BatchEpisode:
 
 def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gradient: bool) -> BatchSample:
     calls = list(dict.fromkeys(sample.call_ids))
+    records = [owners[call][1] for call in calls]
     positions = range(len(sample.token_ids_T))
     numbers_T, sets = sets_number(sample.allowed_T or (None,) * len(positions))
     return BatchSample(
@@ -86,26 +88,34 @@ def _sample(sample: Sample, owners: dict[str, tuple[str, CallRecord]], *, in_gra
         token_ids=list(sample.token_ids_T),
         mask=list(sample.mask_T),
         logprobs=list(sample.logprobs_T),
+        raw_logprobs=_of_answers(sample, records, CallRecord.raw_of, elsewhere=0.0),
         temperatures=[sample.temperature_at(t) if sample.mask_T[t] else 1.0 for t in positions],
         allowed=numbers_T,
         allowed_sets=[base64.b64encode(each).decode() for each in sets],
-        policy_versions=_versions(sample, [owners[call][1] for call in calls]),
+        policy_versions=_of_answers(sample, records, lambda _, answer: answer.versions_T, elsewhere=-1),
         advantages=[sample.advantage_at(t) if sample.mask_T[t] else 0.0 for t in positions],
         weight=sample.weight,
         in_gradient=in_gradient,
     )
 
 
-def _versions(sample: Sample, calls: Sequence[CallRecord]) -> list[int]:
-    """The policy version of each trained token, taken from the answer whose tokens are at its position."""
-    versions = [-1] * len(sample.token_ids_T)
+def _of_answers(
+    sample: Sample,
+    calls: Sequence[CallRecord],
+    values: Callable[[CallRecord, Completion], Sequence[Value] | None],
+    *,
+    elsewhere: Value,
+) -> list[Any]:
+    """A value for each trained token, from the answer whose tokens are at its position; None where it has none."""
+    found: list[Value | None] = [elsewhere] * len(sample.token_ids_T)
     for call in calls:
         start = len(call.prompt_ids_P)
         for answer in call.completions:
             end = start + len(answer.token_ids_T)
             if sample.token_ids_T[start:end] == answer.token_ids_T and any(sample.mask_T[start:end]):
-                versions[start:end] = answer.versions_T
-    return [version if mask else -1 for version, mask in zip(versions, sample.mask_T, strict=True)]
+                of_answer = values(call, answer)
+                found[start:end] = [None] * (end - start) if of_answer is None else of_answer
+    return [value if mask else elsewhere for value, mask in zip(found, sample.mask_T, strict=True)]
 
 
 def _line(model: BaseModel) -> bytes:

@@ -54,16 +54,18 @@ def _call(call: CallRecord) -> CallView:
         messages=list(call.messages),
         drift=DriftPoint(call=call.id, **call.drift) if call.drift else None,
         prompt_token_ids=list(call.prompt_ids_P),
-        completions=[_answer(answer) for answer in call.completions],
+        completions=[_answer(call, answer) for answer in call.completions],
     )
 
 
-def _answer(answer: Completion) -> SampledAnswer:
+def _answer(call: CallRecord, answer: Completion) -> SampledAnswer:
+    raw_T = call.raw_of(answer)
     return SampledAnswer(
         index=answer.choice,
         message=answer.message,
         finish_reason=answer.finish_reason,
         token_ids=list(answer.token_ids_T),
         logprobs=list(answer.logprobs_T),
+        raw_logprobs=None if raw_T is None else list(raw_T),
         policy_versions=list(answer.versions_T),
     )

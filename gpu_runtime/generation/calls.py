@@ -173,7 +173,7 @@ class Calls:
         options = [
             replace(
                 prepared.sampling(self._config, room=room, identity=f"{live.episode_id}|{identity}", choice=choice),
-                keeps_allowed=is_trained,
+                for_training=is_trained,
                 episode_id=live.episode_id,
             )
             for choice in range(prepared.choices)

@@ -56,4 +56,5 @@ def _first(delta: Delta, count: int) -> Delta:
         logprobs_T=delta.logprobs_T[:count],
         top_logprobs_T=delta.top_logprobs_T[:count],
         allowed_T=delta.allowed_T[:count],
+        raw_logprobs_T=delta.raw_logprobs_T[:count],
     )

@@ -40,6 +40,7 @@ def plain_completion(choice: int, deltas: Sequence[Delta]) -> Completion:
         stop_reason=deltas[-1].stop_reason if deltas else None,
         top_logprobs_T=tuple(top for delta in deltas for top in delta.top_logprobs_T),
         allowed_T=tuple(allowed for delta in deltas for allowed in delta.allowed_T),
+        raw_logprobs_T=tuple(logprob for delta in deltas for logprob in delta.raw_logprobs_T),
     )
 
 

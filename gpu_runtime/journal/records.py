@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from gpu_runtime.journal.allowed_tokens import AllowedSet
+from tinkerscript.wire.calls import is_sampled_raw
 from tinkerscript.wire.episodes import EpisodeState, EpisodeView, SampleFate, WorkflowOutput
 
 CallStatus = Literal["completed", "cancelled"]
@@ -18,7 +19,8 @@ CallStatus = Literal["completed", "cancelled"]
 @dataclass(frozen=True)
 class Completion:
     """One sampled answer of a call. ``versions_T[t]`` is the policy version whose weights sampled token t,
-    ``allowed_T[t]`` what a grammar left to choose from there; empty where there was none."""
+    ``allowed_T[t]`` what a grammar left to choose from there; empty where there was none. ``raw_logprobs_T`` are those
+    of temperature 1 over all ids, where sampling made others of them."""
 
     choice: int
     token_ids_T: tuple[int, ...]
@@ -31,6 +33,7 @@ class Completion:
     splice_key: str | None = None
     top_logprobs_T: tuple[dict[int, float], ...] = ()
     allowed_T: tuple[AllowedSet | None, ...] = ()
+    raw_logprobs_T: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,10 @@ class CallRecord:
         """Of each prompt token its own log-probability and its alternatives', where the call asked for them."""
         found = self.options.get("prompt_logprobs_P")
         return found and [{int(token): logprob for token, logprob in entry.items()} for entry in found]
+
+    def raw_of(self, answer: Completion) -> tuple[float, ...] | None:
+        """Of one of its answers, at temperature 1 over all ids; None where they were not recorded."""
+        return answer.raw_logprobs_T or (answer.logprobs_T if is_sampled_raw(self.options) else None)
 
     @property
     def temperature(self) -> float:

@@ -72,6 +72,8 @@ def insert_call(sql: sqlite3.Connection, call: CallRecord, parent_prefix_length:
         "INSERT INTO allowed_sets VALUES (?, ?, ?, ?)",
         [(call.id, answer.choice, *_allowed_row(answer)) for answer in call.completions if answer.allowed_T],
     )
+    raw = [(call.id, each.choice, pack_floats(each.raw_logprobs_T)) for each in call.completions if each.raw_logprobs_T]
+    sql.executemany("INSERT INTO raw_logprobs VALUES (?, ?, ?)", raw)
 
 
 def read_calls(calls: Iterable[sqlite3.Row], completions: Iterable[sqlite3.Row]) -> list[CallRecord]:
@@ -121,8 +123,9 @@ def fetch_calls(sql: sqlite3.Connection, episode_id: str) -> list[CallRecord]:
     """Every call of an episode in the order in which they were recorded."""
     calls = sql.execute("SELECT * FROM calls WHERE episode_id = ? ORDER BY seq", (episode_id,)).fetchall()
     answers = sql.execute(
-        "SELECT completions.*, numbers, sets FROM completions JOIN calls ON completions.call_id = id"
-        " LEFT JOIN allowed_sets USING (call_id, choice) WHERE episode_id = ? ORDER BY seq, choice",
+        "SELECT completions.*, numbers, sets, raw_logprobs FROM completions JOIN calls ON completions.call_id = id"
+        " LEFT JOIN allowed_sets USING (call_id, choice) LEFT JOIN raw_logprobs USING (call_id, choice)"
+        " WHERE episode_id = ? ORDER BY seq, choice",
         (episode_id,),
     ).fetchall()
     return read_calls(calls, answers)
@@ -205,6 +208,7 @@ def _completion(row: sqlite3.Row) -> Completion:
         splice_key=row["splice_key"],
         top_logprobs_T=tuple(dict((token, logprob) for token, logprob in entry) for entry in top),
         allowed_T=_read_allowed(row["numbers"], row["sets"]) if row["sets"] else (),
+        raw_logprobs_T=unpack_floats(row["raw_logprobs"] or b""),
     )
 
 

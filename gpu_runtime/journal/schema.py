@@ -94,6 +94,14 @@ CREATE TABLE IF NOT EXISTS allowed_sets (
     PRIMARY KEY (call_id, choice)
 );
 
+-- Log-probabilities at temperature 1 over all ids, of answers that were sampled otherwise.
+CREATE TABLE IF NOT EXISTS raw_logprobs (
+    call_id TEXT NOT NULL REFERENCES calls (id),
+    choice INTEGER NOT NULL,
+    raw_logprobs BLOB NOT NULL,
+    PRIMARY KEY (call_id, choice)
+);
+
 -- One batch per step; an episode is in at most one batch.
 CREATE TABLE IF NOT EXISTS batches (
     step INTEGER PRIMARY KEY,

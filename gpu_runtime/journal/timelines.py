@@ -23,7 +23,8 @@ Value = TypeVar("Value")
 @dataclass(frozen=True)
 class Segment:
     """One completion to be merged: its whole prompt, what was sampled, and of each sampled id the log-probability,
-    (where it is wanted) the policy version, and (under a grammar) the ids that could have been sampled."""
+    (where it is wanted) the policy version, (under a grammar) the ids that could have been sampled, and (where it was
+    recorded) the log-probability at temperature 1 over all ids."""
 
     prompt_ids: tuple[int, ...]
     token_ids: tuple[int, ...]
@@ -33,6 +34,7 @@ class Segment:
     temperature: float = 1.0
     allowed: tuple[AllowedSet | None, ...] = ()
     is_truncated: bool = False
+    raw_logprobs: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def agents_of(calls: Sequence[CallRecord]) -> dict[str | None, list[Segment]]:
                 is_truncated = answer.finish_reason == "length"
                 unknown = (UNKNOWN,) * len(answer.token_ids_T) if call.is_narrowed else ()
                 allowed = answer.allowed_T or unknown
-                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, is_truncated)
+                raw = call.raw_of(answer)
+                segment = Segment(call.prompt_ids_P, *sampled, call.temperature, allowed, is_truncated, raw)
                 by_agent.setdefault(call.agent, []).append(segment)
     return by_agent
 

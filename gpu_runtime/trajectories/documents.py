@@ -41,6 +41,12 @@ def episode_document(record: EpisodeRecord, calls: Sequence[CallRecord], texts: 
         "allowed": [
             _allowed(call, answer) for call in calls for answer in call.completions if answer.allowed_T
         ],  # shown nowhere: stored_calls.py reads it
+        "raw_logprobs": [
+            {"call": call.id, "answer": answer.choice, "logprobs": _float32(answer.raw_logprobs_T)}
+            for call in calls
+            for answer in call.completions
+            if answer.raw_logprobs_T
+        ],
     }
 
 

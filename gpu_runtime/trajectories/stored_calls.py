@@ -74,12 +74,14 @@ def document_calls(document: Mapping[str, Any]) -> list[CallRecord]:
     """The calls that ``episode_document`` made this document of, without what it leaves out."""
     runs: Answers = {(run["call"], run["answer"]): run for line in document["timelines"] for run in line["runs"]}
     allowed: Answers = {(entry["call"], entry["answer"]): entry for entry in document["allowed"]}
+    # An older document has none.
+    raw: Answers = {(entry["call"], entry["answer"]): entry for entry in document.get("raw_logprobs", [])}
     sequences = [[token for run in line["runs"] for token in run["token_ids"]] for line in document["timelines"]]
-    return [_call(document["episode_id"], call, runs, allowed, sequences) for call in document["calls"]]
+    return [_call(document["episode_id"], call, (runs, allowed, raw), sequences) for call in document["calls"]]
 
 
 def _call(
-    episode_id: str, call: Mapping[str, Any], runs: Answers, allowed: Answers, sequences: Sequence[list[int]]
+    episode_id: str, call: Mapping[str, Any], found: tuple[Answers, Answers, Answers], sequences: Sequence[list[int]]
 ) -> CallRecord:
     placed = next((answer for answer in call["answers"] if answer["timeline"] is not None), None)
     prompt = call["prompt_token_ids"] if placed is None else sequences[placed["timeline"]][: placed["start"]]
@@ -88,7 +90,7 @@ def _call(
         id=call["id"],
         episode_id=episode_id,
         prompt_ids_P=tuple(prompt),
-        completions=tuple(_completion(call["id"], answer, runs, allowed) for answer in call["answers"]),
+        completions=tuple(_completion(call["id"], answer, *found) for answer in call["answers"]),
         begun_at=call["begun_at"],
         ended_at=call["ended_at"],
         status=call["status"],
@@ -101,7 +103,7 @@ def _call(
     )
 
 
-def _completion(call_id: str, answer: Mapping[str, Any], runs: Answers, allowed: Answers) -> Completion:
+def _completion(call_id: str, answer: Mapping[str, Any], runs: Answers, allowed: Answers, raw: Answers) -> Completion:
     at = (call_id, answer["index"])
     tokens = answer if answer["timeline"] is None else runs[at]
     sets: tuple[bytes | None, ...] = ()
@@ -111,13 +113,19 @@ def _completion(call_id: str, answer: Mapping[str, Any], runs: Answers, allowed:
     return Completion(
         choice=answer["index"],
         token_ids_T=tuple(tokens["token_ids"]),
-        logprobs_T=unpack_floats(pack_floats(tokens["logprobs"])),  # nine digits become the engine's 32 bits again
+        logprobs_T=_float32(tokens["logprobs"]),
         versions_T=tuple(tokens["policy_versions"]),
         text="",
         finish_reason=answer["finish_reason"],
         message=answer["message"],
         allowed_T=sets,
+        raw_logprobs_T=_float32(raw[at]["logprobs"]) if at in raw else (),
     )
+
+
+def _float32(values: Sequence[float]) -> tuple[float, ...]:
+    """Nine digits become the engine's 32 bits again."""
+    return unpack_floats(pack_floats(values))
 
 
 def _unpack(data: bytes) -> Any:

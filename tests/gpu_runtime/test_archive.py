@@ -77,19 +77,22 @@ def test_a_row_says_at_what_temperature_and_among_which_ids_a_token_was_chosen(
 ) -> None:
     journal.episodes.begin("e", task=None, eval=False, deadline_at=2e9)
     two, one = set_pack(b"\x18"), set_pack(b"\x20")  # ids 3 and 4; id 5
-    narrowed = replace(answer(0, (3, 5, 9)), allowed_T=(two, one, None))
+    narrowed = replace(answer(0, (3, 5, 9)), allowed_T=(two, one, None), raw_logprobs_T=(-4.0, -5.0, -6.0))
     options = {"sampling": {"temperature": 0.5}}
     for call in (
         CallRecord("c1", "e", (1, 2), (narrowed,), begun_at=1.0, ended_at=2.0, options=options),
+        CallRecord("c3", "e", (8,), (answer(0, (6,)),), begun_at=1.0, ended_at=2.0, options=options),
         CallRecord("c2", "e", (1, 2, 3, 5, 9, 7), (answer(0, (4,)),), begun_at=1.0, ended_at=2.0),
     ):
         journal.calls.record(call)
     journal.episodes.end("e", WorkflowOutput(reward=1.0), {"timelines": 1})
-    (line,) = written(journal, tmp_path / "p", "e")[0]["timelines"]
+    line, unknown = written(journal, tmp_path / "p", "e")[0]["timelines"]
     assert line["token_ids"] == [1, 2, 3, 5, 9, 7, 4]
     assert line["temperatures"] == [1, 1, 0.5, 0.5, 0.5, 1, 1]
     assert line["allowed"] == [-1, -1, 0, 1, -1, -1, -1]
     assert line["allowed_sets"] == [two, one]
+    assert line["raw_logprobs"] == [0, 0, -4, -5, -6, 0, line["logprobs"][6]], "at temperature 1 there is but one"
+    assert unknown["raw_logprobs"] == [0, None], "sampled at another temperature, and not recorded"
 
 
 def test_an_episode_that_was_not_completed_has_its_calls_and_no_reward(journal: Journal, tmp_path: Path) -> None:

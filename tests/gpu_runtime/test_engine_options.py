@@ -42,6 +42,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "cold": {"max_tokens": 24, "temperature": 0.3, "seed": 1},
     "narrow": {"max_tokens": 24, "temperature": 1.0, "top_p": 0.2, "seed": 2},
     "hot": {"max_tokens": 24, "temperature": 1.8, "seed": 3},
+    "plain": {"max_tokens": 24, "temperature": 1.0, "top_logprobs": 2, "seed": 23},
     "greedy": {"max_tokens": 24, "temperature": 0.0},
     "top k": {"max_tokens": 24, "top_k": 3, "seed": 7},
     "min p": {"max_tokens": 24, "temperature": 0.5, "min_p": 0.6, "seed": 8},
@@ -97,15 +98,20 @@ REQUESTS: dict[str, dict[str, Any]] = {
         for n in range(8)
     },
     "no schema": {"max_tokens": 8, "json_schema": '{"type": "banana"}'},
+    "warm with alternatives": {"max_tokens": 24, "temperature": 2.0, "top_logprobs": 20, "seed": 21},
+    "an evaluation": {"max_tokens": 8, "temperature": 0.7, "seed": 22, "for_training": False},
 }
+BESIDE = ("cold", "plain", "hot schema", "warm with alternatives", "no end yet", "narrow", "hot", "greedy")
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory) -> tuple[Path, dict[str, dict[str, Any]]]:
-    """The model, and what the engine answered to each of the requests."""
+    """The model, and what the engine answered to each of the requests, and to some of them in one batch."""
     folder = tiny_model_make(tmp_path_factory.mktemp("tiny"))
-    found = asyncio.run(sample_all(str(folder), [{"keeps_allowed": True, **asked} for asked in REQUESTS.values()]))
-    return folder, dict(zip(REQUESTS, found, strict=True))
+    asked = {name: {"for_training": True, **options} for name, options in REQUESTS.items()}
+    found = asyncio.run(sample_all(str(folder), list(asked.values()), [asked[name] for name in BESIDE]))
+    names = [*REQUESTS, *(f"{name}, beside others" for name in BESIDE)]
+    return folder, dict(zip(names, found, strict=True))
 
 
 @pytest.mark.parametrize("name", ["cold", "narrow", "hot", "greedy", "top k", "min p", "biased", "penalised"])
@@ -149,11 +155,12 @@ def test_a_grammars_tokens_have_the_log_probabilities_over_the_recorded_ids(answ
         assert len(sets_T) == len(ids) and UNKNOWN not in sets_T
         with torch.no_grad():
             logits_TV = model(torch.tensor([[*PROMPT_IDS, *ids]])).logits[0, len(PROMPT_IDS) - 1 : -1]
-        logits_TV = penalised(logits_TV, ids, REQUESTS[name])
+        asked = REQUESTS[name.removesuffix(", beside others")]
+        logits_TV = penalised(logits_TV, ids, asked)
         numbers_T, sets = sets_number(sets_T)
         if sets:
             logits_TV = allowed_alone(logits_TV, sets_tensor(sets, torch.device("cpu"))[torch.tensor(numbers_T)])
-        temperatures_T = torch.full((len(ids),), REQUESTS[name].get("temperature", 1.0))
+        temperatures_T = torch.full((len(ids),), asked.get("temperature", 1.0))
         expected_T = token_logprobs(logits_TV, torch.tensor(ids), temperatures_T)
         torch.testing.assert_close(torch.tensor(found[name]["logprobs"]), expected_T, rtol=0, atol=1e-4, msg=name)
         sizes[name] = [98 if each is None else set_size(each) for each in sets_T]
@@ -163,6 +170,39 @@ def test_a_grammars_tokens_have_the_log_probabilities_over_the_recorded_ids(answ
     assert sizes["past its end"][4:] == [98, 98], "the grammar is over"
     assert min(sizes["hot schema"]) == 1 and max(sizes["hot schema"]) > 1
     assert not found["cold"]["allowed"]
+
+
+def test_raw_log_probabilities_are_those_of_temperature_1_over_all_ids(answers) -> None:
+    """log softmax of the logits as they are, beside what was sampled from, wherever the two differ."""
+    folder, found = answers
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with_raw = {name: answer for name, answer in found.items() if answer.get("raw_logprobs")}
+    same = {"plain", "greedy", "plain, beside others", "greedy, beside others"}
+    assert {*found} - {*with_raw} == same | {"an evaluation", "no schema"}
+    for name, answer in with_raw.items():
+        ids = answer["token_ids"]
+        with torch.no_grad():
+            logits_TV = model(torch.tensor([[*PROMPT_IDS, *ids]])).logits[0, len(PROMPT_IDS) - 1 : -1]
+        expected_T = logits_TV.log_softmax(-1).gather(1, torch.tensor(ids)[:, None])[:, 0]
+        torch.testing.assert_close(torch.tensor(answer["raw_logprobs"]), expected_T, rtol=0, atol=1e-4, msg=name)
+        assert len(answer["logprobs"]) == len(ids) and answer["logprobs"] != answer["raw_logprobs"]
+
+
+@pytest.mark.parametrize("name", ["plain", "warm with alternatives", "plain, beside others"])
+def test_the_likeliest_tokens_are_shown_as_they_were_asked_for(answers, name: str) -> None:
+    """The room that is asked for beside them is not among them."""
+    folder, found = answers
+    asked, answer = REQUESTS[name.removesuffix(", beside others")], found[name]
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    ids = answer["token_ids"]
+    with torch.no_grad():
+        logits_TV = model(torch.tensor([[*PROMPT_IDS, *ids]])).logits[0, len(PROMPT_IDS) - 1 : -1]
+    logprobs_TV = (logits_TV / asked["temperature"]).log_softmax(-1)
+    for t, top in enumerate(answer["top_logprobs"]):
+        assert set(top) == {ids[t], *logprobs_TV[t].topk(asked["top_logprobs"]).indices.tolist()}
+        for token, logprob in top.items():
+            assert logprob == pytest.approx(logprobs_TV[t, token].item(), abs=1e-4)
+    assert len(answer["top_logprobs"]) == len(ids)
 
 
 def penalised(logits_TV: torch.Tensor, ids: list[int], asked: dict[str, Any]) -> torch.Tensor:

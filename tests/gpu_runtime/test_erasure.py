@@ -42,7 +42,7 @@ MARK = "a person's own words 7f3a"
 async def play_marked(it: Running, task: str, reward: float) -> str:
     """An episode that has MARK wherever an agent can put it; its id."""
     begun = await it.post("/episodes", json={"task": task})
-    chat = {"model": "tiny", "messages": [{"role": "user", "content": f"{MARK} said"}]}
+    chat = {"model": "tiny", "messages": [{"role": "user", "content": f"{MARK} said"}], "temperature": 0.9}
     await it.post("/v1/chat/completions", json=chat, headers={"Authorization": f"Bearer {begun['api_key']}"})
     output = {"reward": reward, "metadata": {"note": f"{MARK} noted"}}
     await it.post(f"/episodes/{begun['episode_id']}/end", json={"output": output})

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,44 @@ def test_call_comes_back_as_it_was_recorded(journal: Journal) -> None:
     assert (record.calls, record.sampled_tokens, record.group_key) == (1, 2, "prompt:abc")
     assert journal.calls.of_request("e1", "r1") == read
     assert journal.calls.of_request("e1", "r2") is None
+
+
+def test_raw_log_probabilities_come_back_and_older_calls_have_those_of_their_temperature(tmp_path: Path) -> None:
+    """A journal of before they were recorded is read on: only a call of temperature 1 has them."""
+    opened, tempered = Journal(tmp_path / "j"), {"sampling": {"temperature": 0.5, "top_p": 1.0}}
+    begin(opened, "e1")
+    made = call("c1", "e1", options=tempered)
+    opened.calls.record(replace(made, completions=(replace(made.completions[0], raw_logprobs_T=(-1.5, -2.5)),)))
+    opened.calls.record(call("c2", "e1", options={"sampling": {"temperature": 1.0, "top_p": 1.0}}))
+    read = opened.calls.of_episode("e1")
+    assert [each.raw_of(each.completions[0]) for each in read] == [(-1.5, -2.5), (-0.5, -0.5)]
+    opened.close()
+    before = sqlite3.connect(tmp_path / "j")
+    before.execute("DROP TABLE raw_logprobs")
+    before.close()
+    opened = Journal(tmp_path / "j")
+    read = opened.calls.of_episode("e1")
+    assert [each.raw_of(each.completions[0]) for each in read] == [None, (-0.5, -0.5)]
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("sampling", "is_raw"),
+    [
+        (None, True),
+        ({"temperature": 1.0, "top_p": 1.0, "max_tokens": 5}, True),
+        ({"temperature": 0.0}, True),
+        ({"temperature": 0.7}, False),
+        ({"temperature": 1.0, "top_p": 0.9}, False),
+        ({"temperature": 1.0, "grammar": True}, False),
+        ({"temperature": 1.0, "top_k": 5}, False),
+        ({"temperature": 1.0, "repetition_penalty": 1.1}, False),
+    ],
+)
+def test_log_probabilities_are_the_models_own_where_nothing_changed_its_distribution(sampling, is_raw: bool) -> None:
+    (answer,) = call("c", "e").completions
+    found = call("c", "e", options={} if sampling is None else {"sampling": sampling}).raw_of(answer)
+    assert found == (answer.logprobs_T if is_raw else None)
 
 
 def test_prompt_that_continues_a_call_is_kept_as_its_rest_alone(journal: Journal) -> None:
@@ -234,6 +273,7 @@ CHILD = """
 import sys
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import CallRecord, Completion
+from dataclasses import replace
 from pathlib import Path
 from tinkerscript.wire.episodes import WorkflowOutput
 

@@ -12,7 +12,7 @@ from gpu_runtime.rendering.tool_formats import HERMES
 DELTA = Delta(
     "abcd", (5, 6, 7, 8), (-0.5, -0.6, -0.7, -0.8), version=0, finish_reason="stop", stop_reason="d",
     top_logprobs_T=({5: -0.5}, {6: -0.6}, {7: -0.7}, {8: -0.8}), prompt_logprobs_P=({}, {3: -1.0}),
-    allowed_T=(None, b"6", None, b"8"),
+    allowed_T=(None, b"6", None, b"8"), raw_logprobs_T=(-1.5, -1.6, -1.7, -1.8),
 )  # fmt: skip
 
 
@@ -31,14 +31,14 @@ def test_each_token_has_the_version_that_sampled_it(starts, before: int, version
     pieces = delta_split(DELTA, starts, before)
     assert [piece.version for piece in pieces for _ in piece.token_ids_T] == versions
     assert len(pieces) == len(set(versions))
-    for name in ("token_ids_T", "logprobs_T", "top_logprobs_T", "allowed_T", "prompt_logprobs_P"):
+    for name in ("token_ids_T", "logprobs_T", "top_logprobs_T", "allowed_T", "raw_logprobs_T", "prompt_logprobs_P"):
         assert sum((getattr(piece, name) for piece in pieces), ()) == getattr(DELTA, name), name
     ends = [(piece.text, piece.finish_reason, piece.stop_reason) for piece in pieces]
     assert ends == [("", None, None)] * (len(pieces) - 1) + [("abcd", "stop", "d")], "text after all of its tokens"
 
 
 def test_a_piece_without_tokens_is_left_as_it_is() -> None:
-    empty = replace(DELTA, token_ids_T=(), logprobs_T=(), top_logprobs_T=(), allowed_T=())
+    empty = replace(DELTA, token_ids_T=(), logprobs_T=(), top_logprobs_T=(), allowed_T=(), raw_logprobs_T=())
     assert delta_split(empty, [], 0) == [empty]
 
 
@@ -57,7 +57,8 @@ def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_repla
     one = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
     ids = tuple(map(ord, one + "\n<tool_call>\nand more"))
     scores = tuple(-float(token) for token in ids)
-    whole = Delta("".join(map(chr, ids)), ids, scores, version=0, finish_reason="stop", allowed_T=(b"x",) * len(ids))
+    of_tokens = {"allowed_T": (b"x",) * len(ids), "raw_logprobs_T": scores}
+    whole = Delta("".join(map(chr, ids)), ids, scores, version=0, finish_reason="stop", **of_tokens)
     cutter = OneCall(HERMES, lambda ids: "".join(map(chr, ids)))
     found = [
         piece for delta in delta_split(whole, [(0, 0), (1, len(one) + boundary)], 0) for piece in cutter.cut(delta)
@@ -65,7 +66,7 @@ def test_what_comes_after_the_only_call_is_not_kept_where_its_weights_were_repla
     assert "".join(piece.text for piece in found) == one
     kept = [(token, piece.version) for piece in found for token in piece.token_ids_T]
     assert kept == [(ord(letter), int(at >= len(one) + boundary)) for at, letter in enumerate(one)]
-    for name in ("logprobs_T", "allowed_T"):
+    for name in ("logprobs_T", "allowed_T", "raw_logprobs_T"):
         assert sum(len(getattr(piece, name)) for piece in found) == len(one)
     assert [piece.finish_reason for piece in found] == [None] * (len(found) - 1) + ["stop"]
 

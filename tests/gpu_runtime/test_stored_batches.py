@@ -3,11 +3,14 @@
 import gzip
 import json
 import random
+from collections.abc import Sequence
 
 import pytest
 
 from console.sessions.episodes.batch_samples import episode_samples, samples_finish
+from console.sessions.episodes.pages import calls_page
 from gpu_runtime.episodes.batch_export import KeptBatch, batch_lines
+from gpu_runtime.episodes.call_views import episode_calls
 from gpu_runtime.training.batching import batch_advantages
 from gpu_runtime.trajectories.documents import document_pack, episode_document
 from gpu_runtime.trajectories.token_texts import TokenTexts
@@ -17,12 +20,31 @@ from support.random_calls import calls_of
 from support.runtime_harness import tiny_model
 from support.trained_batches import batch, episode
 from tinkerscript.wire.batches import BatchSample
+from tinkerscript.wire.calls import CallView, SampledAnswer
 from tinkerscript.wire.runtime import Assignment
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> TokenTexts:
     return TokenTexts(LightTokenizer(tiny_model(tmp_path_factory.mktemp("tiny"))))
+
+
+def test_calls_read_of_a_document_say_of_each_token_what_the_journal_does(texts: TokenTexts) -> None:
+    for number in range(20):
+        member = episode(number, 1.0, *calls_of(f"e{number}", random.Random(number)))
+        document = json.loads(gzip.decompress(document_pack(episode_document(member.record, member.calls, texts))))
+        read = [CallView.model_validate(call) for call in calls_page(document, start=0, limit=9)]
+        kept = episode_calls(member.calls, start=0, limit=9).items
+        for found, expected in zip(answers_of(read), answers_of(kept), strict=True):
+            assert (found.token_ids, found.policy_versions) == (expected.token_ids, expected.policy_versions)
+            for values, kept_values in (
+                (found.logprobs, expected.logprobs), (found.raw_logprobs, expected.raw_logprobs),
+            ):  # fmt: skip
+                assert values == (None if kept_values is None else pytest.approx(kept_values, rel=1e-8))
+
+
+def answers_of(calls: Sequence[CallView]) -> list[SampledAnswer]:
+    return [answer for call in calls for answer in call.completions]
 
 
 @pytest.mark.parametrize("options", [{}, {"mask_truncated": True}, {"kl_coef": 0.1}])

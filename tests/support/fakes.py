@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_runtime.engine.raw_logprobs import is_raw
 from gpu_runtime.errors import EngineDead
 from gpu_runtime.interfaces import Delta, Sample, SamplingOptions
 from gpu_runtime.journal.allowed_tokens import set_pack
@@ -112,6 +113,7 @@ class FakeEngine:
                 stop_reason=stop_reason if is_last else None,
                 prompt_logprobs_P=_of_prompt(request) if start == 0 else (),
                 allowed_T=_allowed(request.options, part),
+                raw_logprobs_T=_raw(request.options, logprobs),
             )
             sent = max(sent, len(upto))
             if self.hang:
@@ -277,9 +279,14 @@ def _logprob(prompt_hash: str, position: int, token: int) -> float:
     return -int.from_bytes(digest[:2], "big") / 16384
 
 
+def _raw(options: SamplingOptions, logprobs: Sequence[float]) -> tuple[float, ...]:
+    """As if each token were less likely at temperature 1 over all ids."""
+    return () if is_raw(options) or not options.for_training else tuple(logprob - 1.5 for logprob in logprobs)
+
+
 def _allowed(options: SamplingOptions, token_ids: Sequence[int]) -> tuple[bytes | None, ...]:
     """As if a grammar had left each token and the next one."""
     is_bound = options.json_schema is not None or options.structural_tag is not None
-    if not (is_bound and options.keeps_allowed):
+    if not (is_bound and options.for_training):
         return ()
     return tuple(set_pack((3 << token).to_bytes(64, "little")) for token in token_ids)

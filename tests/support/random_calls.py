@@ -10,15 +10,20 @@ DRIFT = {"continues": "x", "message": 0, "reason": "why", "saw": "a", "renders":
 
 
 def completion(choice: int, ids: tuple[int, ...], draw: random.Random, *, bound: bool = False) -> Completion:
-    """An answer with the log-probabilities of 32 bits that an engine computes, under a grammar where ``bound``."""
+    """An answer with the log-probabilities of 32 bits that an engine computes, under a grammar where ``bound``; of some
+    those at temperature 1 were not recorded."""
     sets = [None, UNKNOWN, set_pack(b"\x07"), set_pack(b"\x01\x10")]
     return Completion(
-        choice=choice, token_ids_T=ids, logprobs_T=stored_calls.unpack_floats(
-            stored_calls.pack_floats([-draw.expovariate(1) for _ in ids])
-        ), versions_T=tuple(draw.randrange(3) for _ in ids), text="", finish_reason=draw.choice(["stop", "length"]),
+        choice=choice, token_ids_T=ids, logprobs_T=drawn(ids, draw), raw_logprobs_T=draw.choice([drawn(ids, draw), ()]),
+        versions_T=tuple(draw.randrange(3) for _ in ids), text="", finish_reason=draw.choice(["stop", "length"]),
         message={"role": "assistant", "content": "ä"},
         allowed_T=tuple(draw.choice(sets) for _ in ids) if bound else (),
     )  # fmt: skip
+
+
+def drawn(ids: tuple[int, ...], draw: random.Random) -> tuple[float, ...]:
+    """A log-probability for each."""
+    return stored_calls.unpack_floats(stored_calls.pack_floats([-draw.expovariate(1) for _ in ids]))
 
 
 def calls_of(episode_id: str, draw: random.Random) -> list[CallRecord]:
@@ -41,7 +46,7 @@ def calls_of(episode_id: str, draw: random.Random) -> list[CallRecord]:
             f"call_{episode_id}_{number}", episode_id, prompt, answers, begun_at=number + 0.25, ended_at=number + 0.5,
             status=draw.choice(["completed"] * 4 + ["cancelled"]), agent=agent, parent=parent, messages_from=number,
             messages=[{"role": "user", "content": "hello"}],
-            options={"sampling": {"temperature": 0.7, "grammar": bound}},
+            options={"sampling": {"temperature": draw.choice([0.7, 1.0]), "grammar": bound}},
             drift=DRIFT if number == 3 else None,
         )  # fmt: skip
         made.append(call)

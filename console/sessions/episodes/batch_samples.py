@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from console.sessions.episodes.pages import raw_logprobs, raw_of
 from tinkerscript.wire.batches import BatchSample
 
 UNKNOWN = ""  # a grammar chose, and what it left was not recorded
@@ -27,6 +28,7 @@ def episode_samples(
     episode = _Episode(
         calls={call["id"]: (number, call) for number, call in enumerate(document["calls"])},
         allowed={(entry["call"], entry["answer"]): entry for entry in document["allowed"]},
+        raw=raw_logprobs(document),
         advantages=advantages,
         with_truncated=with_truncated,
     )
@@ -52,10 +54,12 @@ def float32(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Episode:
-    """``calls`` by id with their number; ``allowed`` by call and answer: what its grammar left to choose from."""
+    """``calls`` by id with their number; by call and answer, ``allowed``: what its grammar left to choose from, and
+    ``raw``: log-probabilities at temperature 1 over all ids."""
 
     calls: Mapping[str, tuple[int, Mapping[str, Any]]]
     allowed: Mapping[tuple[str, int], Mapping[str, Any]]
+    raw: Mapping[tuple[str, int], Sequence[float]]
     advantages: Mapping[str, float]
     with_truncated: bool
 
@@ -68,6 +72,11 @@ class _Episode:
         options = self.calls[run["call"]][1]["options"]
         return float(options.get("sampling", {}).get("temperature", 1.0))
 
+    def raw_logprobs(self, run: Run) -> Sequence[float | None]:
+        """None for each token of an answer where they were not recorded."""
+        found = raw_of(self.raw, self.calls[run["call"]][1], run["answer"], run["logprobs"])
+        return [None] * run["tokens"] if found is None else float32(found)
+
     def sets(self, run: Run) -> Sets:
         entry = self.allowed.get((run["call"], run["answer"]))
         if entry is not None:
@@ -79,17 +88,18 @@ class _Episode:
 def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
     length = timeline["tokens"]
     mask, logprobs, temperatures = [0] * length, [0.0] * length, [1.0] * length
+    raw: list[float | None] = [0.0] * length
     versions, advantages = [-1] * length, [0.0] * length
     sets: list[str | None] = [None] * length
     runs = list(_trained_runs(timeline, episode))
     for run in runs:
-        sampled = float32(run["logprobs"])
+        sampled, of_model = float32(run["logprobs"]), episode.raw_logprobs(run)
         for offset, allowed in enumerate(episode.sets(run)):
             if allowed is not None and _size(allowed) <= 1:
                 continue
             at = run["start"] + offset
             mask[at], sets[at] = 1, allowed
-            logprobs[at], versions[at] = sampled[offset], run["policy_versions"][offset]
+            logprobs[at], raw[at], versions[at] = sampled[offset], of_model[offset], run["policy_versions"][offset]
             temperatures[at], advantages[at] = episode.temperature(run), episode.advantages[run["call"]]
     numbers: dict[str, int] = {}
     return {
@@ -97,6 +107,7 @@ def _sample(timeline: Mapping[str, Any], episode: _Episode) -> dict[str, Any]:
         "token_ids": [token for run in timeline["runs"] for token in run["token_ids"]],
         "mask": mask,
         "logprobs": logprobs,
+        "raw_logprobs": raw,
         "temperatures": temperatures,
         "allowed": [-1 if each is None else numbers.setdefault(each, len(numbers)) for each in sets],
         "allowed_sets": list(numbers),

@@ -3,11 +3,26 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tinkerscript.wire.calls import is_sampled_raw
+
+Raw = Mapping[tuple[str, int], Sequence[float]]  # log-probabilities at temperature 1 over all ids, by call and answer
+
 
 def calls_page(document: Mapping[str, Any], *, start: int, limit: int) -> list[dict[str, Any]]:
     """``limit`` calls from number ``start`` on as ``tinkerscript.wire.calls`` shows them, prompts included."""
     sequences: dict[int, _Sequence] = {}
-    return [_call(document, call, sequences) for call in document["calls"][start : start + limit]]
+    raw = raw_logprobs(document)
+    return [_call(document, call, sequences, raw) for call in document["calls"][start : start + limit]]
+
+
+def raw_logprobs(document: Mapping[str, Any]) -> Raw:
+    """Those that differ from what was sampled from; an older document has none."""
+    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("raw_logprobs", [])}
+
+
+def raw_of(raw: Raw, call: Mapping[str, Any], answer: int, sampled: Sequence[float]) -> Sequence[float] | None:
+    """Those of an answer, ``sampled`` where they are the same; None where they were not recorded."""
+    return raw.get((call["id"], answer), sampled if is_sampled_raw(call["options"]) else None)
 
 
 class _Sequence:
@@ -24,7 +39,9 @@ class _Sequence:
             self.versions += [-1] * run["tokens"] if context else run["policy_versions"]
 
 
-def _call(document: Mapping[str, Any], call: Mapping[str, Any], sequences: dict[int, _Sequence]) -> dict[str, Any]:
+def _call(
+    document: Mapping[str, Any], call: Mapping[str, Any], sequences: dict[int, _Sequence], raw: Raw
+) -> dict[str, Any]:
     prompt, completions = call["prompt_token_ids"], []
     for answer in call["answers"]:
         shown = {name: answer[name] for name in ("index", "message", "finish_reason")}
@@ -44,5 +61,7 @@ def _call(document: Mapping[str, Any], call: Mapping[str, Any], sequences: dict[
                 "policy_versions": whole.versions[start:end],
             }
         )
+    for each in completions:
+        each["raw_logprobs"] = raw_of(raw, call, each["index"], each["logprobs"])
     shown = {name: value for name, value in call.items() if name not in ("answers", "prompt_token_ids")}
     return shown | {"prompt_token_ids": prompt, "completions": completions}

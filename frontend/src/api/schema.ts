@@ -3331,7 +3331,7 @@ export interface components {
         SampleFate: "accepted" | "trained" | "eval" | "stale";
         /**
          * SampledAnswer
-         * @description One answer of a call, token by token: the three lists have the same length.
+         * @description One answer of a call, token by token: the four lists have the same length.
          */
         SampledAnswer: {
             /** Finish Reason */
@@ -3352,6 +3352,11 @@ export interface components {
              * @description The policy version whose weights sampled each token.
              */
             policy_versions: number[];
+            /**
+             * Raw Logprobs
+             * @description The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call that is not trained or was recorded before they were, and on a GPU, if sampling changed the distribution.
+             */
+            raw_logprobs: number[] | null;
             /** Token Ids */
             token_ids: number[];
         };

@@ -69,6 +69,11 @@ class BatchSample(Response):
     logprobs: list[float] = Field(
         description="The engine's, of the distribution that was sampled from; 0 where the mask is 0."
     )
+    raw_logprobs: list[float | None] = Field(
+        [],
+        description="The engine's, of temperature 1 over all token ids; null where they were not recorded"
+        " (SampledAnswer), 0 where the mask is 0. Empty in files of before there was this list.",
+    )
     temperatures: list[float] = Field(description="At which the token was sampled; 1 where the mask is 0.")
     allowed: list[int] = Field(
         description="Which of allowed_sets a token was chosen from, under a grammar; -1 where it was every token id."

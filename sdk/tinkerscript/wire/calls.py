@@ -1,10 +1,22 @@
 """The calls of an episode: what the engine read and sampled in each, and how they merged."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field
 
 from .base import Response
+
+
+def is_sampled_raw(options: Mapping[str, Any]) -> bool:
+    """Whether a call with these ``options`` was sampled from the model's own distribution, at temperature 1 over all
+    ids, so that its log-probabilities are the raw ones. Before a call's sampling was kept they always were."""
+    sampling = options.get("sampling")
+    if sampling is None:
+        return True
+    others = any(value for name, value in sampling.items() if name not in ("temperature", "top_p", "max_tokens"))
+    # Of greedy tokens an engine gives the log-probabilities of temperature 1.
+    return not others and sampling.get("temperature", 1.0) in (0.0, 1.0) and sampling.get("top_p", 1.0) == 1.0
 
 
 class DriftPoint(Response):
@@ -37,7 +49,7 @@ class EpisodeReport(Response):
 
 
 class SampledAnswer(Response):
-    """One answer of a call, token by token: the three lists have the same length."""
+    """One answer of a call, token by token: the four lists have the same length."""
 
     index: int
     message: dict[str, Any]
@@ -47,6 +59,11 @@ class SampledAnswer(Response):
         description="Natural logarithms of the distribution that each token was sampled from, which is what training"
         " compares with: after the temperature (options.sampling), top_p, and what a response_format or a forced tool"
         " call allows."
+    )
+    raw_logprobs: list[float] | None = Field(
+        None,
+        description="The model's own, at temperature 1 over all token ids; null where they were not recorded: of a call"
+        " that is not trained or was recorded before they were, and on a GPU, if sampling changed the distribution.",
     )
     policy_versions: list[int] = Field(description="The policy version whose weights sampled each token.")
 
