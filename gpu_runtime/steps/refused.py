@@ -10,7 +10,9 @@ from gpu_runtime.training.batching import Batch
 class MismatchCount:
     """A mismatch is answered by handing the weights over again. One on tokens sampled after that is final.
 
-    Tokens that were sampled before it prove nothing about it: a batch with some of them is refused and not counted.
+    Tokens that were sampled before it prove nothing about it: a batch with some of them is refused and not counted. So
+    do steps on tokens of older weights, which cannot show a gap: a mismatch before them stays on record until a batch
+    of current weights shows none. Two such batches in a row that show one are two proofs, whatever lies between.
     """
 
     def __init__(self) -> None:
