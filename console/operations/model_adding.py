@@ -15,6 +15,7 @@ from django.conf import settings
 from console.catalogue.added_models import RECORD
 from console.errors import DomainError, InvalidRequest
 from console.object_store import client as object_store
+from console.operations.hub_models import SCHEME, hub_fetch
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 NEEDED = ("config.json", "tokenizer_config.json")
@@ -27,10 +28,11 @@ class ModelRefused(DomainError):
 
 
 def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Copy a model from a folder, or from ``s3://prefix`` of the server's own bucket, check it, and list it.
+    """Copy a model from a folder, from ``s3://prefix`` of the server's own bucket, or from ``hf://owner/name`` of the
+    Hugging Face Hub, check it, and list it.
 
-    ``progress`` is told each step in words. Raises InvalidRequest for a name that is taken or none, ModelRefused;
-    nothing partial is left.
+    ``progress`` is told each step in words. Raises InvalidRequest for a name that is taken or none and for what the Hub
+    does not give, ModelRefused; nothing partial is left.
     """
     if not NAME.fullmatch(name):
         raise InvalidRequest(f"{name!r} is no name of a model: letters, digits, dots, dashes, at most 100.")
@@ -41,7 +43,7 @@ def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dic
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        _fetch(source, partial, progress)
+        source = _fetch(source, partial, progress)
         if missing := [needed for needed in NEEDED if not (partial / needed).is_file()]:
             raise ModelRefused(f"{source} has no {missing[0]}: it is no Hugging Face model.")
         progress("hashing")
@@ -55,7 +57,10 @@ def model_add(*, name: str, source: str, progress: Callable[[str], None]) -> dic
     return record
 
 
-def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> None:
+def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> str:
+    """Where it came from, for the record."""
+    if source.startswith(SCHEME):
+        return hub_fetch(source, folder, progress)
     if source.startswith("s3://"):
         prefix = source.removeprefix("s3://").strip("/") + "/"
         keys = list(object_store.keys_under(prefix))
@@ -68,18 +73,19 @@ def _fetch(source: str, folder: Path, progress: Callable[[str], None]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             progress(f"fetching {path.name}")
             object_store.download(key, path)
-        return
+        return source
     origin = Path(source)
     if not origin.is_absolute() or not origin.is_dir():
         raise ModelRefused(
-            f"{source} is neither an absolute folder of this machine nor s3://PREFIX.",
-            hint="A model of the Hugging Face hub: `hf download NAME --local-dir FOLDER`, then add the folder.",
+            f"{source} is neither an absolute folder of this machine nor s3://PREFIX nor hf://OWNER/NAME.",
+            hint=f"A model of the Hugging Face Hub is {SCHEME}OWNER/NAME.",
         )
     for path in _files(origin):
         target = folder / path.relative_to(origin)
         target.parent.mkdir(parents=True, exist_ok=True)
         progress(f"copying {path.name}")
         shutil.copyfile(path, target)
+    return source
 
 
 def _files(folder: Path) -> list[Path]:

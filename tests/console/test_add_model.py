@@ -13,6 +13,7 @@ from django.core.management.base import CommandError
 from console.catalogue.base_models import base_model_list, base_model_resolve
 from console.object_store import client as object_store
 from console.operations import model_adding
+from support.hub_server import TOKEN, Hub, running_hub
 
 SHOWN = {"parameters": 7, "context_length": 64}
 
@@ -57,7 +58,7 @@ def test_a_name_that_is_none_is_refused(name: str, source: Path) -> None:
 
 
 def test_what_is_no_model_leaves_nothing(source: Path, settings, monkeypatch) -> None:
-    for bad in ("/no/such/folder", "relative", "org/model-on-a-hub"):
+    for bad in ("/no/such/folder", "relative", "org/model-without-hf"):
         with pytest.raises(CommandError, match="neither"):
             call_command("add_model", "mine", bad)
 
@@ -80,3 +81,66 @@ def test_a_prefix_of_the_bucket_is_fetched(source: Path, settings, monkeypatch, 
     assert (settings.DATA / "models" / "stored" / "sub" / "model.safetensors").is_file()
     with pytest.raises(CommandError, match="nothing under"):
         call_command("add_model", "other", "s3://base/none")
+
+
+# -- From a server of the Hugging Face Hub's API -----------------------------------------------------------------------
+
+REPOSITORY = "lab/base"
+
+
+@pytest.fixture
+def hub(source: Path, monkeypatch, tmp_path: Path) -> Iterator[Hub]:
+    """It has the model, and beside it what no base model is made of."""
+    pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no-token"))
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    names = (
+        "config.json",
+        "tokenizer_config.json",
+        "model.safetensors",
+        "pytorch_model.bin",
+        "onnx/model.json",
+        "run.py",
+    )
+    with running_hub() as hub:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.address)  # as HF_ENDPOINT does at its import
+        template = f"{hub.address}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
+        hub.repositories[REPOSITORY] = {name: f"the text of {name}".encode() for name in names}
+        hub.repositories[REPOSITORY]["config.json"] = b'{"max_position_embeddings": 64}'
+        hub.private[REPOSITORY] = True
+        yield hub
+
+
+def test_a_model_of_the_hub_is_fetched_at_its_commit(hub: Hub, settings, capsys) -> None:
+    commit = hub.revision(REPOSITORY)
+    call_command("add_model", "mine", f"hf://{REPOSITORY}@{commit}")
+    assert "fetching model.safetensors" in capsys.readouterr().err
+    folder = settings.DATA / "models" / "mine"
+    record = json.loads((folder / "base_model.json").read_text())
+    assert record["source"] == f"hf://{REPOSITORY}@{commit}"
+    assert set(record["files"]) == {"config.json", "tokenizer_config.json", "model.safetensors"}
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*record["files"], "base_model.json"])
+    assert (folder / "model.safetensors").read_bytes() == hub.repositories[REPOSITORY]["model.safetensors"]
+
+
+def test_what_the_hub_does_not_give_is_said_with_what_to_do_and_leaves_nothing(hub: Hub, settings, monkeypatch) -> None:
+    hub.gated.add(REPOSITORY)
+    with pytest.raises(CommandError, match="is gated.*HF_TOKEN"):
+        call_command("add_model", "mine", f"hf://{REPOSITORY}")
+    hub.gated.clear()
+    for source, why in {
+        "hf://lab/other": "lab/other",
+        f"hf://{REPOSITORY}@none": REPOSITORY,
+        "hf://no-owner": "does not read",
+        "hf://a b/c": "not fetched",
+    }.items():
+        with pytest.raises(CommandError, match=why):
+            call_command("add_model", "mine", source)
+    hub.repositories["lab/empty"], hub.private["lab/empty"] = {"README.rst": b"nothing"}, False
+    with pytest.raises(CommandError, match="no file of a model"):
+        call_command("add_model", "mine", "hf://lab/empty")
+    monkeypatch.setenv("HF_TOKEN", "hf_of_somebody_else")
+    with pytest.raises(CommandError, match="HF_TOKEN"):
+        call_command("add_model", "mine", f"hf://{REPOSITORY}")
+    assert left(settings) == []

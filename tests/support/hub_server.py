@@ -1,4 +1,4 @@
-"""A server that speaks as much of the Hugging Face Hub's API as a push of a folder needs, on a free port."""
+"""A server that speaks as much of the Hugging Face Hub's API as a push and a download need, on a free port."""
 
 import base64
 import hashlib
@@ -17,7 +17,7 @@ UNKNOWN = 401, {"error": "Invalid credentials in Authorization header"}
 class Hub:
     """``repositories``: each with its files; ``put`` are the hashes of large files in the order of coming.
 
-    ``cut`` lets the next large files fail in the middle.
+    ``cut`` lets the next large files fail in the middle. ``gated`` repositories show themselves and no file.
     """
 
     def __init__(self) -> None:
@@ -27,6 +27,7 @@ class Hub:
         self.large: dict[str, bytes] = {}
         self.put: list[str] = []
         self.cut = False
+        self.gated: set[str] = set()
 
     def post(self, path: str, body: bytes) -> tuple[int, Any]:
         if path == "/api/repos/create":
@@ -49,10 +50,27 @@ class Hub:
         return 404, {"error": f"no {path}"}
 
     def get(self, path: str) -> tuple[int, Any]:
-        name = path.removeprefix("/api/models/")
-        if name not in self.repositories:
+        name, _, revision = path.removeprefix("/api/models/").partition("/revision/")
+        if name not in self.repositories or revision not in ("", "main", self.revision(name)):
             return 404, {"error": f"no {path}"}
-        return 200, {"id": name, "private": self.private[name], "siblings": []}
+        siblings = [{"rfilename": file} for file in self.repositories[name]]
+        return 200, {"id": name, "private": self.private[name], "sha": self.revision(name), "siblings": siblings}
+
+    def file(self, path: str) -> tuple[int, bytes, dict[str, str]]:
+        """Status, content and headers of ``/OWNER/NAME/resolve/REVISION/FILE``."""
+        name, _, rest = path.removeprefix("/").partition("/resolve/")
+        revision, _, file = rest.partition("/")
+        if name in self.gated:
+            return 403, b"", {"X-Error-Code": "GatedRepo", "X-Error-Message": f"Access to model {name} is restricted"}
+        content = self.repositories.get(name, {}).get(file)
+        if content is None or revision != self.revision(name):
+            return 404, b"", {"X-Error-Code": "EntryNotFound"}
+        etag = hashlib.sha256(content).hexdigest()
+        return 200, content, {"X-Repo-Commit": revision, "ETag": f'"{etag}"'}
+
+    def revision(self, name: str) -> str:
+        """The commit that a repository is at."""
+        return hashlib.sha1(repr(sorted(self.repositories[name].items())).encode()).hexdigest()
 
     def _action(self, wanted: dict[str, Any]) -> dict[str, Any]:
         upload = {"upload": {"href": f"{self.address}/large/{wanted['oid']}"}}
@@ -76,7 +94,12 @@ class Handler(BaseHTTPRequestHandler):
     server: "HubServer"
 
     def do_GET(self) -> None:
-        self._send(*(self.server.hub.get(self.path.partition("?")[0]) if self._is_known() else UNKNOWN))
+        if "/resolve/" in self.path and self._is_known():
+            self._send_file()
+        else:
+            self._send(*(self.server.hub.get(self.path.partition("?")[0]) if self._is_known() else UNKNOWN))
+
+    do_HEAD = do_GET
 
     def do_POST(self) -> None:
         body = self._body()
@@ -105,13 +128,23 @@ class Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return body
 
+    def _send_file(self) -> None:
+        status, content, headers = self.server.hub.file(self.path.partition("?")[0])
+        self.send_response(status)
+        for name, value in (headers | {"Content-Length": str(len(content))}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
     def _send(self, status: int, answer: Any) -> None:
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         return

@@ -7,12 +7,14 @@ from console.operations.model_adding import model_add
 
 
 class Command(BaseCommand):
-    help = "Copy a model to DATA/models, hash it, load it once, and list it. SOURCE: a folder, or s3://PREFIX."
+    help = "Copy a model to DATA/models, hash it, load it once, and list it."
     requires_system_checks = []  # they import every view, which takes a second and concerns the web server alone
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="how sessions call it")
-        parser.add_argument("source", help="an absolute folder, or s3://PREFIX in the server's own bucket")
+        parser.add_argument(
+            "source", help="a folder, s3://PREFIX of the server's bucket, or hf://OWNER/NAME[@REVISION]"
+        )
 
     def handle(self, *args: object, name: str, source: str, **options: object) -> None:
         try:
