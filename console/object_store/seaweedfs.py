@@ -25,6 +25,8 @@ ROLES = ("master", "volume", "filer", "s3", "admin")
 # SeaweedFS takes each port plus 10000 too (gRPC); both stay below the range that the system hands to clients.
 PORT_RANGE = range(20_000, 22_700)
 GRPC_OFFSET = 10_000
+# Where SeaweedFS puts the socket by which its roles find one another: no option moves it.
+SOCKETS = Path("/tmp")
 GUARD_TIMEOUT_S, POLL_S = 5.0, 0.1
 
 
@@ -60,7 +62,8 @@ def log_path(data: Path) -> Path:
 def start(data: Path, *, log: int, preexec: Callable[[], None] | None = None) -> subprocess.Popen[bytes]:
     """Start the server; it is ready when an object can be written. Raises WeedMissing.
 
-    ``log`` is an open file descriptor. Ports that another process has taken since are chosen anew.
+    ``log`` is an open file descriptor. Ports that another process has taken since are chosen anew, and so are those
+    whose sockets another user made: SeaweedFS could not replace them, and its roles would wait for one another.
     """
     program = weed_path()
     folder = data / "s3"
@@ -145,6 +148,9 @@ def _new_ports() -> str:
 
 
 def _is_free(port: int) -> bool:
+    sockets = SOCKETS.glob(f"seaweedfs-*-grpc-{port + GRPC_OFFSET}.sock")
+    if any(path.lstat().st_uid != os.getuid() for path in sockets):
+        return False
     for number in (port, port + GRPC_OFFSET):
         with contextlib.closing(socket.socket()) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -154,6 +154,27 @@ def test_what_an_unguarded_store_wrote_is_served_by_a_guarded_one(data: Path) ->
         store_end(process)
 
 
+def test_a_port_whose_socket_another_user_made_is_not_used(store: subprocess.Popen[bytes], data: Path) -> None:
+    """SeaweedFS has a socket for each role in a folder that everybody writes to, and only its owner removes a file."""
+    require_root()
+    client.put(KEY, SECRET)
+    store_end(store)
+    before = seaweedfs.ports_get(data)
+    socket = seaweedfs.SOCKETS / f"seaweedfs-filer-grpc-{before['filer'] + seaweedfs.GRPC_OFFSET}.sock"
+    assert run_as_nobody(["rm", "-f", socket], cwd=Path("/")).returncode, "its own is removed by no one else"
+    socket.unlink()
+    assert run_as_nobody(["touch", socket], cwd=Path("/")).returncode == 0
+    try:
+        again = store_start(data)
+        try:
+            assert seaweedfs.ports_get(data)["filer"] != before["filer"]
+            assert client.get(KEY) == SECRET, "what it keeps does not depend on its ports"
+        finally:
+            store_end(again)
+    finally:
+        socket.unlink()
+
+
 def test_credentials_are_still_asked_for_by_s3(store: subprocess.Popen[bytes], data: Path) -> None:
     client.put(KEY, SECRET)
     credentials = data / "s3" / "credentials.json"
