@@ -4,12 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from support import older_release
 
 
-@pytest.mark.nightly
 def test_the_data_of_release_0_1_is_there_after_the_upgrade(tmp_path: Path) -> None:
     (tmp_path / "models" / "SmolLM2-135M-Instruct").mkdir(parents=True)
     done = subprocess.run(
