@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 
 import pytest
+from sdk.http_parts import error
 from sdk.rest_server import API_KEY
 
 from support.judge_endpoint import judge_endpoint, shorter_is_better
@@ -202,6 +203,14 @@ def test_a_judge_that_hangs_is_given_up_and_its_group_is_no_reward(server, conne
     assert report.rewards == {"b": [1.0, 0.0]}
     assert [failure.kind for failure in report.failures] == ["WaitTimeout: The judge had not returned after 2 s."] * 2
     assert states(server) == {("completed", None): 2, ("abandoned", "WaitTimeout"): 2}
+
+
+@pytest.mark.parametrize("answer", [None, error(503, "session_not_ready")])
+def test_a_lost_connection_between_agent_and_judge_costs_nothing(server, connect, answer):
+    session = connect(grpo_n=2, tasks_per_batch=1)
+    server.fail("POST .*/episodes/[^/]*/heartbeat", times=2, answer=answer)
+    report = session.rollouts(texts([1, 2]), ["a"], judge=lambda task, outputs: [1.0, 0.0], retries=0, progress=False)
+    assert (report.rewards, report.failures) == ({"a": [1.0, 0.0]}, [])
 
 
 def test_an_agent_that_calls_nothing_costs_its_group_no_judgement(server, connect):

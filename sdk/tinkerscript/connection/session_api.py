@@ -192,10 +192,12 @@ class SessionApi:
         path = f"{self._path}/rescore"
         return self.when_ready(lambda: self._transport.request("POST", path, body=body, response=EpisodesRescored))
 
-    def episode_heartbeat(self, episode_id: str) -> EpisodeView:
-        """Say once that an episode is alive; one try."""
+    def episode_heartbeat(self, episode_id: str, *, retry_timeout_s: float | None = None) -> EpisodeView:
+        """Say that an episode is alive; returns how it stands. A lost connection does not fail it (0: one try)."""
         path = f"{self._path}/episodes/{episode_id}/heartbeat"
-        return self._transport.request("POST", path, response=EpisodeView, timeout_s=10.0, retry_timeout_s=0.0)
+        return self._transport.request(
+            "POST", path, response=EpisodeView, timeout_s=10.0, retry_timeout_s=retry_timeout_s
+        )
 
     def episodes_heartbeat(self, episode_ids: Sequence[str]) -> EpisodesHeartbeatResult:
         """Say once that these episodes are alive, at most MAX_HEARTBEATS of them; one try."""

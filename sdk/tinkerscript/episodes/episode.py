@@ -132,7 +132,10 @@ class Episode(NamedArguments):
         return kept | ours
 
     def heartbeat(self) -> EpisodeView:
-        """Say now that the agent is alive. The session does so by itself in the background."""
+        """Say now that the agent is alive; tried again while the server is away, as every request is.
+
+        The session does so by itself in the background.
+        """
         return self._state.heartbeat()
 
     def __enter__(self) -> "Episode":

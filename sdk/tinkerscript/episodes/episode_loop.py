@@ -64,7 +64,7 @@ class EpisodeLoop(Session):
         warnings: dict[str, str] = {}
         for episode_id in episode_ids:
             try:
-                view = self.episode_heartbeat(episode_id)
+                view = self.episode_heartbeat(episode_id, retry_timeout_s=0.0)
             except (EpisodeClosed, NotFound):
                 over.append(episode_id)
             else:

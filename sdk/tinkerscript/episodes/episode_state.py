@@ -84,7 +84,7 @@ class EpisodeState:
 
     def heartbeat(self) -> wire.EpisodeView:
         """As Episode.heartbeat()."""
-        view = self.api.episode_heartbeat(self.id)
+        view = self.api.when_ready(lambda: self.api.episode_heartbeat(self.id))
         self.say(view.warning)
         return view
 
