@@ -268,7 +268,18 @@ def test_a_game_of_which_no_answer_was_read_has_no_reward(example: Any) -> None:
         played.check()
     played.take("Is it small?", answerer.parsed('{"answer": "no"}'))
     played.check()
-    assert (played.answers_unread, played.reward) == (1, 0.0)
+    assert (played.answers_unread, played.reward) == (1, 0.1)
+
+
+def test_a_game_earns_1_when_it_is_solved_and_a_little_for_each_new_question_that_was_answered(example: Any) -> None:
+    game, by_rules = example("twenty_questions", "game"), example("twenty_questions", "answerer").by_rules
+    played = game.Game(secret := {"answer": "otter", "category": "animal"})
+    assert played.reward == 0.0
+    for question in ("Is it an animal?", " is it an ANIMAL?", "Is it heavy?", "Does it start with b?"):
+        played.take(question, by_rules(question, secret))
+    assert played.reward_parts == {"solved": 0.0, "told": 0.1}
+    played.take("Is it an otter?", by_rules("Is it an otter?", secret))
+    assert (played.reward_parts, played.reward) == ({"solved": 1.0, "told": 0.0}, 1.0)
 
 
 def test_an_answerer_that_is_down_ends_a_game_by_name_and_without_a_reward(example: Any, free_url: str) -> None:
@@ -356,7 +367,7 @@ def test_a_dry_run_needs_no_server_and_says_what_merges_and_which_call_gets_whic
     ran = run(tmp_path, script, "--games", "3", "--turns", "9", "--search", OPENAI_API_KEY="")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("timeline 1: calls 1 to ") == 3 and "merge share 1.00" in ran.stdout
-    assert "  searched: " in ran.stdout and ", reward 0\n" in ran.stdout
+    assert "  searched: " in ran.stdout and ", reward 0." in ran.stdout
 
 
 def test_a_game_whose_agent_writes_its_prompt_anew_has_a_timeline_for_each_call(example: Any) -> None:

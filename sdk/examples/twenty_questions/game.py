@@ -11,14 +11,14 @@ from answerer import Answer, Answerer, Secret
 from openai import OpenAI
 from search import TOOL, Search
 
-TURNS = 20
+TURNS, TOLD = 20, 0.2
 SEARCHES_A_TURN = 1
 MAX_TOKENS, MAX_TOKENS_WITH_TOOL = 24, 64
 PLAYER = {"X-Agent": "player"}
 RULES = (
     "We play twenty questions. I think of a thing; ask one yes-or-no question at a time and name the thing when you "
     "know it. It is one of: animal, food, tool, place, instrument, vehicle, clothing, profession. "
-    "Reply with one short question and nothing else."
+    'Reply with one short question and nothing else, such as "Is it a tool?" or "Does it start with B?".'
 )
 
 
@@ -51,9 +51,19 @@ class Game:
             raise AnswersUnread(f"none of the {len(self.asked)} answers of the answerer could be read")
 
     @property
+    def reward_parts(self) -> dict[str, float]:
+        """1 for a solved game, whenever it was solved; else TOLD times the share of turns that told something.
+
+        Those are the turns with a question that was not asked before and was answered by yes or no.
+        """
+        told = {question.strip().lower() for question, said in self.asked if said != "n/a"}
+        share = len(told) / len(self.asked) if self.asked else 0.0
+        return {"solved": float(self.solved), "told": 0.0 if self.solved else TOLD * share}
+
+    @property
     def reward(self) -> float:
-        """1 for a solved game, whenever it was solved."""
-        return float(self.solved)
+        """The sum of its parts."""
+        return sum(self.reward_parts.values())
 
 
 def play(

@@ -1,10 +1,11 @@
 """Trains a player of twenty questions: ``python train.py``.
 
-``--smoke`` plays a few short games; it takes a step only where one of them is solved.
+``--smoke`` plays a few short games; it takes a step only where they do not all earn the same.
 """
 
 import argparse
 import os
+import random
 from pathlib import Path
 
 import search
@@ -28,7 +29,7 @@ def main() -> None:
         from game import play
     answerer, look_up = others_choose(arguments)
     outside = [bool(arguments.answerer), bool(arguments.search_model)]
-    turns = 3 if arguments.smoke else TURNS
+    turns = 3 if arguments.smoke else arguments.turns
 
     def agent(secret: dict[str, str], episode) -> WorkflowOutput:
         with OpenAI(base_url=episode.base_url, api_key=episode.api_key) as client:
@@ -36,14 +37,17 @@ def main() -> None:
         counts = {"turns": len(game.asked), "searches": len(game.searched), "answers_unread": game.answers_unread}
         # Calls of models that are not the episode's: they are counted here, and never trained.
         counts["outside_calls"] = outside[0] * counts["turns"] + outside[1] * counts["searches"]
-        return WorkflowOutput(reward=game.reward, is_success=game.solved, metrics=counts)
+        return WorkflowOutput(
+            reward=game.reward, reward_parts=game.reward_parts, is_success=game.solved, metrics=counts
+        )
 
     train, test = (rows_read(NOUNS, split=split, columns=["answer", "category"]) for split in ("train", "test"))
     if arguments.smoke:
         train, test = train[:2], test[:2]
+    train = random.Random(arguments.seed).sample(train, min(arguments.nouns, len(train)))
     with TinkerScript(
         arguments.base_model, name="twenty questions", grpo_n=2 if arguments.smoke else 8,
-        tasks_per_batch=2 if arguments.smoke else 8, learning_rate=3e-5, max_context_length=4096 if look_up else 1536,
+        tasks_per_batch=2 if arguments.smoke else 4, learning_rate=3e-5, max_context_length=4096 if look_up else 1536,
         max_tokens=64, seed=arguments.seed,
     ) as session:  # fmt: skip
         before = session.evaluate(agent, test, workers=arguments.runners, task_name=name)
@@ -55,7 +59,10 @@ def main() -> None:
         tuned = session.download_tuned_model("twenty-questions-model")
         print(session.plot("twenty-questions.png"))
     shares = f"{before.success_rate:.0%} before, {after.success_rate:.0%} after"
-    print(f"held out, solved: {shares}; the model lies in {tuned.path}")
+    print(
+        f"held out, solved: {shares}; reward: {before.mean:.2f} before, {after.mean:.2f} after; "
+        f"the model lies in {tuned.path}"
+    )
     print(f"python evaluate.py --before {arguments.base_model} --model {tuned.checkpoint_id}")
 
 
@@ -66,7 +73,9 @@ def name(secret: dict[str, str]) -> str:
 def arguments_read() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default="SmolLM2-135M-Instruct", help="any of the catalogue")
-    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--turns", type=int, default=6, help=f"questions of a game; the whole game has {TURNS}")
+    parser.add_argument("--nouns", type=int, default=32, help="nouns to train on, drawn from the 160")
     parser.add_argument("--runners", type=int, default=16, help="games that are played side by side")
     parser.add_argument("--answerer", help="a model of ANSWERER_BASE_URL or OPENAI_BASE_URL; without it fixed rules")
     parser.add_argument("--search", action="store_true", help="give the player a search tool over the noun list")
