@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import stdev
 
+import httpx
+
 from tinkerscript.connection.foreign_answers import excerpt, hint_for, is_page
 from tinkerscript.wire.episodes import EpisodeView
 
@@ -27,13 +29,30 @@ class Failure:
 
     @property
     def kind(self) -> str:
-        """Type and message, on one line, without the ids of one attempt; of a web page that an agent's client got in
-        place of an answer, what it is."""
+        """Type and message, on one line, without the ids of one attempt; where nothing responded, which endpoint that
+        was; of a web page that an agent's client got in place of an answer, what it is."""
         message = OF_ONE_REQUEST.sub("", " ".join(str(self.error).split()))[:MAX_MESSAGE]
+        where = _where_of(self.error)
+        if where and httpx.URL(where).host not in message:
+            message = f"{message} ({where})"
         page = _page_of(self.error)
         if page not in message:
             message = f"{message} ({page})" if message else page
         return f"{type(self.error).__name__}: {message}" if message else type(self.error).__name__
+
+
+def _where_of(error: BaseException) -> str:
+    """The address that an HTTP client's ``error`` got no response from, without user, password and query; else "".
+
+    OpenAI's says no more than "Connection error.", and an agent may ask several endpoints.
+    """
+    if getattr(error, "response", None) is not None:
+        return ""
+    try:
+        url = httpx.URL(str(getattr(getattr(error, "request", None), "url", "")))
+    except (RuntimeError, httpx.InvalidURL):  # httpx raises the first where no request is set
+        return ""
+    return f"{url.scheme}://{url.netloc.decode()}{url.path}" if url.host else ""
 
 
 def _page_of(error: BaseException) -> str:

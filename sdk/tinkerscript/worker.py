@@ -31,6 +31,7 @@ from .errors import (
     WaitTimeout,
 )
 from .judge import Judge
+from .reports import Failure
 from .rollouts.judged_task import JudgedTask, had_ended, lost
 from .rollouts.judging import check_judge
 from .rollouts.runner import EXITS, Agent, check_agent, run_agent
@@ -264,4 +265,4 @@ class Worker:
     def _failed(self, task: LeasedTask, failure: BaseException) -> None:
         log.warning("Task %s failed in try %d of %d: %r", task.name, task.try_number, task.tries, failure)
         with contextlib.suppress(TinkerScriptError):  # its lease runs out, and another worker tries
-            self._ended(task, f"{type(failure).__name__}: {failure}")
+            self._ended(task, Failure(task.name, failure).kind)
