@@ -27,6 +27,7 @@ import { ChartsPanel } from "./charts-panel";
 import { CheckpointsPanel } from "../checkpoints/checkpoints-panel";
 import { ConfigPanel } from "./config-panel";
 import { EpisodesDownload } from "./episodes-download";
+import { EvaluationsPanel } from "./evaluations-panel";
 import { QueuePanel } from "./queue-panel";
 import { RecordPanel } from "./record-panel";
 import { SharePanel } from "./share-panel";
@@ -102,6 +103,7 @@ function LiveSession({ session }: { session: Session }) {
         <div className="min-w-0 space-y-4">
           {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
           <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} isLoading={!isLoaded} placeholder={session.policy_version > 0 ? "No steps are kept" : "No step yet"} />
+          <EvaluationsPanel evaluations={record.evaluations} />
           <RecordPanel sessionId={id} record={record} isReady={session.state === "ready" && !isExported} />
         </div>
         <div className="min-w-0 space-y-4">

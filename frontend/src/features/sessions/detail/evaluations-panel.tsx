@@ -1,0 +1,66 @@
+// What the latest evaluation of each set measured: in all, and by task.
+import { memo, useMemo } from "react";
+import type { Evaluation } from "../../../api/types";
+import { number } from "../../../ui/format";
+import { Panel } from "../../../ui/panel";
+import { cell, Table } from "../../../ui/table";
+import { UserText } from "../../../ui/user-text";
+import { evaluatedSets, type EvaluatedSet } from "./evaluated-tasks";
+
+const HEAD = [{ name: "Task" }, { name: "First", right: true }, { name: "Latest", right: true }, { name: "Spread", right: true }, { name: "Episodes", right: true }];
+
+/** Hidden where nothing was evaluated. */
+export const EvaluationsPanel = memo(function EvaluationsPanel({ evaluations }: { evaluations: readonly Evaluation[] }) {
+  const sets = useMemo(() => evaluatedSets(evaluations), [evaluations]);
+  if (sets.length === 0) return null;
+  return (
+    <Panel title="Evaluations">
+      <div className="divide-y divide-line">
+        {sets.map((set) => (
+          <EvaluatedTasks key={set.last.name} set={set} />
+        ))}
+      </div>
+    </Panel>
+  );
+});
+
+function EvaluatedTasks({ set: { first, last, tasks } }: { set: EvaluatedSet }) {
+  return (
+    <section aria-label={`Evaluation ${last.name}`}>
+      <h3 className="px-4 pt-3 font-medium">
+        <UserText text={last.name} />
+      </h3>
+      <p className="px-4 pb-2 text-sm text-muted">{summaryOf(first, last)}</p>
+      {Object.keys(last.metrics).length > 0 && (
+        <p className="px-4 pb-2 text-sm text-muted">
+          <UserText text={Object.entries(last.metrics).map(([name, mean]) => `${name} ${number(mean)}`).join(", ")} />
+        </p>
+      )}
+      {tasks.length > 0 && (
+        <div className="max-h-80 overflow-y-auto">
+          <Table label={`Tasks of ${last.name}`} head={HEAD}>
+            {tasks.map((task) => (
+              <tr key={task.task}>
+                <td className={`${cell} break-all`}>
+                  <UserText text={task.task} />
+                </td>
+                <td className={`${cell} text-right`}>{number(task.before)}</td>
+                <td className={`${cell} text-right`}>{number(task.mean)}</td>
+                <td className={`${cell} text-right`}>{task.spread === null ? "–" : `± ${number(task.spread)}`}</td>
+                <td className={`${cell} text-right`}>{number(task.episodes)}</td>
+              </tr>
+            ))}
+          </Table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function summaryOf(first: Evaluation, last: Evaluation): string {
+  const spread = last.reward_std === null ? "" : ` ± ${number(last.reward_std)}`;
+  const before = first === last ? "" : ` (${number(first.reward_mean)} at step ${number(first.step)})`;
+  const success = last.success_rate === null ? "" : `, success ${number(last.success_rate * 100)} %`;
+  const failed = last.failed === 0 ? "" : `, ${number(last.failed)} failed and in no mean`;
+  return `Step ${number(last.step)}: reward ${number(last.reward_mean)}${spread}${before}${success}, ${number(last.episodes)} episodes${failed}`;
+}
