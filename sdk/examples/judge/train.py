@@ -69,7 +69,7 @@ def words_of(session: TinkerScript, things: list[str]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--queue", action="store_true", help="put the things into the queue that workers pull from")
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
