@@ -1,6 +1,7 @@
 """A model that was written as GGUF is the same model to llama.cpp: the same token ids, the same probabilities."""
 
 import json
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ STEPS = 4
 FARTHEST = {"f16": 0.05, "q8_0": 0.5}
 
 
-def made(folder: Path, family: str) -> Path:
+def made(folder: Path, family: str, *, hidden: int = 64, layers: int = 2) -> Path:
     """A small model of random weights with a tokenizer that splits as those of its family do."""
     import torch
     import transformers
@@ -56,9 +57,10 @@ def made(folder: Path, family: str) -> Path:
     fast.save_pretrained(folder)
     name = {"qwen2": "Qwen2", "qwen3": "Qwen3"}.get(family, "Llama")
     config = getattr(transformers, f"{name}Config")(
-        vocab_size=len(fast) + 8, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=512, eos_token_id=2, pad_token_id=0, bos_token_id=0,
-        tie_word_embeddings=family in ("smollm", "qwen3"), initializer_range=0.1,
+        vocab_size=len(fast) + 8, hidden_size=hidden, intermediate_size=96, num_hidden_layers=layers,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512,
+        eos_token_id=2, pad_token_id=0, bos_token_id=0,
+        tie_word_embeddings=family in ("smollm", "qwen3"), initializer_range=0.8 / hidden**0.5,
         **({"head_dim": 32} if family == "qwen3" else {}),
     )  # fmt: skip
     with torch.random.fork_rng():
@@ -90,6 +92,88 @@ def ids_of(server: Any, text: str) -> list[int]:
         return json.load(answer)["tokens"]
 
 
+def same_as(path: Path, model: Any, tokenizer: Any, farthest: float) -> None:
+    """llama.cpp reads the same ids of each text and computes the same probabilities along a greedy answer."""
+    import torch
+
+    # llama.cpp holds an answer back that ends within a character: such tokens are not sampled.
+    banned = [number for number in range(model.config.vocab_size) if not tokenizer.decode([number]).isascii()]
+    banned += range(len(tokenizer), model.config.vocab_size)
+    server = served(path)
+    for text in TEXTS:
+        ids = tokenizer(text)["input_ids"]
+        assert ids_of(server, text) == ids, (path.name, text)
+        for _ in range(STEPS):
+            with torch.no_grad():
+                logprobs_V = torch.log_softmax(model(torch.tensor([ids])).logits[0, -1], -1)
+            asked = {"prompt": ids, "n_predict": 1, "temperature": 0, "n_probs": 5, "ignore_eos": True}
+            answer = server.handle_completions(asked | {"logit_bias": [[number, False] for number in banned]})
+            [token] = answer["choices"][0]["logprobs"]["content"]
+            told = {one["id"]: one["logprob"] for one in token["top_logprobs"]}
+            assert told == pytest.approx({number: logprobs_V[number].item() for number in told}, abs=farthest)
+            logprobs_V[banned] = -torch.inf
+            assert logprobs_V[token["id"]] > logprobs_V.max() - 2 * farthest
+            ids = [*ids, token["id"]]
+
+
+def quantized(values: Any, stored: int) -> Any:
+    """The blocks that llama.cpp itself makes of ``values`` (32 bits), by the function that its own tool calls."""
+    import ctypes
+
+    import gguf
+    import numpy as np
+    import xllamacpp
+
+    make = ctypes.CDLL(xllamacpp.xllamacpp.__file__).ggml_quantize_chunk
+    make.restype, pointer, number = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int64
+    make.argtypes = [ctypes.c_int, pointer, pointer, number, number, number, pointer]
+    rows, columns = values.shape
+    of_a_row = gguf.quants.quant_shape_to_byte_shape((columns,), gguf.GGMLQuantizationType(stored))[0]
+    blocks = np.zeros((rows, of_a_row), dtype=np.uint8)
+    assert make(stored, values.ctypes.data, blocks.ctypes.data, 0, rows, columns, None) == blocks.nbytes
+    return blocks
+
+
+@pytest.mark.parametrize(("family", "hidden"), [("llama3", 256), ("qwen3", 256), ("smollm", 64)])
+def test_four_bits_are_those_of_llama_cpp(tmp_path: Path, family: str, hidden: int) -> None:
+    """The blocks, the mixture of types, and what llama.cpp computes from them; rows of 64 are no block of 256."""
+    import gguf
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = made(tmp_path / family, family, hidden=hidden, layers=8)
+    result = CliRunner().invoke(app, ["export", str(folder), "--gguf", "q4_k_m"])
+    assert result.exception is None, result.exception
+    path = folder / "gguf/model-q4_k_m.gguf"
+    reader = gguf.GGUFReader(path)
+    written = {tensor.name: tensor for tensor in reader.tensors}
+    more = {name for name, tensor in written.items() if tensor.tensor_type.name in ("Q6_K", "Q8_0")}
+    # Of 8 layers: the first, the last, and each third from the second on.
+    more_expected = {f"blk.{layer}.attn_v.weight" for layer in (0, 3, 6, 7)}
+    more_expected |= {f"blk.{layer}.ffn_down.weight" for layer in (0, 3, 6, 7)}
+    more_expected |= {"output.weight"} if family == "llama3" else {"token_embd.weight"}
+    assert more == more_expected
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA if family != "qwen3" else gguf.MODEL_ARCH.QWEN3, 8)
+    for name, parameter in model.named_parameters():
+        tensor = written[names.get_name(name, try_suffixes=(".weight",))]
+        if tensor.tensor_type.name == "F32":
+            continue
+        blocks = quantized(parameter.detach().numpy(), tensor.tensor_type)
+        # Heads of "llama" are written with their rows in another order.
+        assert sorted(row.tobytes() for row in blocks) == sorted(row.tobytes() for row in tensor.data), name
+        parameter.data = torch.tensor(gguf.quants.dequantize(blocks, tensor.tensor_type))
+    same_as(path, model, AutoTokenizer.from_pretrained(folder), FARTHEST["q8_0"])
+
+
+def test_four_bits_name_the_package_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "libgguf", None)
+    folder = made(tmp_path / "model", "smollm")
+    result = CliRunner().invoke(app, ["export", str(folder), "--gguf", "q4_k_m"])
+    assert isinstance(result.exception, InvalidRequest) and "libgguf" in str(result.exception)
+    assert not (folder / "gguf").exists()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_llama_cpp_computes_what_transformers_computes(tmp_path: Path, family: str) -> None:
     import torch
@@ -98,28 +182,10 @@ def test_llama_cpp_computes_what_transformers_computes(tmp_path: Path, family: s
     folder = made(tmp_path / family, family)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    # llama.cpp holds an answer back that ends within a character: such tokens are not sampled.
-    banned = [number for number in range(model.config.vocab_size) if not tokenizer.decode([number]).isascii()]
-    banned += range(len(tokenizer), model.config.vocab_size)
     for kind, farthest in FARTHEST.items():
         result = CliRunner().invoke(app, ["export", str(folder), "--gguf", kind])
         assert result.exception is None, result.exception
-        server = served(folder / "gguf" / f"model-{kind}.gguf")
-        for text in TEXTS:
-            ids = tokenizer(text)["input_ids"]
-            assert ids_of(server, text) == ids, (kind, text)
-            for _ in range(STEPS):
-                with torch.no_grad():
-                    logprobs_V = torch.log_softmax(model(torch.tensor([ids])).logits[0, -1], -1)
-                asked = {"prompt": ids, "n_predict": 1, "temperature": 0, "n_probs": 5, "ignore_eos": True}
-                answer = server.handle_completions(asked | {"logit_bias": [[number, False] for number in banned]})
-                [token] = answer["choices"][0]["logprobs"]["content"]
-                told = {one["id"]: one["logprob"] for one in token["top_logprobs"]}
-                assert told == pytest.approx({number: logprobs_V[number].item() for number in told}, abs=farthest)
-                logprobs_V[banned] = -torch.inf
-                assert logprobs_V[token["id"]] > logprobs_V.max() - 2 * farthest
-                ids = [*ids, token["id"]]
-        del server
+        same_as(folder / "gguf" / f"model-{kind}.gguf", model, tokenizer, farthest)
     modelfile = (folder / "gguf" / "Modelfile").read_text()
     assert modelfile.startswith("FROM ./model-q8_0.gguf\n") and 'SYSTEM """Be kind."""' in modelfile
 

@@ -61,6 +61,7 @@ class GgufKind(StrEnum):
 
     F16 = "f16"
     Q8_0 = "q8_0"
+    Q4_K_M = "q4_k_m"
 
 
 def export(
@@ -70,6 +71,9 @@ def export(
     """Write a downloaded model as GGUF, for llama.cpp, and a Modelfile for Ollama: FOLDER/gguf."""
     if find_spec("gguf") is None or find_spec("jinja2") is None:
         raise InvalidRequest("It needs packages that are not installed.", hint="pip install 'tinkerscript[gguf]'")
+    if gguf is GgufKind.Q4_K_M and find_spec("libgguf") is None:
+        hint = "pip install 'tinkerscript[gguf,q4-k-m]'"
+        raise InvalidRequest("It needs a package that is not installed: libgguf.", hint=hint)
     from tinkerscript.exporting.gguf_file import gguf_export
 
     for path in gguf_export(folder, gguf.value):

@@ -15,6 +15,7 @@ from tinkerscript.errors import InvalidRequest
 
 from .folder_files import Json, json_read
 from .gguf_tokenizer import tokenizer_write
+from .gguf_types import FILE_TYPES, Shape, rows_stored, stored_as
 from .modelfile import modelfile
 
 ARCHITECTURES = {
@@ -22,17 +23,13 @@ ARCHITECTURES = {
     "Qwen2ForCausalLM": gguf.MODEL_ARCH.QWEN2,
     "Qwen3ForCausalLM": gguf.MODEL_ARCH.QWEN3,
 }
-FILE_TYPES = {
-    "f16": (gguf.LlamaFileType.MOSTLY_F16, gguf.GGMLQuantizationType.F16),
-    "q8_0": (gguf.LlamaFileType.MOSTLY_Q8_0, gguf.GGMLQuantizationType.Q8_0),
-}
 DTYPES = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 # Options of a config that change the computation, with the one value that is written.
 ONLY = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "use_sliding_window": False}
 
 
 def gguf_export(folder: Path, kind: str) -> list[Path]:
-    """Write ``folder/gguf``: the model as ``kind`` (``f16``, ``q8_0``), and a Modelfile. Returns both paths.
+    """Write ``folder/gguf``: the model as ``kind`` (of FILE_TYPES), and a Modelfile. Returns both paths.
 
     Raises InvalidRequest, before anything is written, for a model of another architecture or with what is not proven.
     """
@@ -46,7 +43,7 @@ def gguf_export(folder: Path, kind: str) -> list[Path]:
 
 
 def gguf_write(folder: Path, target: Path, kind: str) -> None:
-    """Write the model of ``folder`` to ``target`` as ``kind`` (``f16``, ``q8_0``), whole or not at all.
+    """Write the model of ``folder`` to ``target`` as ``kind`` (of FILE_TYPES), whole or not at all.
 
     Raises InvalidRequest for a model that is not one of ARCHITECTURES or has what was not proven; OSError.
     """
@@ -54,14 +51,14 @@ def gguf_write(folder: Path, target: Path, kind: str) -> None:
     arch = architecture_of(config)
     partial = target.with_name(target.name + ".partial")
     writer = gguf.GGUFWriter(partial, gguf.MODEL_ARCH_NAMES[arch])
-    file_type, quantization = FILE_TYPES[kind]
-    _config_write(writer, config, file_type)
+    _config_write(writer, config, FILE_TYPES[kind])
     tokenizer_write(writer, folder, config)
+    heads = config["num_attention_heads"]
+    is_grouped = int(config.get("num_key_value_heads") or heads) < heads
+    shape = Shape(config["num_hidden_layers"], config.get("tie_word_embeddings", False), is_grouped)
     for name, values in _tensors(folder, config, arch):
-        wanted = gguf.GGMLQuantizationType.F32 if values.ndim == 1 else quantization
-        if values.shape[-1] % gguf.GGML_QUANT_SIZES[wanted][0]:
-            wanted = gguf.GGMLQuantizationType.F16  # rows that are no whole number of blocks
-        writer.add_tensor(name, gguf.quants.quantize(values, wanted), raw_dtype=wanted)
+        wanted = stored_as(name, values.shape[-1], values.ndim, kind, shape)
+        writer.add_tensor(name, rows_stored(values, wanted), raw_dtype=wanted)
     target.parent.mkdir(exist_ok=True)
     try:
         writer.write_header_to_file()
