@@ -29,6 +29,7 @@ SHAPES = [(1, 256, 128), (1, 1024, 512), (8, 1024, 256), (40, 2048, 500)]  # cal
 
 def fill(count: int) -> Any:
     """A session with ``count`` episodes, as runtimes report them; another one of that size beside it."""
+    from console.sessions.episodes.text_blocks import blocks_extend
     from console.sessions.models import EpisodeRecord, Session
     from console.users.models import Project
 
@@ -54,6 +55,7 @@ def fill(count: int) -> Any:
         for start in range(0, count, 2000):
             rows = [record(session, number) for number in range(start, min(count, start + 2000))]
             EpisodeRecord.objects.bulk_create(rows)
+            blocks_extend(session, rows)
     return sessions[0]
 
 
@@ -89,6 +91,7 @@ def lists(session: Any) -> Iterator[tuple[str, float]]:
         "text, common": EpisodeFilter(text="wizards"),
         "text, in the oldest": EpisodeFilter(text="XYLOPHONE"),
         "text, none": EpisodeFilter(text="nowhere at all"),
+        "two letters, none": EpisodeFilter(text="zq"),
     }
     for name, only in filters.items():
         for sort in (EpisodeSort.NEWEST, EpisodeSort.BEST):

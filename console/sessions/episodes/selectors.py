@@ -10,6 +10,7 @@ from django.db.models import ExpressionWrapper, F, FloatField, Q, QuerySet
 from console.errors import InvalidRequest, NotFound
 from console.live.models import EventRecord
 from console.sessions.episodes.names import agent_mark
+from console.sessions.episodes.text_blocks import may_have
 from console.sessions.models import EpisodeAnnotation, EpisodeRecord, Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
@@ -190,7 +191,7 @@ def _filtered(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
     if only.version is not None:
         episodes = episodes.filter(policy_version_first__lte=only.version, policy_version_last__gte=only.version)
     if only.agent is not None:
-        episodes = episodes.filter(agents__contains=agent_mark(only.agent))
+        episodes = may_have(session, episodes, agent_mark(only.agent)).filter(agents__contains=agent_mark(only.agent))
     said = EpisodeAnnotation.objects.filter(session=session).values("episode_id")
     if only.thumb is not None:
         episodes = episodes.filter(episode_id__in=said.filter(thumb=only.thumb))
@@ -198,7 +199,7 @@ def _filtered(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
         commented = Q(episode_id__in=said.exclude(comment=""))
         episodes = episodes.filter(commented if only.commented else ~commented)
     if only.text:
-        episodes = episodes.filter(
+        episodes = may_have(session, episodes, only.text).filter(
             Q(answer__icontains=only.text) | Q(prompt__icontains=only.text) | Q(task__icontains=only.text)
         )
     return episodes

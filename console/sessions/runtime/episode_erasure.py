@@ -20,6 +20,7 @@ from console.live.services import event_record
 from console.object_store import client as object_store
 from console.sessions.episodes.names import journal_files, pack_key
 from console.sessions.episodes.selectors import episode_get
+from console.sessions.episodes.text_blocks import BLOCK, block_remake
 from console.sessions.models import ArchivePart, EpisodeAnnotation, EpisodePack, EpisodeRecord, Removal, Session, Upload
 from console.sessions.runtime.archive import part_key
 from console.sessions.runtime.session_turn import Turn, session_turn
@@ -94,6 +95,8 @@ def _record(record: EpisodeRecord, turn: Turn, *, actor: str, key_id: str | None
         EpisodeAnnotation.objects.filter(session=session, episode_id=episode_id).delete()
         task_errors_erase(session=session, task=record.task, episode_id=episode_id)
         record.delete()
+        Session.objects.select_for_update().get(id=session.id)  # as who adds to a block
+        block_remake(session, record.seq // BLOCK)
         EpisodePack.objects.filter(session=session, episodes__isnull=True).delete()
         data = {"name": "episode_erased", "episode_id": episode_id}
         event_record(session_id=session.id, kind=EventKind.EVENT, data=data)

@@ -7,6 +7,7 @@ from django.db import transaction
 
 from console.object_store import client as object_store
 from console.sessions.episodes.names import agent_mark, pack_key
+from console.sessions.episodes.text_blocks import blocks_extend
 from console.sessions.models import EpisodePack, EpisodeRecord, Session, Upload
 from console.sessions.runtime.leases import lease_lock, upload_lock
 from tinkerscript.wire.checkpoints import ManifestFile
@@ -22,12 +23,11 @@ def rows_save(*, session: Session, body: EpisodeRows) -> None:
         lease_lock(session)
         if body.journal_last is not None:
             EpisodeRecord.objects.filter(session=session, seq__gt=body.journal_last).delete()
+        records = [_record(session, row) for row in {row.episode_id: row for row in body.rows}.values()]
         EpisodeRecord.objects.bulk_create(
-            [_record(session, row) for row in {row.episode_id: row for row in body.rows}.values()],
-            update_conflicts=True,
-            unique_fields=["session", "episode_id"],
-            update_fields=REPORTED,
+            records, update_conflicts=True, unique_fields=["session", "episode_id"], update_fields=REPORTED
         )
+        blocks_extend(session, records)
 
 
 def pack_commit(*, session: Session, upload: Upload) -> None:
