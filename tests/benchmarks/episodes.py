@@ -55,7 +55,8 @@ def fill(count: int) -> Any:
         for start in range(0, count, 2000):
             rows = [record(session, number) for number in range(start, min(count, start + 2000))]
             EpisodeRecord.objects.bulk_create(rows)
-            blocks_extend(session, rows)
+            if session is sessions[0]:
+                blocks_extend(session, rows)
     return sessions[0]
 
 
