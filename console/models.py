@@ -4,6 +4,7 @@ from console.audit.models import AuditHead, AuditRecord
 from console.live.models import EventRecord, ResourceChunk, RuntimeLog
 from console.scheduling.models import Drain, LeaderLease, RestartCount, ServerInstance, WarmRuntime
 from console.sessions.alerts.models import MetricRule
+from console.sessions.episodes.models import EpisodeTextBlock
 from console.sessions.models import (
     Alert,
     ArchivePart,
@@ -12,7 +13,6 @@ from console.sessions.models import (
     EpisodeAnnotation,
     EpisodePack,
     EpisodeRecord,
-    EpisodeTextBlock,
     Removal,
     RuntimeSpan,
     Session,

@@ -195,17 +195,6 @@ class EpisodeRecord(models.Model):
         ]
 
 
-class EpisodeTextBlock(models.Model):
-    """Which pieces of text the episodes of one block of a session have: ``console.sessions.episodes.text_blocks``."""
-
-    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="+", db_index=False)
-    number = models.PositiveBigIntegerField()
-    bitmap = models.BinaryField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["session", "number"], name="episode_text_block_once")]
-
-
 class EpisodeAnnotation(models.Model):
     """What one person says of an episode. The row of the episode may be reported again: so it stands beside it."""
 

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from console.sessions.episodes import selectors, text_blocks
-from console.sessions.models import EpisodeRecord, EpisodeTextBlock, Session
+from console.sessions.episodes.models import EpisodeTextBlock
+from console.sessions.models import EpisodeRecord, Session
 from console.sessions.runtime import episode_reports, leases
 from console.sessions.runtime.episode_erasure import episode_erase
 from support import factories

@@ -14,7 +14,8 @@ from collections.abc import Iterable
 
 from django.db.models import BigIntegerField, ExpressionWrapper, F, Max, QuerySet
 
-from console.sessions.models import EpisodeRecord, EpisodeTextBlock, Session
+from console.sessions.episodes.models import EpisodeTextBlock
+from console.sessions.models import EpisodeRecord, Session
 
 BLOCK = 64  # episodes
 BITS = 1 << 16
