@@ -15,6 +15,7 @@ from gpu_runtime.errors import DiskFull, RuntimeFault
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.journal.records import BatchRecord, CallRecord, Completion, Parent
 from gpu_runtime.journal.schema import EpisodeNotOpen
+from support.older_journal import older_journal_make
 from tinkerscript.wire.episodes import EpisodeState, SampleFate, WorkflowOutput
 
 REPORT = {"timelines": 1}
@@ -328,3 +329,32 @@ def test_sigkill_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
                 assert journal.batches.latest_step() >= int(name)
         journal.close()
     assert len(acknowledged) > 30
+
+
+def test_a_journal_of_the_last_release_is_read_whole_and_goes_on(tmp_path: Path) -> None:
+    """What the runtime finds after an upgrade: tables that came since are added, the others stay as they were."""
+    newer = Journal(tmp_path / "newer.sqlite3", min_free_bytes=0)
+    for name in ("a", "b", "waiting"):
+        complete(newer, name)
+    begin(newer, "open")
+    newer.batches.record(1, [["a", "b"]], 0)
+    newer.batches.step_done(1, {"loss": 0.5})
+    expected = [newer.episodes.page(), newer.calls.of_episode("a"), newer.batches.get(1), newer.episodes.accounting()]
+    newer.close()
+    path = tmp_path / "journal.sqlite3"
+    older_journal_make(path, tmp_path / "newer.sqlite3")
+    for _ in range(2):  # and once more, when everything was added
+        journal = Journal(path, min_free_bytes=0)
+        found = [journal.episodes.page(), journal.calls.of_episode("a"), journal.batches.get(1)]
+        assert [*found, journal.episodes.accounting()] == expected
+        journal.close()
+    journal = Journal(path, min_free_bytes=0)
+    journal.calls.record(call("late", "open"))
+    journal.episodes.end("open", WorkflowOutput(reward=0.0), REPORT)
+    begin(journal, "given up")
+    journal.episodes.abandon("given up", "because")
+    journal.batches.record(2, [["waiting"], ["open"]], 1)
+    journal.batches.discard(2, "NaN gradient")
+    assert journal.batches.level_groups(1) == []
+    assert journal.episodes.accounting().balances and journal.batches.latest_step() == 1
+    journal.close()
