@@ -100,8 +100,12 @@ def test_an_admin_key_with_limits_is_refused_because_it_could_make_one_without(l
 
 
 @pytest.mark.parametrize(
-    "limit", [{"allowed_models": []}, {"allowed_models": [""]}, {"spend_cap_s": 0}, {"spend_cap_s": -1}, {"cap": 1}]
-)
+    "limit",
+    [
+        {"allowed_models": []}, {"allowed_models": [""]}, {"spend_cap_s": 0}, {"spend_cap_s": -1}, {"cap": 1},
+        {"scopes": ["admin"] * 6},  # a key that is listed with thousands of them would make each list megabytes
+    ],
+)  # fmt: skip
 def test_a_limit_that_means_nothing_is_refused_by_name(limit, alice) -> None:
     client = Client()
     client.force_login(alice)

@@ -78,7 +78,9 @@ class KeyCreate(Request):
     """``POST /v1/keys``."""
 
     name: str = Field("", max_length=120)
-    scopes: list[Scope] = [Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ]
+    scopes: list[Scope] = Field(
+        [Scope.SESSIONS_READ, Scope.SESSIONS_WRITE, Scope.EPISODES, Scope.CHECKPOINTS_READ], max_length=len(Scope)
+    )
     expires_in_days: int | None = Field(None, ge=1, le=3650)
     allowed_models: list[BaseModelName] | None = Field(
         None, min_length=1, max_length=100, description="The base models that it may be used with; none means all."
