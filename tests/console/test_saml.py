@@ -15,7 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.test import Client
 from pytest_django import Settings
 from saml2.assertion import Policy
-from saml2.saml import NAMEID_FORMAT_EMAILADDRESS, NAMEID_FORMAT_TRANSIENT, Conditions, NameID
+from saml2.saml import NAMEID_FORMAT_EMAILADDRESS, NAMEID_FORMAT_PERSISTENT, NAMEID_FORMAT_TRANSIENT, Conditions, NameID
 from saml2.time_util import a_while_ago, in_a_while
 from saml2.xmldsig import DIGEST_SHA1, SIG_RSA_SHA1
 
@@ -176,6 +176,23 @@ def test_a_forged_assertion_beside_the_signed_one_is_not_read(refused: Callable[
 
     refused("must contain 1 assertion", lambda response: wrap(response, inside=False))
     refused("a SAML response was refused", lambda response: wrap(response, inside=True))
+
+
+def test_a_comment_in_a_signed_value_cuts_nothing_off(provider: SamlProvider) -> None:
+    """A comment is not signed: whoever has an address or id that begins as another's could cut their own short."""
+    come(provider)
+    long_id = NameID(format=NAMEID_FORMAT_PERSISTENT, text="id-of-nina.evil")
+    provider.person_set("address", mail=f"{NINA}.evil.example")
+    provider.person_set("id", mail="mallory@lab.example.org", name_id=long_id)
+
+    def come_cut(name: str, value: str) -> tuple[Client, str]:
+        return come(provider, name, replaced(rf"{re.escape(value)}\.evil", f"{value}<!-- -->.evil"))
+
+    browser, location = come_cut("address", NINA)
+    assert location.startswith("/signin/done?error=unconfirmed_address") and not is_in(browser)
+    browser, _ = come_cut("id", "id-of-nina")
+    assert browser.get("/v1/account").json()["email"] == "mallory@lab.example.org"
+    assert {account.uid for account in SocialAccount.objects.all()} == {"id-of-nina", "id-of-nina.evil"}
 
 
 def test_anothers_key_signs_nothing(refused, provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
