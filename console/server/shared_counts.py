@@ -27,7 +27,6 @@ PURGE_EVERY = 500  # writes of one process
 MAX_ENTRIES = 1_000_000  # as many as the cache of one process has
 FILE_ERRORS = (sqlite3.DatabaseError, OSError)
 SCHEMA = """
-PRAGMA journal_mode=WAL;
 PRAGMA synchronous=OFF;
 CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, value, expires_at REAL NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS kept_until ON kept (expires_at);
@@ -92,6 +91,7 @@ class CountsFile:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             opened = sqlite3.connect(self._path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
             try:
+                _into_wal(opened)
                 opened.executescript(SCHEMA)
             except BaseException:
                 opened.close()
@@ -116,6 +116,23 @@ class CountsFile:
 def counts_file(path: Path) -> CountsFile:
     """The file of this process: Django makes a cache object for each thread, and under ASGI for each request."""
     return CountsFile(path)
+
+
+def _into_wal(opened: sqlite3.Connection) -> None:
+    """Let readers and a writer not wait for one another. Raises sqlite3.OperationalError after LOCK_WAIT_S.
+
+    The web processes of a server open a new file at the same moment, and SQLite refuses this change at once, without
+    the wait that any other statement has, while another connection writes.
+    """
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            opened.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                raise
+        time.sleep(0.01)
 
 
 def _or_in_memory(method: Callable[Concatenate["FileCache", P], R]) -> Callable[Concatenate["FileCache", P], R]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sqlite3
 import subprocess
 import sys
 import time
@@ -93,6 +94,22 @@ def test_no_addition_is_lost_between_processes_and_nothing_is_kept_of_one_that_i
         for other in others:
             other.kill()
             other.communicate()
+
+
+def test_processes_that_open_a_new_file_at_once_wait_for_one_another(path: Path) -> None:
+    """Counting alone for RETRY_S, which each did that came second, let every process pass a limit once."""
+    first = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    first.execute("BEGIN IMMEDIATE")
+    first.execute("CREATE TABLE something (number)")  # as when it makes its tables
+    second = FileCache(path, {})
+    with ThreadPoolExecutor(1) as threads:
+        added = threads.submit(second.add, "only-one", True)
+        with pytest.raises(TimeoutError):
+            added.result(0.3)
+        first.execute("COMMIT")
+        assert added.result(25)
+    first.close()
+    assert counts_file(path).may_be_used(to_write=False) and kept(path) == 1
 
 
 def test_a_pid_that_another_process_has_now_counts_for_nothing(path: Path) -> None:
