@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 from asgiref.sync import sync_to_async
+from django.db import close_old_connections
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from pydantic import BaseModel
@@ -66,7 +67,7 @@ async def _forward(
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         fault: Exception | None = None
-        session = await sync_to_async(_session_for)(request, session_id)
+        session = await sync_to_async(_session_read)(request, session_id)
         if session.state == SessionState.READY and session.address:
             try:
                 request_once = _request_stream if stream else _request
@@ -78,6 +79,15 @@ async def _forward(
         if time.monotonic() >= deadline:
             raise await sync_to_async(_not_ready)(session, fault)
         await asyncio.sleep(POLL_INTERVAL_S)
+
+
+def _session_read(request: ApiRequest, session_id: str) -> Session:
+    """The session. What follows may last as long as the gateway holds the request, or the client reads a stream: it
+    holds no connection to the database, of which PostgreSQL has a hundred."""
+    try:
+        return _session_for(request, session_id)
+    finally:
+        close_old_connections()
 
 
 def _session_for(request: ApiRequest, session_id: str) -> Session:

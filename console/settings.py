@@ -39,11 +39,11 @@ S3_ENDPOINT_URL         (embedded SeaweedFS)       with S3_ACCESS_KEY, S3_SECRET
 import secrets
 from pathlib import Path
 
-import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from console.config.counting import caches, channel_layers
 from console.config.data_folder import data_folder_open
+from console.config.database import databases_read
 from console.config.environment import read_int, read_models, read_text, read_url, unknown_refuse
 from console.config.limits import limits_read
 from console.config.mail import mail_settings
@@ -125,18 +125,7 @@ LAUNCHER = launcher_options_read(
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes
 
-try:
-    DATABASES = {"default": dj_database_url.parse(read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"))}
-except (ValueError, KeyError) as error:
-    raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
-if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
-    # IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when another writes.
-    # FULL: what was acknowledged survives a power cut. secure_delete: what was deleted is not left in the file.
-    DATABASES["default"]["OPTIONS"] = {
-        "timeout": 20,
-        "transaction_mode": "IMMEDIATE",
-        "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA secure_delete=ON;",
-    }
+DATABASES = databases_read(read_text("DATABASE_URL", f"sqlite:///{DATA / 'console.sqlite3'}"))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = read_url("REDIS_URL", "", schemes=("redis", "rediss", "unix"))

@@ -18,7 +18,6 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from operator import attrgetter
 
-from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 
 from console.live.local_wakes import wakes_heard
@@ -181,7 +180,9 @@ async def event_page(
     wait_s: float = 0,
 ) -> EventPage:
     """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these kinds)."""
-    items = await sync_to_async(event_list)(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest)
+    # Which closes its connection to the database: none is held by a request that waits.
+    read = database_sync_to_async(event_list)
+    items = await read(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest)
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:
         async with follow(session_id=session_id, after=after) as follower:

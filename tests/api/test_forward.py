@@ -7,6 +7,8 @@ import pytest
 from aiohttp import web
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from api import gateway_proxy
 from console.asgi import application
@@ -63,6 +65,26 @@ async def test_the_gateways_answer_is_passed_on_unchanged(gateway: FakeGateway, 
     assert request.headers["Idempotency-Key"] == "k1"
     assert request.headers["X-Request-Id"] == "mine"
     assert "Authorization" not in request.headers  # the user's key stays here
+
+
+async def test_a_request_that_the_gateway_holds_holds_no_connection_to_the_database(
+    gateway: FakeGateway, served: Session, api_key: str
+) -> None:
+    """A gateway holds a begin for up to 20 s, and PostgreSQL has a hundred connections for all processes."""
+    opened: list[BaseDatabaseWrapper] = []
+    created = lambda connection, **_: opened.append(connection)  # noqa: E731
+
+    async def answer(request: web.Request) -> web.Response:
+        assert opened and [each.connection for each in opened] == [None] * len(opened)
+        return web.json_response(BEGUN, status=201)
+
+    gateway.answer = answer
+    connection_created.connect(created)
+    try:
+        status, _, _ = await begin(served, api_key).answer()
+        assert status == 201
+    finally:
+        connection_created.disconnect(created)
 
 
 async def test_every_episode_route_has_its_path_at_the_gateway(gateway, served, api_key) -> None:

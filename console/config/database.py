@@ -1,0 +1,27 @@
+"""The database of DATABASE_URL."""
+
+from typing import Any
+
+import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
+
+# IMMEDIATE: a transaction that reads first and writes later would otherwise fail at once when another writes.
+# FULL: what was acknowledged survives a power cut. secure_delete: what was deleted is not left in the file.
+OF_SQLITE = {
+    "timeout": 20,
+    "transaction_mode": "IMMEDIATE",
+    "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA secure_delete=ON;",
+}
+
+
+def databases_read(url: str) -> dict[str, dict[str, Any]]:
+    """Django's DATABASES. Raises ImproperlyConfigured."""
+    try:
+        database: dict[str, Any] = dict(dj_database_url.parse(url))
+    except (ValueError, KeyError) as error:
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+    if database["ENGINE"].endswith("sqlite3"):
+        database["OPTIONS"] = dict(OF_SQLITE)
+    elif database["ENGINE"] == "django.db.backends.postgresql":
+        database["ENGINE"] = "console.config.postgres"
+    return {"default": database}

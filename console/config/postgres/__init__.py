@@ -1,0 +1,1 @@
+"""Django's database backend for PostgreSQL, which keeps its connections."""

@@ -1,0 +1,94 @@
+"""PostgreSQL as Django has it, with connections that are kept from one request to the next.
+
+Under ASGI each request has a thread of its own and Django a connection for each thread, which ends with the request:
+PostgreSQL then starts a process for each request, which costs it more than most requests do. Here a connection that is
+closed waits for the next thread of the process instead.
+
+Django's own pool (psycopg_pool) is not used: it has a fixed number of connections, of which each thread that ends
+without closing its own takes one for ever, a database that is away is a timeout without its reason, and PgBouncer is
+there for who wants a bound.
+"""
+
+import select
+import threading
+import time
+from typing import Any
+
+import psycopg
+from django.db.backends.postgresql import base
+from psycopg import Connection, IsolationLevel
+from psycopg.pq import TransactionStatus
+
+MAX_KEPT = 8  # of one process; what more it needs at once is opened and closed
+MAX_IDLE_S = 300.0  # firewalls forget quiet connections without a word
+
+Parameters = dict[str, Any]
+
+
+class KeptConnections:
+    """Open connections that nobody uses, each with what it was opened with and since when. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: list[tuple[Parameters, Connection[Any], float]] = []
+
+    def keep(self, parameters: Parameters, connection: Connection[Any]) -> None:
+        """Have it wait for its next user. One that waited longest is closed where there are too many."""
+        with self._lock:
+            self._kept.append((parameters, connection, time.monotonic()))
+            surplus = [self._kept.pop(0) for _ in range(len(self._kept) - MAX_KEPT)]
+        for _, old, _ in surplus:
+            old.close()
+
+    def take(self, parameters: Parameters) -> Connection[Any] | None:
+        """The one that was used last, if it still works as far as can be seen without asking the database."""
+        while True:
+            with self._lock:
+                at = next((at for at in reversed(range(len(self._kept))) if self._kept[at][0] == parameters), None)
+                if at is None:
+                    return None
+                _, connection, since = self._kept.pop(at)
+            if time.monotonic() - since < MAX_IDLE_S and _is_quiet(connection):
+                return connection
+            connection.close()
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            kept, self._kept = self._kept, []
+        for _, connection, _ in kept:
+            connection.close()
+
+
+KEPT = KeptConnections()
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    """One thread's connection."""
+
+    def get_new_connection(self, conn_params: Parameters) -> Any:
+        """A kept one, or a new one."""
+        self._opened_with = conn_params
+        kept = KEPT.take(conn_params)
+        if kept is None:
+            return super().get_new_connection(conn_params)
+        self.isolation_level = kept.isolation_level or IsolationLevel.READ_COMMITTED
+        return kept
+
+    def _close(self) -> None:
+        """Keep it, unless a transaction is open in it or it is broken."""
+        connection = self.connection
+        if connection is None or connection.info.transaction_status != TransactionStatus.IDLE:
+            super()._close()  # type: ignore[misc] # the stubs lack it
+        else:
+            KEPT.keep(self._opened_with, connection)
+
+
+def _is_quiet(connection: Connection[Any]) -> bool:
+    """Whether the server has said nothing since: all that it would say is that it has ended the connection."""
+    try:
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        return not poll.poll(0)
+    except psycopg.Error:  # it is closed already
+        return False
