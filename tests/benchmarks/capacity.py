@@ -3,6 +3,7 @@
     .venv/bin/python tests/benchmarks/capacity.py                  on SQLite
     .venv/bin/python tests/benchmarks/capacity.py --postgres       on a PostgreSQL of its own
     ... --sessions 2000 --day 600 --traffic 0.001                  sessions of a day in ten minutes: capacity_day.py
+    ... --already 100000                                           and the rows of so many before: capacity_rows.py
 
 The web server, the lease process and the database are real ones; runtimes are requests that this program sends under
 their leases, and their gateway returns a fixed body. CPU time is that of the process alone, the database's own where it
@@ -198,14 +199,22 @@ def database(postgres: bool, stack: ExitStack, folder: Path) -> Iterator[tuple[d
     yield {"DATABASE_URL": url}, {"postgres": server}
 
 
-def main() -> None:
+def options_read() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=300)
     parser.add_argument("--postgres", action="store_true")
     parser.add_argument("--day", type=float, help="seconds in which a day of --sessions sessions passes")
     parser.add_argument("--traffic", type=float, default=0.001, help="of what a session does in its hour, with --day")
+    parser.add_argument("--already", type=int, default=0, help="sessions of before, with --day and --postgres")
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.already and (options.day is None or not options.postgres):
+        parser.error("--already needs --day and --postgres")
+    return options
+
+
+def main() -> None:
+    options = options_read()
     if options.rows is not None:
         print(json.dumps(_rows_make(json.loads(options.rows))))
         return
@@ -250,6 +259,13 @@ def main() -> None:
             )
             pids["reconciler"] = reconciler.pid
             simulator = capacity_day.Simulator(web, lease, key, folder)
+            if options.already:
+                import capacity_rows
+
+                print(f"the rows of {options.already} sessions of before:", flush=True)
+                uvloop.run(simulator.day(sessions=capacity_rows.SEEDS, day_s=24.0, traffic=options.traffic))
+                capacity_rows.copy(of_database["DATABASE_URL"], options.already)
+                simulator = capacity_day.Simulator(web, lease, key, folder)
             given = {"sessions": options.sessions, "day_s": options.day, "traffic": options.traffic}
             capacity_day.run(measured, simulator, **given, postgres=options.postgres)
             return
