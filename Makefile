@@ -56,7 +56,7 @@ frontend:
 sbom:
 	@mkdir -p dist && $(PYTHON) requirements/sbom.py >dist/sbom.json
 
-## make hashes       what the control plane's image may install, anew from the locked versions
+## make hashes       what the images may install, anew from the locked versions
 hashes:
 	@requirements/hashes.sh
 

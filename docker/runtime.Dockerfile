@@ -2,7 +2,7 @@
 #   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cpu .
 #   docker build -f docker/runtime.Dockerfile -t tinkerscript-runtime:0.2.0-cuda --build-arg ENGINE=cuda .
 # The CPU build of torch comes from an index of its own; without it the CUDA build is installed, which works and is
-# gigabytes larger: --build-arg TORCH_OPTIONS="--index-url ADDRESS".
+# gigabytes larger: --build-arg TORCH_OPTIONS="--index-url ADDRESS" --build-arg TORCH_SHA256=..., the hash of its file.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 FROM ${PYTHON_IMAGE}
 # A compiler: vLLM and DeepSpeed compile kernels when they first need them. tini: ends and collects whatever is left.
@@ -10,25 +10,21 @@ RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-d
     && rm -rf /var/lib/apt/lists/*
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /app
-COPY requirements/*.txt requirements/vllm-cuda.lock requirements/
-# The engine's two builds ask for other versions of the same packages: each has a lock.
+COPY requirements/*.lock requirements/
+# Files that the locks have the hashes of, and what these need, which is in them too: requirements/hashes.sh, which also
+# says which lock is whose. torch is first and alone, because what is built from source asks for it.
 ARG ENGINE=cpu
-RUN case "${ENGINE}" in \
-      cpu) ln -s constraints.txt requirements/lock ;; \
-      cuda) ln -s vllm-cuda.lock requirements/lock ;; \
-      *) echo "ENGINE is cpu or cuda, not ${ENGINE}" >&2; exit 1 ;; \
-    esac
-# In the order of requirements/install.sh, for its reasons.
 ARG TORCH_OPTIONS=""
-RUN python3 -m pip install -c requirements/lock -r requirements/build.txt \
-    && python3 -m pip install ${TORCH_OPTIONS} -c requirements/lock -r requirements/torch.txt
-RUN if [ "${ENGINE}" = cuda ]; then \
-      python3 -m pip install -c requirements/lock -r requirements/vllm-cuda.txt httpx; \
-    else \
-      python3 -m pip install -c requirements/lock -r requirements/engine.txt httpx \
-      && python3 -m pip install --no-deps -c requirements/lock -r requirements/vllm.txt; \
-    fi
-RUN DS_BUILD_OPS=0 python3 -m pip install -c requirements/lock -r requirements/trainer.txt --no-build-isolation
+ARG TORCH_SHA256=""
+RUN cd requirements && case "${ENGINE},${TORCH_OPTIONS:+other},${TORCH_SHA256:+known}" in \
+      cpu,,) cp runtime-torch.lock torch.lock ;; \
+      cpu,other,known) sed -n "s/^\(torch==[^ ]*\).*/\1 --hash=sha256:${TORCH_SHA256}/p" runtime-torch.lock >torch.lock ;; \
+      cuda,,) : >torch.lock ;; \
+      *) echo "ENGINE is cpu or cuda; TORCH_OPTIONS and TORCH_SHA256 go together, with cpu" >&2; exit 1 ;; \
+    esac
+RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: ${TORCH_OPTIONS} -r requirements/torch.lock
+RUN python3 -m pip install --no-deps --require-hashes --only-binary :all: -r "requirements/runtime-${ENGINE}.lock"
+RUN DS_BUILD_OPS=0 python3 -m pip install --no-deps --require-hashes --no-build-isolation -r requirements/runtime-source.lock
 COPY sdk sdk
 COPY gpu_runtime gpu_runtime
 ENV PYTHONPATH=/app:/app/sdk NVIDIA_DRIVER_CAPABILITIES=compute,utility

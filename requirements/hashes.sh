@@ -1,7 +1,13 @@
 #!/usr/bin/env bash
-# Writes requirements/control-plane.lock anew: what the image of the control plane installs, each package in the version of
-# constraints.txt and with the hashes of its files, by which pip refuses any other file. To be run after a change of
-# server.txt, launchers.txt or constraints.txt; make hashes
+# Writes anew what the images install: each package in the version of its lock and with the hashes of its files, by which
+# pip refuses any other file. To be run after a change of what an image installs; make hashes
+#
+#   control-plane.lock     docker/control-plane.Dockerfile: server.txt, launchers.txt
+#   runtime-cpu.lock       docker/runtime.Dockerfile, ENGINE=cpu, but for torch and what torch alone needs of CUDA
+#   runtime-torch.lock     the same image: torch as the index has it, with its CUDA
+#   runtime-cuda.lock      docker/runtime.Dockerfile, ENGINE=cuda
+#   runtime-source.lock    both runtimes: what has no wheel and is built there
+#
 # From the index of uv (UV_DEFAULT_INDEX names another): one that builds packages itself has other hashes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -10,9 +16,34 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3}" -m venv "$work/uv"
 "$work/uv/bin/python" -m pip install --quiet --disable-pip-version-check -r uv.txt
-{
-  echo "# What docker/control-plane.Dockerfile installs, with pip install --require-hashes. Made by requirements/hashes.sh."
-  "$work/uv/bin/uv" pip compile --quiet --generate-hashes --no-header --no-annotate --only-binary :all: \
-    --python-version 3.11.9 --python-platform x86_64-manylinux_2_36 -c constraints.txt server.txt launchers.txt
-} >"$work/lock"
-mv "$work/lock" control-plane.lock
+
+SOURCE=deepspeed
+TORCH='^(torch==|nvidia-|cuda-)'
+echo httpx >"$work/httpx.txt" # the client of the control plane
+
+# locked OPTION... FILE...: what these files need, with hashes.
+locked() {
+  "$work/uv/bin/uv" pip compile --quiet --generate-hashes --no-header --no-annotate --only-binary :all: --no-binary "$SOURCE" \
+    --python-version 3.11.9 --python-platform x86_64-manylinux_2_36 "$@"
+}
+# only PATTERN, without PATTERN: of packages, each a line with its hashes below.
+only() { awk -v pattern="$1" '/^[^ ]/ { kept = $0 ~ pattern } kept'; }
+without() { awk -v pattern="$1" '/^[^ ]/ { kept = $0 !~ pattern } kept'; }
+# written NAME WHAT: from the standard input, whole or not at all.
+written() {
+  { echo "# What $2, with pip install --require-hashes. Made by requirements/hashes.sh." && cat; } >"$work/$1"
+  mv "$work/$1" "$1"
+}
+
+runtime="docker/runtime.Dockerfile installs"
+locked -c constraints.txt server.txt launchers.txt >"$work/server"
+locked -c constraints.txt build.txt torch.txt engine.txt trainer.txt "$work/httpx.txt" >"$work/cpu"
+locked --no-deps -c constraints.txt vllm.txt >>"$work/cpu" # see engine.txt
+locked -c vllm-cuda.lock torch.txt >"$work/torch"
+locked -c vllm-cuda.lock build.txt torch.txt vllm-cuda.txt trainer.txt "$work/httpx.txt" >"$work/cuda"
+
+written control-plane.lock "docker/control-plane.Dockerfile installs" <"$work/server"
+without "$TORCH|^$SOURCE==" <"$work/cpu" | written runtime-cpu.lock "$runtime for CPUs beside torch"
+only "$TORCH" <"$work/torch" | written runtime-torch.lock "$runtime for CPUs where no build of torch for CPUs is named"
+without "^$SOURCE==" <"$work/cuda" | written runtime-cuda.lock "$runtime for NVIDIA GPUs"
+only "^$SOURCE==" <"$work/cuda" | written runtime-source.lock "$runtime from source"

