@@ -17,6 +17,7 @@ from django.db import connection
 
 from console.management.commands import up
 from console.scheduling.launchers.process import ProcessLauncher
+from console.scheduling.children import probes
 from console.scheduling.processes import wait_until
 from support.small_disk import small_disk
 from support.up_server import Server
@@ -26,17 +27,17 @@ from support.up_server import Server
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="SQLite can be told that its disk is full")
 def test_a_reconciler_that_cannot_lead_on_a_databases_full_disk_is_left_alone(monkeypatch) -> None:
     """The disk of DATA has room: it is the database's that is full, which may be another machine's."""
-    monkeypatch.setattr(up, "close_old_connections", lambda: None)  # SQLite's limit is one of a connection
-    assert not up.reconciler_leads(), "no one leads, and there is room"
+    monkeypatch.setattr(probes, "close_old_connections", lambda: None)  # SQLite's limit is one of a connection
+    assert not probes.reconciler_leads(), "no one leads, and there is room"
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA page_count")
         (pages,) = cursor.fetchone()
         cursor.execute(f"PRAGMA max_page_count = {pages}")
         try:
-            assert up.reconciler_leads()
+            assert probes.reconciler_leads()
         finally:
             cursor.execute("PRAGMA max_page_count = 1073741823")
-    assert not up.reconciler_leads()
+    assert not probes.reconciler_leads()
     assert "console_room_probe" not in connection.introspection.table_names()
 
 

@@ -10,23 +10,23 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, close_old_connections, connections
+from django.db import DatabaseError, connections
 
 from console.config.data_folder import data_files_close
-from console.config.full_disk import database_is_full, disk_full_of, is_full
+from console.config.full_disk import disk_full_of
 from console.errors import DiskFull, StorageUnavailable
 from console.live.local_wakes import sockets_clear
 from console.object_store import client as object_store
 from console.object_store import seaweedfs
 from console.object_store.free_space import FreeSpaceMonitor
 from console.scheduling.children import supervisor
+from console.scheduling.children.probes import PROBE_TIMEOUT_S, reconciler_leads, server_responds
 from console.scheduling.children.starts import python_start, store_start
 from console.scheduling.children.supervisor import Child, Supervisor
 from console.scheduling.instance import foreign_runtimes_forget
 from console.scheduling.launchers.choice import OtherLauncher, WarmRefused, launcher_get, warm_get
 from console.scheduling.launchers.device_search import devices_find
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
-from console.scheduling.leader import leader_status
 from console.scheduling.reconcile import Reconciler
 from console.server.lease_address import lease_listener, listen
 from console.server.web_processes import url_responds, web_environment, web_names, web_responds
@@ -36,7 +36,6 @@ from console.users.sealing import sealed_renew
 READY_TIMEOUT_S = 120.0
 GUARDS_TIMEOUT_S = 30.0
 LOOK_EVERY_S = 0.2
-PROBE_TIMEOUT_S = 10.0
 START_PROBE_TIMEOUT_S = 0.5  # while starting: Ctrl-C is looked for in between
 RUNTIME_GRACE_S = 15.0
 
@@ -130,7 +129,7 @@ class Command(BaseCommand):
     def _start_web(self) -> None:
         serve, names = ("-m", "console.server.uvicorn"), web_names()
         if len(names) == 1:
-            self._children.start(Child("web", partial(python_start, *serve), grace_s=5.0, probe=_web_responds))
+            self._children.start(Child("web", partial(python_start, *serve), grace_s=5.0, probe=server_responds))
             return
         try:
             self._web_listener = listener = listen(settings.HOST, settings.PORT)
@@ -195,7 +194,7 @@ class Command(BaseCommand):
         """Whether each web process responds. Several are asked on their own sockets: the shared one takes connections
         from the beginning, and lets them wait."""
         if self._web_listener is None:
-            return _web_responds(timeout_s=START_PROBE_TIMEOUT_S)
+            return server_responds(timeout_s=START_PROBE_TIMEOUT_S)
         return all(web_responds(name, timeout_s=START_PROBE_TIMEOUT_S) for name in self._web_names)
 
     def _stop(self) -> None:
@@ -261,17 +260,3 @@ def _port_refused(error: OSError) -> CommandError:
         f"{settings.HOST}:{settings.PORT} cannot be listened on ({error.strerror}). "
         "Stop what uses it, or set TINKERSCRIPT_PORT."
     )
-
-
-def _web_responds(*, timeout_s: float = PROBE_TIMEOUT_S) -> bool:
-    return url_responds(f"{settings.INTERNAL_URL}/healthz", timeout_s=timeout_s)
-
-
-def reconciler_leads() -> bool:
-    """Whether some reconciler renews its lease; another server's, which shares the database, is as good. On a full
-    disk none can, and a new one could no more."""
-    try:
-        close_old_connections()
-        return leader_status() is not None or is_full() or database_is_full()
-    except DatabaseError:
-        return True  # a database that is away is not the reconciler's fault
