@@ -16,8 +16,8 @@ from django.core.management.base import CommandError
 from django.db import connection
 
 from console.management.commands import up
-from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.children import probes
+from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.processes import wait_until
 from support.small_disk import small_disk
 from support.up_server import Server
