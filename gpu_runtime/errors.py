@@ -14,6 +14,7 @@ RuntimeFault
     PlacementImpossible  this machine has not the devices that the session asks for
     ModelUnsupported     this model, or an option on it, would be trained wrong
     EngineTrainerMismatch  engine and trainer compute different numbers from the same weights
+    NodesDiffer          the nodes of a session have other versions or another base model
   ControlPlaneLost  the control plane did not respond for too long
   ControlPlaneRefused  it refused, and no repetition would change that: a bug or two versions that differ
   LeaseLost         another runtime holds the session now: end at once, write nothing more
@@ -97,6 +98,11 @@ class ModelUnsupported(FinalFault):
 class EngineTrainerMismatch(FinalFault):
     code = "engine_trainer_mismatch"
     hint = "Nothing was trained on these numbers. docs/models.md lists the model families that are known to agree."
+
+
+class NodesDiffer(FinalFault):
+    code = "nodes_differ"
+    hint = "Give every node the same environment and the same files, then start the session again."
 
 
 class ControlPlaneLost(RuntimeFault):

@@ -233,29 +233,28 @@ class Trainer(Protocol):
         """The type of its weights: "float32" or "bfloat16"."""
         ...
 
+    async def ready(self) -> None:
+        """Return once every rank has loaded. Raises TrainerFailed for one that has ended, with what became of it."""
+        ...
+
     async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its mask is 0."""
         ...
 
     async def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
-        """Accumulate the gradient of the session's loss over ``samples``, with the entropy as a bonus of this weight;
-        returns its metrics.
+        """Accumulate the gradient of the session's loss and of the entropy as a bonus of this weight; its metrics.
 
         Raises OutOfMemory, TrainerKilled (both want ``restart``), TrainerFailed.
         """
         ...
 
     async def flip_weights(self) -> None:
-        """Change every weight; a second call restores each bit.
-
-        The optimizer does not know of it: put the weights back before a step.
-        """
+        """Change every weight; a second call restores each bit, and has to come before a step."""
         ...
 
     async def each_unflipped(self, samples: Sequence[Sample]) -> dict[str, list[float]]:
         """While the weights are flipped: the log-probabilities of all trained tokens with one weight, or those of one
-        module, as before; by its name. As many forward passes as the model has weights.
-        """
+        module, as before; by its name. As many forward passes as the model has weights."""
         ...
 
     async def weights_digest(self) -> str:

@@ -59,6 +59,8 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
         if wanted != "auto":
             raise PlacementImpossible(f"placement={wanted} places engine and trainer on GPUs; this machine has none")
         return Placement("cpu")
+    if config.nodes > 1:
+        raise PlacementImpossible(f"nodes={config.nodes} is for ranks on CPUs; this machine has GPUs")
     needed = ranks + 1 if wanted == "split" else ranks
     if len(gpus) < needed:
         raise PlacementImpossible(

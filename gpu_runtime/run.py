@@ -257,6 +257,7 @@ async def watch(engine: Engine, trainer: Trainer, learner: Learner) -> None:
         if engine.dead:
             raise EngineDead("the engine's process ended")
         if trainer.dead and not learner.uses_trainer:
+            await trainer.ready()  # raises what became of it
             raise TrainerFailed("a trainer rank ended")
         await asyncio.sleep(0.5)
 

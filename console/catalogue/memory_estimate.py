@@ -62,3 +62,12 @@ def memory_predict(
     if not trains:
         parts = {name: size if name in ("engine_bytes", "process_bytes") else 0 for name, size in parts.items()}
     return MemoryEstimate(total_bytes=sum(parts.values()), engines=engines, **parts)
+
+
+def machine_least_bytes(memory: MemoryEstimate, *, nodes: int) -> int:
+    """What the first of a session's ``nodes`` machines holds at least: all but other machines' ranks.
+
+    Activations are left out: they are an upper bound, reached only by batches that fill their rows.
+    """
+    of_ranks = memory.trainer_bytes + memory.optimizer_bytes + memory.reference_bytes
+    return memory.total_bytes - memory.activation_bytes - of_ranks * (nodes - 1) // nodes

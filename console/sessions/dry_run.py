@@ -5,9 +5,10 @@ from pathlib import Path
 from django.conf import settings
 
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
-from console.catalogue.memory_estimate import GIB, memory_predict
+from console.catalogue.memory_estimate import GIB, machine_least_bytes, memory_predict
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
 from console.sessions.limits.devices import devices_needed, devices_serving
+from console.sessions.limits.nodes import nodes_check
 from console.sessions.limits.queue import queue_position_new
 from console.sessions.limits.usage import key_budget_check
 from console.users.keys import key_model_check
@@ -41,6 +42,7 @@ def dry_run(
     model_check(model, body.config)
     serves = kind is SessionKind.SERVING
     devices = devices_serving() if serves else devices_needed(config=body.config)
+    nodes_check(config=body.config, devices=devices)
     on_gpu = devices > 0
     shape = base_model_shape(model)
     engines = engines_most(body.config, devices) if on_gpu and kind is SessionKind.EPISODES else 1
@@ -48,11 +50,12 @@ def dry_run(
     if shape is not None:
         memory = memory_predict(shape, body.config, on_gpu=on_gpu, trains=not serves, engines=engines)
     limit_bytes = memory_limit_bytes(on_gpu=on_gpu)
-    # Activations are left out: they are an upper bound, reached only by batches that fill their rows.
-    if memory and limit_bytes and (least := memory.total_bytes - memory.activation_bytes) > limit_bytes:
+    nodes = body.config.nodes
+    if memory and limit_bytes and (least := machine_least_bytes(memory, nodes=nodes)) > limit_bytes:
+        where = " on the first of its machines" if nodes > 1 else ""
         raise DoesNotFit(
-            f"This session needs at least {least / GIB:.1f} GiB of memory, a runtime here may use "
-            f"{limit_bytes / GIB:.1f} GiB.",
+            f"This session needs at least {least / GIB:.1f} GiB of memory{where}, a runtime here may use "
+            f"{limit_bytes / GIB:.1f} GiB{' on each' if nodes > 1 else ''}.",
             hint="Choose a smaller model."
             if serves
             else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks.",

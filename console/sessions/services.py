@@ -11,6 +11,7 @@ from console.live.models import EventRecord
 from console.live.services import event_record, events_delete
 from console.sessions.dry_run import dry_run
 from console.sessions.limits.devices import devices_kept
+from console.sessions.limits.nodes import ranks_fit_nodes
 from console.sessions.limits.quotas import device_quota_check, person_queue_check, session_quota_check
 from console.sessions.models import Checkpoint, Removal, RuntimeSpan, Session
 from console.sessions.selectors import serving_check, session_get, tags_text
@@ -181,6 +182,7 @@ def _ranks_change(session: Session, ranks: int) -> None:
         has = "no trainer" if session.kind == SessionKind.SERVING else "one trainer process"
         raise Conflict(f"A session of kind {session.kind} has {has}.", hint="Leave trainer_ranks out.")
     before = SessionConfig.model_validate(session.config)
+    ranks_fit_nodes(config=before, ranks=ranks)
     changes = {"trainer_ranks": ranks, "devices": devices_kept(config=before, trainer_ranks=ranks)}
     config = SessionConfig.model_validate(session.config | changes)
     plan = dry_run(project=session.project, body=SessionCreate(base_model=session.base_model, config=config))

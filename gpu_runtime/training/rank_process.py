@@ -13,11 +13,13 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
-from gpu_runtime.errors import ModelUnsupported, StepRefused
+from gpu_runtime.errors import ModelUnsupported, NodesDiffer, StepRefused
 from gpu_runtime.health.stack_dumps import stacks_folder, stacks_register
 from gpu_runtime.model_interfaces import InvalidTrainingInput
 
 from .cpu.malloc import heap_keep
+from .nodes.job import interface_toward
+from .nodes.same_model import same_model_verify
 from .rank_spec import RankSpec
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ def rank_main(connection: Connection, spec: RankSpec, load: Callable[[RankSpec],
             connection.send(("invalid", str(mistake)))
         except ModelUnsupported as refusal:
             connection.send(("unsupported", str(refusal)))
+        except NodesDiffer as refusal:
+            connection.send(("differ", str(refusal)))
         except Exception as error:  # noqa: BLE001 - the top of the rank's loop: the parent fails the unit of work
             traceback.print_exc(file=sys.stderr)
             kind = "out_of_memory" if is_out_of_memory(error) else "failed"
@@ -80,7 +84,7 @@ def rank_environment(spec: RankSpec) -> None:
         RANK=str(spec.rank),
         LOCAL_RANK=str(spec.rank),
         WORLD_SIZE=str(spec.world_size),
-        GLOO_SOCKET_IFNAME="lo",
+        GLOO_SOCKET_IFNAME=interface_toward(spec.peer) if spec.peer else "lo",
         OMP_NUM_THREADS=str(spec.threads),
         OMP_WAIT_POLICY="PASSIVE",  # as for the engine: spinning threads starve other processes on these cores
         DS_ACCELERATOR=spec.device,
@@ -104,14 +108,17 @@ def rank_load(spec: RankSpec) -> "RankTrainer":
     backend = "nccl" if spec.device == "cuda" else "gloo"
     _process_group_make(spec, backend)
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False, verbose=False)
+    if spec.peer:
+        same_model_verify(spec.base_model_path, spec.node)
     return RankTrainer(spec)
 
 
 def _process_group_make(spec: RankSpec, backend: str) -> None:
-    """Make the process group on the loopback interface; DeepSpeed uses the one that exists.
+    """Make the process group, on one machine on its loopback interface; DeepSpeed uses the one that exists.
 
-    Ranks find each other in a file that this user alone can read. By default rank 0 listens for them, without
-    authentication on every interface of the machine; and a port that is chosen beforehand may be taken by then.
+    Ranks find each other in a file that this user alone can read, on several nodes in the folder that they share. By
+    default rank 0 listens for them, without authentication on every interface of the machine; and a port that is chosen
+    beforehand may be taken by then.
     """
     import torch
     from torch.distributed import FileStore, init_process_group, is_initialized

@@ -22,6 +22,8 @@ class RankSpec:
     threads: int
     gpus: tuple[str, ...] = ()  # the devices it may see; empty: those of its parent
     shares_device: bool = False  # one GPU for the engine and the trainer
+    node: str = ""  # the machine it is on, where the ranks are on several
+    peer: str = ""  # the address of another of them: the ranks meet over the interface that leads there
 
 
 def dtype_name(wanted: str, device: str) -> str:

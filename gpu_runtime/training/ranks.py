@@ -1,4 +1,4 @@
-"""Starts the ranks of the trainer as child processes and sends them commands: one result from each rank, a deadline.
+"""Starts the ranks of the trainer as processes and sends them commands: one result from each rank, a deadline.
 
 Even a single rank has a process of its own: a crash or a stuck collective then ends a child, which can be killed and
 reported, and never the gateway that holds acknowledged episodes.
@@ -19,6 +19,7 @@ from typing import Any
 
 from gpu_runtime.errors import (
     ModelUnsupported,
+    NodesDiffer,
     OutOfMemory,
     PlacementImpossible,
     StepRefused,
@@ -32,9 +33,11 @@ from gpu_runtime.processes.forking import process_context
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
+from .nodes.job import Node, job_nodes
+from .nodes.remote_rank import RemoteRank
 from .rank_process import rank_main
 from .rank_spec import RankSpec, dtype_name
-from .states.resharded_folder import room_to_reshard
+from .states.resharded_folder import room_to_reshard, wait_for_parts
 
 # Seconds within which a rank must return a result or, in a long command, report progress. The last resort: the
 # watchdog, which dumps stacks, has shorter deadlines (health/deadlines.py).
@@ -50,29 +53,40 @@ class RankProcesses:
         self._spec, self._main, self._world = spec, main, spec.world_size
         self._lock = asyncio.Lock()
         self.on_progress: Callable[[], None] = lambda: None
-        self._connections: list[Connection] = []
+        self._connections: list[Any] = []  # each a Connection or a RemoteConnection
         self.processes: list[Any] = []
         self._is_closed = False
         self._rendezvous: Path | None = None
 
     def _start(self) -> None:
-        context = process_context(self._spec.device)
+        nodes = job_nodes(count) if (count := self._spec.config.nodes) > 1 else []
         # In the runtime's own folder, which goes with it where it is killed.
         of_runtime = os.environ.get("TINKERSCRIPT_RUNTIME_DIR")
         self._rendezvous = Path(mkdtemp(prefix="tinkerscript-ranks-", dir=of_runtime))
         self._connections, self.processes = [], []
         for rank in range(self._world):
             spec = replace(self._spec, rank=rank, rendezvous_path=str(self._rendezvous / "ranks"))
-            ours, theirs = context.Pipe()
-            arguments = (self._main, dict(os.environ), theirs, spec)
-            process = context.Process(target=_run_rank, args=arguments, name=f"trainer-rank-{rank}", daemon=True)
-            with kept_from_children():
-                process.start()
-            theirs.close()
-            self._connections.append(ours)
-            self.processes.append(process)
+            if nodes:
+                spec = _placed(spec, nodes)
+            self._start_rank(spec, nodes[0].name if nodes else "")
         if self._is_closed:  # meanwhile, before they were there
             self._kill()
+
+    def _start_rank(self, spec: RankSpec, own_node: str) -> None:
+        if spec.node != own_node:
+            there = RemoteRank(spec, self._main, own_node)
+            self._connections.append(there.connection)
+            self.processes.append(there)
+            return
+        context = process_context(spec.device)
+        ours, theirs = context.Pipe()
+        arguments = (self._main, dict(os.environ), theirs, spec)
+        process = context.Process(target=_run_rank, args=arguments, name=f"trainer-rank-{spec.rank}", daemon=True)
+        with kept_from_children():
+            process.start()
+        theirs.close()
+        self._connections.append(ours)
+        self.processes.append(process)
 
     async def ready(self) -> None:
         """Return once every rank has loaded the model. Raises ModelUnsupported, TrainerFailed."""
@@ -145,6 +159,8 @@ class RankProcesses:
         if kind == "out_of_memory":
             self._kill()  # now: they hold the memory, and the others wait for this rank
             raise OutOfMemory(f"trainer rank {rank} ran out of memory in {command}: {value}")
+        if kind == "differ":
+            raise NodesDiffer(value)
         if kind == "unsupported":
             raise ModelUnsupported(value)
         if kind == "invalid":
@@ -179,7 +195,7 @@ class TrainerRanks(RankProcesses):
             raise PlacementImpossible("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
         self.dtype = dtype_name(config.dtype, device)
         world = config.trainer_ranks
-        threads = max(1, machine_share.cpus() // world)
+        threads = max(1, machine_share.cpus() * config.nodes // world)
         spec = RankSpec(base_model_path, config, 0, world, "", device, threads, tuple(gpus), shares_device)
         super().__init__(spec, rank_main)
 
@@ -217,11 +233,19 @@ class TrainerRanks(RankProcesses):
 
     async def save_state(self, folder: Path) -> None:
         await self._call("save_state", folder, deadline_s=WEIGHTS_S)
+        if self._spec.config.nodes > 1:
+            await wait_for_parts(folder, self._world)
 
     async def load_state(self, folder: Path) -> None:
         """Raises DiskFull too, where another number of ranks saved it and there is no room for their copy."""
         async with room_to_reshard(folder, self._world, lambda: self.on_progress()):
             await self._call("load_state", folder, deadline_s=WEIGHTS_S)
+
+
+def _placed(spec: RankSpec, nodes: Sequence[Node]) -> RankSpec:
+    """The same number of ranks on each node, the first ones beside the runtime."""
+    own = spec.rank * len(nodes) // spec.world_size
+    return replace(spec, node=nodes[own].name, peer=nodes[1 if own == 0 else 0].address)
 
 
 def _run_rank(

@@ -2,7 +2,13 @@
 
 import pytest
 
-from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES, ModelShape, memory_predict
+from console.catalogue.memory_estimate import (
+    ENGINE_CACHE_BYTES,
+    PROCESS_BYTES,
+    ModelShape,
+    machine_least_bytes,
+    memory_predict,
+)
 from tinkerscript.wire.config import SessionConfig
 
 P = 1_000_000
@@ -58,3 +64,11 @@ def test_the_parts_add_up() -> None:
     estimate = memory_predict(ModelShape(P, 64, 3), SessionConfig(kl_coef=0.1), on_gpu=False)
     parts = estimate.model_dump(exclude={"total_bytes", "engines"})
     assert sum(parts.values()) == estimate.total_bytes
+
+
+def test_the_first_of_several_machines_holds_all_but_the_ranks_of_the_others() -> None:
+    options = {"trainer_ranks": 4, "kl_coef": 0.1, "zero_stage": 3}
+    estimate = memory_predict(ModelShape(P, 64, 3), SessionConfig(**options), on_gpu=False)
+    alone = machine_least_bytes(estimate, nodes=1)
+    assert alone == estimate.total_bytes - estimate.activation_bytes
+    assert alone - machine_least_bytes(estimate, nodes=4) == 3 * P * (4 + 4 + 8 + 4) // 4

@@ -198,6 +198,9 @@ class FakeTrainer:
         self.closed = False
         self._model_folder = model_folder
 
+    async def ready(self) -> None:
+        """At once."""
+
     async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         """The engine's own; the reference is half a nat below it."""
         await self.reach("logprobs")

@@ -1,4 +1,4 @@
-"""Runtimes as Slurm jobs, one each, found again by their names.
+"""Runtimes as Slurm jobs, one each, found again by their names. A job of several nodes has the runtime on its first.
 
 The folders of sessions (TINKERSCRIPT_DATA) and this checkout with its environment must be on a file system that the
 nodes share. Slurm's own commands are spoken to; they find the cluster as for any user (SLURM_CONF or its default).
@@ -66,7 +66,10 @@ class Job:
 
 
 class SlurmLauncher:
-    """One job of one task per runtime. ``options`` go to sbatch as they are: partition, account, quality of service."""
+    """One job per runtime, of one task on each node that its handle says.
+
+    ``options`` go to sbatch as they are: partition, account, quality of service.
+    """
 
     name = "slurm"
     names_devices = False  # Slurm sets CUDA_VISIBLE_DEVICES itself
@@ -149,7 +152,7 @@ class SlurmLauncher:
         }
         passed = own | dict(environment)
         kept = [name for name in ("PATH", "HOME", "LANG") if name in os.environ]
-        folder = handle["folder"]
+        folder, nodes = handle["folder"], handle.get("nodes", 1)
         # The values travel in sbatch's environment: on its command line everyone sees them.
         arguments = [
             f"--signal=B:TERM@{self._notice_s}",  # before a preemption only where the cluster says so
@@ -161,8 +164,9 @@ class SlurmLauncher:
             "--open-mode=append",
             f"--export={','.join([*kept, *passed])}",
             "--no-requeue",  # restarting is the reconciler's, with a new lease
-            "--nodes=1",
-            "--ntasks=1",
+            f"--nodes={nodes}",
+            f"--ntasks={nodes}",
+            "--ntasks-per-node=1",
             *self._amounts(handle["gpus"]),
         ]
         script = f"#!/bin/sh\necho {OOM_SCORE_ADJ} 2>/dev/null >/proc/self/oom_score_adj\nulimit -c 0\n"

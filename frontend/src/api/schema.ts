@@ -3768,6 +3768,12 @@ export interface components {
                 [key: string]: string;
             };
             /**
+             * Nodes
+             * @description Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More than 1 with the launcher slurm and without GPUs.
+             * @default 1
+             */
+            nodes?: number;
+            /**
              * Normalize Advantage
              * @description Divide group advantages by their standard deviation. None: as published, so not with loss dr_grpo or advantage_baseline leave_one_out.
              */
@@ -3931,6 +3937,7 @@ export interface components {
              *       "micro_batch_tokens": 4096,
              *       "minibatches": 1,
              *       "model_names": "own",
+             *       "nodes": 1,
              *       "normalize_advantage": null,
              *       "offload_optimizer": false,
              *       "overlong_buffer": 0,

@@ -10,18 +10,30 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from gpu_runtime.errors import TrainerFailed
 from gpu_runtime.health.file_progress import report_file_progress
 from gpu_runtime.health.free_room import room_require
 
 ABOUT = "trainer.json"  # how many ranks saved a state
 FOLDER = "state"  # DeepSpeed's tag
 PREFIX = "resharded-"
+SEEN_S = 120.0  # NFS looks at a folder again after acdirmax, by default 60 s
 
 
 def saved_by(state: Path) -> int:
     """How many ranks saved ``state``."""
     ranks: int = json.loads((state / ABOUT).read_text())["world_size"]
     return ranks
+
+
+async def wait_for_parts(state: Path, ranks: int) -> None:
+    """Return once this node sees what every rank saved into ``state``, of which its file system may know a little later
+    than the node that wrote it. Raises TrainerFailed."""
+    deadline = asyncio.get_running_loop().time() + SEEN_S
+    while len(list((state / FOLDER).glob("*optim_states.pt"))) < ranks:
+        if asyncio.get_running_loop().time() > deadline:
+            raise TrainerFailed(f"{ranks} ranks saved {state.name}, and after {SEEN_S:g} s not all of it is seen here")
+        await asyncio.sleep(0.2)
 
 
 def resharded_path(state: Path) -> Path:

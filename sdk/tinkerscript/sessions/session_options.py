@@ -57,6 +57,7 @@ class SessionOptions(TypedDict, total=False):
     zero_stage: Literal[1, 2, 3]
     offload_optimizer: bool
     trainer_ranks: int
+    nodes: int
     placement: Literal["auto", "shared", "split"]
     devices: int | None
     dtype: Literal["auto", "float32", "bfloat16"]

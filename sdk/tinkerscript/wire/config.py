@@ -202,6 +202,14 @@ class SessionConfig(Request):
         False, description="Keep AdamW's moments in host memory. On a CPU, where they are there already, refused."
     )
     trainer_ranks: int = Field(1, ge=1, le=64, description="Trainer processes (one per device).")
+    # 1: ranks of one machine exchange gradients in its memory, those of several over the network.
+    nodes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More "
+        "than 1 with the launcher slurm and without GPUs.",
+    )
     placement: Literal["auto", "shared", "split"] = Field(
         "auto",
         description="Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where "

@@ -102,3 +102,31 @@ def test_a_stop_is_told_apart_from_slurms_own_notice(slurm_backend: Backend) -> 
     assert wait_until(lambda: launcher.inspect(handle).state == "running", timeout_s=WAIT_S, poll_s=0.2)
     launcher.stop(handle, grace_s=20)
     assert (Path(handle["folder"]) / "told").read_text() == "stop\n"
+
+
+def test_a_runtime_over_two_nodes_starts_on_the_first_and_its_stop_ends_what_it_started_on_the_other(
+    slurm_backend: Backend,
+) -> None:
+    """On both nodes at once, or the job waits: a gang. Each has what one runtime may use."""
+    launcher = slurm_backend.launcher()
+    fresh = slurm_backend.new_handle(launcher) | {"nodes": 2}
+    beat = "while :; do echo $SLURMD_NODENAME >>beat; sleep 0.1; done"
+    program = f"echo $SLURM_JOB_NUM_NODES $SLURMD_NODENAME; srun --overlap -N1 -n1 -w n2 --mem=0 /bin/sh -c '{beat}'"
+    launcher, handle = slurm_backend.start(program, launcher, fresh)
+    assert launcher.logs(handle, lines=1) == ["2 n1"]
+    beats = Path(handle["folder"]) / "beat"
+    assert wait_until(lambda: beats.exists() and beats.read_text().startswith("n2\n"), timeout_s=WAIT_S)
+    assert launcher.address(handle, port=7000) == "127.0.0.1:7000"
+    launcher.stop(handle, grace_s=0)
+    assert not launcher.inspect(handle).is_alive
+    counted = beats.stat().st_size
+    assert not wait_until(lambda: beats.stat().st_size > counted, timeout_s=1.0)
+
+
+def test_more_nodes_than_the_cluster_has_are_waited_for_with_slurms_reason(slurm_backend: Backend) -> None:
+    """Some may be drained and come back: Slurm itself makes no difference."""
+    launcher = slurm_backend.launcher()
+    handle = launcher.start(slurm_backend.new_handle(launcher) | {"nodes": 3}, environment={"PROGRAM": FOREVER})
+    slurm_backend.started.append((launcher, handle))
+    assert wait_until(lambda: "NodeLimit" in launcher.inspect(handle).reason, timeout_s=WAIT_S, poll_s=0.2)
+    assert launcher.inspect(handle).state == "waiting"

@@ -88,6 +88,10 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Any, Given], bool], str]] = {
         lambda value, given: value > 0 and given.get("reference_decay") is not None,
         "not with reference_decay: the reference of adapters is the base model under them",
     ),
+    "nodes": (
+        lambda value, given: given.get("trainer_ranks", value) % value != 0,
+        "must divide trainer_ranks: each machine has the same number of ranks",
+    ),
     "overlong_buffer": (
         lambda value, given: value > given.get("max_tokens", value),
         "must not be above max_tokens, whose last part it is",

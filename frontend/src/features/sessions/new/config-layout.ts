@@ -29,6 +29,7 @@ const ADVANCED_GROUPS: FieldGroup[] = [
     names: [
       "placement",
       "trainer_ranks",
+      "nodes",
       "devices",
       "dtype",
       "zero_stage",

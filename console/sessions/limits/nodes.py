@@ -1,0 +1,37 @@
+"""Whether a session may be spread over several machines here."""
+
+from django.conf import settings
+
+from console.errors import InvalidRequest
+from tinkerscript.wire.config import SessionConfig
+
+
+def nodes_check(*, config: SessionConfig, devices: int) -> None:
+    """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one, or with GPUs."""
+    if config.nodes == 1:
+        return
+    if settings.LAUNCHER.name != "slurm":
+        _refuse(
+            f"nodes is {config.nodes}: a session over several machines needs a server with TINKERSCRIPT_LAUNCHER=slurm,"
+            f" and this one has {settings.LAUNCHER.name}.",
+            hint="Leave config.nodes at 1.",
+        )
+    if devices:
+        _refuse(
+            f"nodes is {config.nodes}: over several machines a session trains on CPUs alone, and this server's runtimes"
+            f" have {devices} GPUs.",
+            hint="Leave config.nodes at 1, or ask the operator for a server without TINKERSCRIPT_RUNTIME_GPUS.",
+        )
+
+
+def ranks_fit_nodes(*, config: SessionConfig, ranks: int) -> None:
+    """Raises InvalidRequest where ``ranks`` cannot be shared out evenly among the session's machines."""
+    if ranks % config.nodes:
+        problem = f"trainer_ranks is {ranks}, and the session is spread over {config.nodes} machines."
+        fields = [{"field": "trainer_ranks", "problem": problem}]
+        raise InvalidRequest(problem, hint=f"Take a multiple of {config.nodes}.", details={"fields": fields})
+
+
+def _refuse(problem: str, hint: str) -> None:
+    fields = [{"field": "config.nodes", "problem": problem}]
+    raise InvalidRequest(problem, hint=hint, details={"fields": fields})

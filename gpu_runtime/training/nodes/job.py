@@ -1,0 +1,72 @@
+"""The nodes of the Slurm job that a runtime is, and how its processes reach one another.
+
+The job has one task on each node (console/scheduling/launchers/slurm.py). The runtime is on the first one; Slurm's own
+commands are asked for the others.
+"""
+
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from gpu_runtime.errors import PlacementImpossible, TrainerFailed
+
+COMMAND_S = 20.0
+NODES, OWN = "SLURM_JOB_NODELIST", "SLURMD_NODENAME"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine of the job: its name and where Slurm reaches it (NodeAddr of slurm.conf)."""
+
+    name: str
+    address: str
+
+
+def job_nodes(count: int, environ: Mapping[str, str] = os.environ) -> list[Node]:
+    """The ``count`` nodes of this job, the one that this process is on first.
+
+    Raises PlacementImpossible where it is no job over so many, TrainerFailed while Slurm does not say.
+    """
+    listed, own = environ.get(NODES, ""), environ.get(OWN, "")
+    if not listed or not own:
+        raise PlacementImpossible(f"nodes={count} needs a job of Slurm over {count} nodes; this runtime is in none")
+    found = {
+        node.name: node
+        for line in _scontrol("--oneliner", "show", "node", listed).splitlines()
+        if (node := _parse(line)) is not None
+    }
+    if len(found) != count or own not in found:
+        raise PlacementImpossible(f"nodes={count}, and Slurm gave this job {len(found)}: {', '.join(found) or listed}")
+    return [found.pop(own), *found.values()]
+
+
+def interface_toward(address: str) -> str:
+    """The name of the network interface over which ``address`` is reached. Raises OSError where there is none."""
+    family, kind, protocol, _, place = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(place)  # a datagram socket: the kernel chooses the way, nothing is sent
+        own = probe.getsockname()[0]
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(each.address.partition("%")[0] == own for each in addresses):
+            return name
+    raise OSError(f"no interface of this machine has the address {own}, by which {address} is reached")
+
+
+def _parse(line: str) -> Node | None:
+    fields = dict(word.partition("=")[::2] for word in line.split() if "=" in word)
+    name = fields.get("NodeName", "")
+    return Node(name, fields.get("NodeAddr") or name) if name else None
+
+
+def _scontrol(*arguments: str) -> str:
+    try:
+        done = subprocess.run(["scontrol", *arguments], capture_output=True, text=True, timeout=COMMAND_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TrainerFailed(f"scontrol: {error}") from error
+    if done.returncode:
+        raise TrainerFailed(f"scontrol: {' '.join(done.stderr.split())}")
+    return done.stdout

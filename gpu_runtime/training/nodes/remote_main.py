@@ -1,0 +1,27 @@
+"""``python -m gpu_runtime.training.nodes.remote_main``: what ``srun`` starts on another node for each rank."""
+
+import os
+import signal
+
+from .line import RankLine
+
+
+def main() -> None:
+    """Be the rank that the runtime's first message describes, until the runtime goes away."""
+    os.umask(0o077)
+    signal.signal(
+        signal.SIGTERM, signal.SIG_IGN
+    )  # a notice is for the runtime, which ends its ranks (health/notice.py)
+    # Stacks are read by pid, on the runtime's node.
+    os.environ.pop("TINKERSCRIPT_RUNTIME_DIR", None)
+    incoming, outgoing = os.dup(0), os.dup(1)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)  # what a library prints belongs in the log
+    line = RankLine(incoming, outgoing)
+    run, spec = line.recv()
+    run(line, spec)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A rank on another node of the runtime's Slurm job: started, heard and ended through ``srun``.
+
+It has the methods of a process that ranks.py uses. A node that falls silent is a rank that is lost: a thread here
+listens, also while no command runs.
+"""
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+from gpu_runtime.health.notice import kept_from_children
+from gpu_runtime.training.rank_spec import RankSpec
+
+from .line import versions, versions_differ
+
+# Seconds to the first sign of life, which a rank gives before it imports anything large, and between two of them.
+START_S, SILENT_S = 50.0, 30.0
+END_S = 10.0
+MODULE = "gpu_runtime.training.nodes.remote_main"
+
+
+class RemoteRank:
+    """The rank of ``spec`` on ``spec.node``. ``main`` runs there, with a line for its connection."""
+
+    def __init__(self, spec: RankSpec, main: Callable[[Any, RankSpec], None], own_node: str) -> None:
+        self._node, self._own_node, self.name = spec.node, own_node, f"trainer-rank-{spec.rank}"
+        ours, theirs = socket.socketpair()
+        with kept_from_children(), theirs:
+            self._srun = subprocess.Popen(_command(spec.node), stdin=theirs.fileno(), stdout=theirs.fileno())
+        self.pid = self._srun.pid
+        self._receive_within(ours, START_S)
+        self._far = Connection(ours.detach())
+        with suppress(OSError):  # it has ended already, which the thread finds
+            self._far.send((main, spec))
+        near, self._forward = Pipe(duplex=False)
+        self.connection = RemoteConnection(near, self._far)
+        self.sentinel, self._over = Pipe(duplex=False)  # readable once the thread has ended
+        self._thread = threading.Thread(target=self._listen, name=self.name, daemon=True)
+        self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Whether it was heard of lately."""
+        return self._thread.is_alive()
+
+    def kill(self) -> None:
+        """End it; its process over there ends with its line."""
+        self._srun.kill()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        self._thread.join(timeout)
+
+    @property
+    def exitcode(self) -> int | None:
+        """As of a process beside this one: negative for a signal, which ``srun`` says as 128 and its number."""
+        code = self._srun.poll()
+        return code if code is None or code <= 128 else 128 - code
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                kind, value = self._far.recv()
+                if kind == "hello":
+                    self._receive_within(self._far, SILENT_S)
+                    if differ := versions_differ(self._node, value, self._own_node, versions()):
+                        self._forward.send(("differ", differ))
+                        break
+                elif kind != "alive":
+                    self._forward.send((kind, value))
+        except BlockingIOError:  # nothing came for that long
+            self._say_silent()
+        except (EOFError, OSError):
+            with suppress(subprocess.TimeoutExpired):
+                self._srun.wait(END_S)  # for its exit code
+        finally:
+            self._srun.kill()
+            self._srun.wait()
+            self._forward.close()
+            self._over.close()
+
+    def _say_silent(self) -> None:
+        with suppress(OSError):
+            self._forward.send(("failed", f"node {self._node} is not reached: no sign of life of {self.name} on it"))
+
+    @staticmethod
+    def _receive_within(end: socket.socket | Connection, seconds: float) -> None:
+        with socket.socket(fileno=os.dup(end.fileno())) as same:
+            same.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", int(seconds), 0))
+
+
+class RemoteConnection:
+    """Sends to the rank itself and receives what the listening thread passed on."""
+
+    def __init__(self, near: Connection, far: Connection) -> None:
+        self._near, self._far = near, far
+
+    def fileno(self) -> int:
+        """What a wait for a message looks at."""
+        return self._near.fileno()
+
+    def send(self, message: object) -> None:
+        """Raises BrokenPipeError where the rank has ended."""
+        self._far.send(message)
+
+    def recv(self) -> Any:
+        """The next message. Raises EOFError after the last."""
+        return self._near.recv()
+
+    def close(self) -> None:
+        """Of both."""
+        self._near.close()
+        self._far.close()
+
+
+def _command(node: str) -> list[str]:
+    """One task on ``node`` within the job, beside what else runs there."""
+    within = ["--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={node}", "--mem=0", "--export=ALL"]
+    if given := os.environ.get("SLURM_CPUS_PER_TASK"):  # srun takes it from its options alone
+        within.append(f"--cpus-per-task={given}")
+    return ["srun", *within, "--quiet", "--unbuffered", "--kill-on-bad-exit=1", sys.executable, "-m", MODULE]

@@ -1,0 +1,91 @@
+"""What a job of a test's Slurm cluster runs: ranks on both nodes. ``python node_ranks.py FOLDER``
+
+``FOLDER/config.json`` says what is wanted of them, ``FOLDER/model`` is the base model; what became of it is left in
+``FOLDER/found.json``.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpu_runtime.errors import RuntimeFault
+from gpu_runtime.training import rank_process
+from gpu_runtime.training.nodes import remote_rank
+from gpu_runtime.training.nodes.line import versions
+from gpu_runtime.training.nodes.same_model import same_model_verify
+from gpu_runtime.training.rank_spec import RankSpec
+from gpu_runtime.training.ranks import RankProcesses, TrainerRanks
+from support import node_ranks
+from support.rank_batches import batch
+from tinkerscript.wire.config import SessionConfig
+
+
+async def steps(folder: Path, wanted: dict[str, Any], config: SessionConfig) -> dict[str, Any]:
+    """The real trainer: a state, if one is wanted, then these steps with a state after each; the last one's metrics."""
+    trainer = TrainerRanks(str(folder / "model"), config, "cpu")
+    metrics: dict[str, float] = {}
+    try:
+        if state := wanted.get("state"):
+            await trainer.load_state(Path(state))
+        for number in wanted["steps"]:
+            metrics = await trainer.forward_backward(batch(number))
+            metrics |= await trainer.optim_step(number)
+            await trainer.save_state(folder / f"state-{number}")
+        await trainer.export_model(folder / "exported")
+    finally:
+        await trainer.close()
+    return {"metrics": metrics}
+
+
+async def meeting(folder: Path, wanted: dict[str, Any], config: SessionConfig) -> dict[str, Any]:
+    """Ranks that meet and load nothing, until one of them is lost; how that is said."""
+    if torch := wanted.get("torch"):
+        remote_rank.versions = lambda: versions() | {"torch": torch}
+    remote_rank.START_S = wanted.get("start_s", remote_rank.START_S)
+    spec = RankSpec(str(folder / "model"), config, 0, config.trainer_ranks, "", "cpu", 1)
+    load = partial(node_ranks.meet, wanted.get("model_of_n2"))  # by a name that the other node can import
+    ranks = RankProcesses(spec, partial(rank_process.rank_main, load=load))
+    try:
+        await ranks.ready()
+        (folder / "met").touch()
+        while not ranks.dead:
+            await asyncio.sleep(0.1)
+        await ranks.ready()  # as the runtime asks (run.py)
+    except RuntimeFault as fault:
+        return {"fault": type(fault).__name__, "says": str(fault)}
+    finally:
+        await ranks.close()
+    return {}
+
+
+class Met:
+    """In the place of a trainer."""
+
+
+def meet(model_of_n2: str | None, spec: RankSpec) -> Met:
+    """What a rank does before it loads the model. The rank on n2 may have another one."""
+    if model_of_n2 and spec.node == "n2":
+        spec = replace(spec, base_model_path=model_of_n2)
+    rank_process._process_group_make(spec, "gloo")  # noqa: SLF001
+    same_model_verify(spec.base_model_path, spec.node)
+    return Met()
+
+
+def main(folder: Path) -> None:
+    """Write what was found."""
+    began = time.monotonic()
+    wanted = json.loads((folder / "config.json").read_text())
+    work = steps if "steps" in wanted else meeting
+    found = asyncio.run(work(folder, wanted, SessionConfig(**wanted["config"])))
+    partly = folder / "found.partial"
+    partly.write_text(json.dumps(found | {"seconds": time.monotonic() - began}))
+    partly.rename(folder / "found.json")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
