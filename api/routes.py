@@ -55,6 +55,7 @@ from api.views.runtime import (
     runtime_heartbeat,
     runtime_register,
     runtime_report,
+    tinker_work,
     upload_commit,
     upload_open,
 )
@@ -267,5 +268,6 @@ route("POST", "/runtime/documents", runtime_documents, lease, DocumentPlaces)
 route("POST", "/runtime/fail", runtime_fail, lease, None, status=204)
 route("POST", "/runtime/named-checkpoints", named_checkpoint_open, lease, NamedCheckpoint)
 route("POST", "/runtime/named-states", named_state_find, lease, NamedState)
+route("POST", "/runtime/tinker-work", tinker_work, lease, None, status=204, large=True)
 route("POST", "/runtime/uploads", upload_open, lease, UploadTargets, large=True)
 route("POST", "/runtime/uploads/{upload_id}/commit", upload_commit, lease, UploadCommitted, large=True)

@@ -28,6 +28,8 @@ from console.tinker.models import (
     TinkerRuntime,
     TinkerSampler,
     TinkerSession,
+    TinkerTokens,
+    TinkerWork,
 )
 from console.users.models import ApiKey, IdempotencyRecord, Membership, Project, User
 from console.webhooks.models import Delivery, Webhook
@@ -67,6 +69,8 @@ __all__ = [
     "TinkerRuntime",
     "TinkerSampler",
     "TinkerSession",
+    "TinkerTokens",
+    "TinkerWork",
     "Upload",
     "UsageSum",
     "User",

@@ -33,6 +33,7 @@ from .gateway.tinker.ledger import Ledger
 from .gateway.tinker.routes import Samplers, TinkerRoutes
 from .gateway.tinker.sampling import Samples
 from .gateway.tinker.work import ModelWork
+from .gateway.tinker.work_meter import WorkMeter
 from .health.deadlines import Phase
 from .journal.journal import Journal
 from .model_interfaces import ModelTrainer
@@ -47,6 +48,7 @@ from .weights.handover_folder import handover_make
 
 log = logging.getLogger(__name__)
 OPEN_S = 300.0  # how long the control plane may be away when a checkpoint gets its name
+LAST_WORDS_S = 5.0  # and when a runtime that ends tells of its last work
 
 
 class NamedStore:
@@ -123,6 +125,8 @@ async def serve_models(
         engine, samplers.find, lambda: renderer_load(assignment.base_model_path), assignment.config,
         relay_key=assignment.relay_key, on_fault=faults.put_nowait,
     )  # fmt: skip
+    meter = WorkMeter()
+    ledger.on_done, samples.on_done, dialects.on_done = meter.operation_done, meter.sampled, meter.generated
     served = app_of([*routes.routes(), *dialects.routes()])
     agent.status.begin(Phase.RESTORING, "loading the models of this session")
     await ledger.restore()
@@ -132,6 +136,7 @@ async def serve_models(
         agent.status.update(state=RuntimeStage.READY, address=address, policy_version=ledger.steps_done)
         background = [
             ledger.run(), keep_status(agent, ledger, samples, dialects), watch(engine, trainer), fault_found(faults),
+            meter.run(agent),
         ]  # fmt: skip
         async with until_one_fails(background):
             await agent.stop_requested.wait()
@@ -140,6 +145,7 @@ async def serve_models(
     await samples.close()
     if agent.stop_reason is StopReason.SUSPEND:
         await ledger.save_all()
+    await meter.tell(agent, deadline_s=LAST_WORDS_S)
     disk.close()
     journal.close()
 

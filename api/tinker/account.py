@@ -1,7 +1,7 @@
 """The caller's credential, and what was done and stored in the project: tokens, the audit log, usage."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -14,8 +14,11 @@ from api.tinker.requests import Body
 from console.audit.services import audit_list
 from console.errors import Forbidden, InvalidRequest
 from console.tinker.checkpoints import checkpoints_of
+from console.tinker.models import TinkerSession, TinkerTokens
 from console.tinker.tokens import token_make, user_urn
+from console.tinker.work import tokens_of
 from console.users.keys import key_revoke
+from console.users.models import Project
 from tinkerscript.wire.account import Scope
 
 MAX_ENTRIES, AUDIT_PAGE, MAX_AUDIT_PAGES, MAX_DAYS = 1000, 1000, 100, 92
@@ -77,36 +80,65 @@ def _audit_contents(project_id: str, day: date | None) -> Iterator[dict[str, Any
 
 
 def usage_events(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:
-    """``GET /billing/usage/events``: the checkpoints of each hour and session.
-
-    Tokens are not counted and nothing has a price: what runs is metered in device-seconds, which /v1/usage has.
-    """
+    """``GET /billing/usage/events``: the tokens and the checkpoints of each hour. Nothing has a price."""
     last = _day(query, "ending_before") or datetime.now(UTC).date() + timedelta(days=1)
     first = _day(query, "starting_on") or last - timedelta(days=31)
     if not timedelta() < last - first <= timedelta(days=MAX_DAYS):
         raise InvalidRequest(f"starting_on must be before ending_before, by at most {MAX_DAYS} days.")
     began, ended = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (first, last))
-    rows = checkpoints_of(project=caller.project).filter(created_at__gte=began, created_at__lt=ended)
+    sessions: dict[str, TinkerSession] = {}
+    events = [
+        *_token_events(tokens_of(project=caller.project, began=began, ended=ended), sessions),
+        *_checkpoint_events(caller.project, began, ended, sessions),
+    ]
+    told = {of.id: {"user_metadata": _texts(of.user_metadata) or None} for of in sessions.values()}
+    data = sorted(events, key=lambda event: (event["bucket_start"], -event["event_info"].get("token_count", 0)))
+    return Answer.of({"data": data, "sessions": told, "cost_data_through": None})
+
+
+def _token_events(rows: Iterable[TinkerTokens], sessions: dict[str, TinkerSession]) -> Iterator[dict[str, Any]]:
+    for row in rows:
+        of = row.session.tinker.tinker_session
+        sessions[of.id] = of
+        counts: list[tuple[dict[str, Any], int]] = [
+            ({"type": "training"}, row.training),
+            ({"type": "sampling_prefill", "cached": False}, row.sampling_prefill),
+            ({"type": "sampling_prefill", "cached": True}, row.sampling_prefill_cached),
+            ({"type": "sampling_sample"}, row.sampling_sample),
+        ]
+        for info, count in counts:
+            if count:
+                yield _usage_event(row.hour, of, row.session.tinker.base_model, info | {"token_count": count})
+
+
+def _checkpoint_events(
+    project: Project, began: datetime, ended: datetime, sessions: dict[str, TinkerSession]
+) -> Iterator[dict[str, Any]]:
+    rows = checkpoints_of(project=project).filter(created_at__gte=began, created_at__lt=ended)
     buckets: dict[tuple[datetime, str], dict[str, Any]] = {}
-    sessions: dict[str, dict[str, Any]] = {}
     for row in rows.select_related("model__tinker_session__key__user").order_by("created_at"):
         of, hour = row.model.tinker_session, row.created_at.replace(minute=0, second=0, microsecond=0)
-        event = buckets.setdefault(
-            (hour, row.model_id),
-            {
-                "bucket_start": hour.isoformat(),
-                "bucket_end": (hour + timedelta(hours=1)).isoformat(),
-                "base_model": row.model.base_model,
-                "user_id": user_urn(of.key.user) if of.key else None,
-                "session_id": of.id,
-                "project_id": of.project_id,
-                "event_info": {"type": "checkpoint", "count": 0},
-            },
-        )
+        sessions[of.id] = of
+        info = {"type": "checkpoint", "count": 0}
+        event = buckets.setdefault((hour, row.model_id), _usage_event(hour, of, row.model.base_model, info))
         event["event_info"]["count"] += 1
-        metadata = {name: str(value) for name, value in of.user_metadata.items()}
-        sessions[of.id] = {"user_metadata": metadata or None}
-    return Answer.of({"data": list(buckets.values()), "sessions": sessions, "cost_data_through": None})
+    yield from buckets.values()
+
+
+def _usage_event(hour: datetime, of: TinkerSession, base_model: str, info: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "bucket_start": hour.isoformat(),
+        "bucket_end": (hour + timedelta(hours=1)).isoformat(),
+        "base_model": base_model,
+        "user_id": user_urn(of.key.user) if of.key else None,
+        "session_id": of.id,
+        "project_id": of.project_id,
+        "event_info": info,
+    }
+
+
+def _texts(metadata: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in metadata.items()}
 
 
 def storage_usage(caller: TinkerCaller, *, query: dict[str, str]) -> Answer:

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from django.utils import timezone
-
 from api.tinker.answers import Answer
 from api.tinker.callers import TinkerCaller
 from api.tinker.requests import (
@@ -20,7 +18,6 @@ from api.tinker.requests import (
 )
 from console.catalogue.base_models import base_model_list
 from console.errors import DomainError, Forbidden, InvalidRequest, NotFound
-from console.live.services import event_record
 from console.tinker import services
 from console.tinker.checkpoints import checkpoint_find
 from console.tinker.copies import checkpoint_copy
@@ -28,10 +25,8 @@ from console.tinker.models import TinkerModel, TinkerSampler
 from console.tinker.tokens import credential_key
 from console.users.models import Project
 from tinkerscript.wire.account import Scope
-from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.tinker.messages import LoraOptions
 
-TELEMETRY_KEPT = 50  # events of one message that go on the record; information is left out
 DEFAULT_RANK = 32
 
 
@@ -106,16 +101,12 @@ def session_finish(caller: TinkerCaller, body: SessionFinish, *, session_id: str
 
 
 def telemetry(caller: TinkerCaller, body: Telemetry) -> Answer:
-    """``POST /telemetry``: warnings and errors go on the record of the client's sessions."""
+    """``POST /telemetry``: what the client says of itself goes on the record of its sessions."""
     try:
         found = services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id)
     except DomainError:  # a client without a session reports under a name of its own
         return Answer.of({"status": "accepted"})
-    loud = [event for event in body.events if event.get("severity") in ("WARNING", "ERROR", "CRITICAL")]
-    for runtime in found.runtimes.all():
-        for event in loud[:TELEMETRY_KEPT]:
-            data = {"name": "tinker_client", "at": timezone.now().isoformat(), "event": _bounded(event)}
-            event_record(session_id=runtime.session_id, kind=EventKind.EVENT, data=data)
+    services.telemetry_keep(tinker_session=found, events=[_bounded(event) for event in body.events])
     return Answer.of({"status": "accepted"})
 
 

@@ -4,6 +4,7 @@ from api.rest.requests import LeaseRequest
 from console.sessions.runtime import episode_reports, leases, stored_files, uploads
 from console.tinker.checkpoints import named_checkpoint_open as open_named
 from console.tinker.checkpoints import named_state_find as find_state
+from console.tinker.work import work_record
 from tinkerscript.wire.reading.trajectories import EpisodeRows
 from tinkerscript.wire.runtime import (
     Assignment,
@@ -19,6 +20,7 @@ from tinkerscript.wire.runtime import (
     UploadTargets,
 )
 from tinkerscript.wire.tinker.messages import NamedCheckpoint, NamedCheckpointOpen, NamedState, NamedStateFind
+from tinkerscript.wire.tinker.work import WorkReport
 
 
 def runtime_register(request: LeaseRequest) -> Assignment:
@@ -69,3 +71,8 @@ def named_checkpoint_open(request: LeaseRequest, body: NamedCheckpointOpen) -> N
 def named_state_find(request: LeaseRequest, body: NamedStateFind) -> NamedState:
     """Read a saved state of a Tinker client by its path."""
     return find_state(session=request.auth, body=body)
+
+
+def tinker_work(request: LeaseRequest, body: WorkReport) -> None:
+    """Say what was done for Tinker clients."""
+    work_record(session=request.auth, body=body)

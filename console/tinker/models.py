@@ -25,6 +25,7 @@ class TinkerSession(models.Model):
     is_of_endpoints = models.BooleanField(default=False)  # made for requests in other dialects: no Tinker client has it
     clients_joined = models.PositiveIntegerField(default=0)  # copies of its sampling clients, in other processes
     finished = models.JSONField(null=True)  # {"type", "detail"}: how its client ended it, or that it vanished
+    early_telemetry = models.JSONField(default=list)  # what its client said before there was a record to put it on
 
     class Meta:
         indexes = [models.Index(fields=["project", "-created_at"], name="tinker_session_list")]
@@ -100,3 +101,29 @@ class TinkerCheckpoint(models.Model):
     def path(self) -> str:
         """Its address for clients."""
         return f"tinker://{self.model_id}/{self.segment}/{self.name}"
+
+
+class TinkerWork(models.Model):
+    """A runtime's report of what it did for Tinker clients: {"kind", "of", "began_at", "seconds", "count", "tokens"}
+    each. The newest of a session are kept; their tokens are in TinkerTokens for good."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_work")
+    key = models.CharField(max_length=80)
+    spans = models.JSONField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "key"], name="tinker_work_once")]
+
+
+class TinkerTokens(models.Model):
+    """The tokens of one hour of a session, by the wire's names of usage."""
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="tinker_tokens")
+    hour = models.DateTimeField()
+    training = models.PositiveBigIntegerField(default=0)
+    sampling_prefill = models.PositiveBigIntegerField(default=0)
+    sampling_prefill_cached = models.PositiveBigIntegerField(default=0)
+    sampling_sample = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "hour"], name="tinker_tokens_hour")]

@@ -1,6 +1,7 @@
 """What happened in a Tinker session, as a trace that Perfetto (ui.perfetto.dev) shows.
 
-The form is Chrome's JSON trace events: a process for each runtime, a thread for each kind of entry on its record.
+The form is Chrome's JSON trace events: a process for each runtime, in it a thread for each kind of entry on its record
+and one for each model and sampling session, with the operations that were done for it and how long each took.
 """
 
 import json
@@ -11,6 +12,7 @@ from django.conf import settings
 from console.live.models import EventRecord
 from console.object_store import client as object_store
 from console.tinker.models import TinkerRuntime, TinkerSession
+from console.tinker.work import spans_of
 
 MAX_EVENTS = 50_000  # of each runtime: the newest
 
@@ -33,11 +35,25 @@ def _events(number: int, runtime: TinkerRuntime) -> list[dict[str, Any]]:
     threads: dict[str, int] = {}
     newest = EventRecord.objects.filter(session_id=runtime.session_id).order_by("-id")[:MAX_EVENTS]
     for record in reversed(newest):
-        if record.kind not in threads:
-            threads[record.kind] = len(threads) + 1
-            thread = {"ph": "M", "pid": number, "tid": threads[record.kind], "name": "thread_name"}
-            events.append(thread | {"args": {"name": record.kind}})
+        thread = _thread(number, str(record.kind), threads, events)
         at_us = int(record.at.timestamp() * 1e6)
-        event = {"ph": "i", "s": "t", "pid": number, "tid": threads[record.kind], "ts": at_us, "cat": record.kind}
+        event = {"ph": "i", "s": "t", "pid": number, "tid": thread, "ts": at_us, "cat": record.kind}
         events.append(event | {"name": str(record.data.get("name", record.kind)), "args": record.data})
+    for span in spans_of(session_id=runtime.session_id):
+        # A save goes on beside later operations of its model, and what overlaps is no thread.
+        of = f"{span['of']} saving" if span["kind"].startswith("save_") else span["of"]
+        thread = _thread(number, of, threads, events)
+        times = {"ts": int(span["began_at"] * 1e6), "dur": int(span["seconds"] * 1e6)}
+        counts = {"count": span.get("count", 1), "tokens": span.get("tokens", 0)}
+        whole = {"ph": "X", "pid": number, "tid": thread, "cat": "operation", "name": span["kind"], "args": counts}
+        events.append(whole | times)
     return events
+
+
+def _thread(number: int, name: str, threads: dict[str, int], events: list[dict[str, Any]]) -> int:
+    """The number of a thread by its name, which is told once."""
+    if name not in threads:
+        threads[name] = len(threads) + 1
+        told = {"ph": "M", "pid": number, "tid": threads[name], "name": "thread_name", "args": {"name": name}}
+        events.append(told)
+    return threads[name]

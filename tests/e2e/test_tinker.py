@@ -79,12 +79,17 @@ def test_the_benchmark_has_all_its_rows(loop_server: LoopServer) -> None:
     ]  # fmt: skip
 
 
+def all_ended(server: LoopServer) -> bool:
+    return all(each["state"] == "stopped" for each in server.get("/v1/sessions")["items"] if each["name"] == "drive")
+
+
 @pytest.mark.timeout(300)
 def test_the_command_line_lists_changes_downloads_and_deletes(
     loop_server: LoopServer, said: dict[str, Any], tmp_path: Path
 ) -> None:
     model_id, (state, sampler) = said["info"][0], said["paths"]
     trace, today = tmp_path / "trace.json", datetime.now(UTC).date()
+    until(lambda: all_ended(loop_server), "the runtimes told of their work", 60)
     assert BASE_MODEL in run(loop_server, "-m", "tinker.cli", "model", "list"), "a command in a process of its own"
     commands = {
         "runs": ["run", "list"],
@@ -116,7 +121,9 @@ def test_the_command_line_lists_changes_downloads_and_deletes(
     assert state in answers["states"] and sampler in answers["all"]
     assert json.loads(answers["published"])["public"] and not json.loads(answers["unpublished"])["public"]
     assert [path.name for path in tmp_path.rglob("*.json") if path != trace] == ["adapter.json"], "of the fake trainer"
-    assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "i"}
+    assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "i", "X"}
+    used = {event["event_info"]["type"] for event in json.loads(answers["usage"])["data"]}
+    assert used == {"training", "sampling_prefill", "sampling_sample", "checkpoint"}
     assert BASE_MODEL in answers["usage"] and "alice" in answers["storage"]
     assert "tml:user:" in answers["whoami"] and answers["status"] and "0.38.0" in answers["version"]
     assert sampler not in answers["left"]

@@ -39,6 +39,7 @@ class Wire:
     store: FolderStore
     journal: Journal
     ledger: Ledger
+    samples: Samples
     app: Starlette
     worker: asyncio.Task[None]
 
@@ -102,7 +103,7 @@ def opening(tmp_path: Path) -> Open:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://runtime", timeout=30) as http:
             try:
-                yield Wire(http, trainer, engine, store, journal, ledger, app, worker)
+                yield Wire(http, trainer, engine, store, journal, ledger, samples, app, worker)
             finally:
                 await samples.close()
                 worker.cancel()

@@ -59,6 +59,8 @@ class DialectRoutes:
         self._renderer: Renderer | None = None
         self._loading = asyncio.Lock()
         self._by_sampler: OrderedDict[str, dict[str, Callable[[Request], Awaitable[Response]]]] = OrderedDict()
+        # Hears of each call: its sampling session, tokens of its prompt and of its answer, and the seconds it took.
+        self.on_done: Callable[[str, int, int, float], None] = lambda *call: None
         self.last_activity_at = time.time()
 
     def routes(self) -> list[Route]:
@@ -88,7 +90,7 @@ class DialectRoutes:
     ) -> dict[str, Callable[[Request], Awaitable[Response]]]:
         """The dialects over one sampler, by path."""
         recorder = ForgottenCalls(self._call_over)
-        source = SamplerSource(self._engine, folder)
+        source = SamplerSource(self._engine, folder, lambda *call: self.on_done(sampler_id, *call))
         calls = Calls(recorder, source, renderer, self._config, on_fault=self._on_fault)
         # All calls of a sampler are of one episode that never ends: seeds are mixed with its name.
         episode = OpenEpisode(
@@ -127,6 +129,7 @@ class SamplerSource:
 
     engine: SamplerEngine
     folder: Path | None
+    on_done: Callable[[int, int, float], None] = lambda *call: None
     stall_s: float = STALL_S  # an engine that makes no token of a call for so long is dead
 
     @property
@@ -139,14 +142,19 @@ class SamplerSource:
         is_whole = folder_is_whole(self.folder)
         adapter, weights = (None, self.folder) if is_whole else (self.folder, None)
         stream = self.engine.generate(request_id, prompt_ids, options, adapter=adapter, weights=weights)
+        began, tokens = time.monotonic(), 0
         with snapshot_held(self.folder):
             async with aclosing(stream):
-                while True:
-                    try:
-                        async with asyncio.timeout(self.stall_s):
-                            delta = await anext(stream)
-                    except TimeoutError as error:
-                        raise EngineDead(f"the engine made no token for {self.stall_s:.0f} s") from error
-                    except StopAsyncIteration:
-                        return
-                    yield delta
+                try:
+                    while True:
+                        try:
+                            async with asyncio.timeout(self.stall_s):
+                                delta = await anext(stream)
+                        except TimeoutError as error:
+                            raise EngineDead(f"the engine made no token for {self.stall_s:.0f} s") from error
+                        except StopAsyncIteration:
+                            return
+                        tokens += len(delta.token_ids_T)
+                        yield delta
+                finally:  # also of a call whose client has gone: what was made was made
+                    self.on_done(len(prompt_ids), tokens, time.monotonic() - began)

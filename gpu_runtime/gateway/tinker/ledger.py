@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from gpu_runtime.episodes.journal_executor import JournalExecutor
@@ -50,6 +50,8 @@ class Ledger:
         self._tail: set[asyncio.Task[None]] = set()
         self._arrivals = 0
         self._held_by = ""  # what every operation waits for, in words; empty while nothing holds them up
+        # Hears of each operation that is done for the first time, and of the seconds that it took.
+        self.on_done: Callable[[Operation, Result, float], None] = lambda operation, result, seconds: None
         self.last_activity_at = time.time()
         self.steps_done = 0  # optimizer steps of all models, those of earlier runtimes included
 
@@ -189,11 +191,12 @@ class Ledger:
         model.unfinished.add(waiting.seq_id)
         operation = await self._disk.run(self._table.find, waiting.request_id)
         assert operation is not None, "what was taken is in the journal"
+        began = time.monotonic()
         result = await self._result(operation)
         if isinstance(result, Result):
-            await self._finish(model, operation, result)
+            await self._finish(model, operation, result, began)
         else:
-            task = asyncio.create_task(self._finish_later(model, operation, result))
+            task = asyncio.create_task(self._finish_later(model, operation, result, began))
             self._tail.add(task)
             task.add_done_callback(self._tail.discard)
         if not model.unfinished and not operation.is_done:
@@ -243,7 +246,7 @@ class Ledger:
                 return result
         raise away
 
-    async def _finish_later(self, model: _Model, operation: Operation, rest: Awaitable[Result]) -> None:
+    async def _finish_later(self, model: _Model, operation: Operation, rest: Awaitable[Result], began: float) -> None:
         try:
             result = await rest
         except (UserMistake, InvalidTrainingInput) as mistake:
@@ -251,11 +254,12 @@ class Ledger:
         except Exception as error:  # the top of this piece of work: its client is told, the session goes on
             log.exception("%s of %s failed", operation.kind, operation.model_id)
             result = Result.mistake(f"{operation.kind} failed inside the service: {error}", "server")
-        await self._finish(model, operation, result)
+        await self._finish(model, operation, result, began)
 
-    async def _finish(self, model: _Model, operation: Operation, result: Result) -> None:
+    async def _finish(self, model: _Model, operation: Operation, result: Result, began: float) -> None:
         if not operation.is_done:
             await self._disk.run(self._table.finish, operation, result.kind, result.body)
+            self.on_done(operation, result, time.monotonic() - began)
             self.steps_done += operation.kind == "optim_step" and result.kind == "json"
         model.unfinished.discard(operation.seq_id)
         if event := self._done.pop(operation.request_id, None):

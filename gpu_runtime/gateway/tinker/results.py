@@ -16,10 +16,11 @@ MODEL_LOST = (
 
 @dataclass(frozen=True)
 class Result:
-    """What came of an operation: JSON, or protobuf, or an error (JSON too)."""
+    """What came of an operation: JSON, or protobuf, or an error (JSON too). ``tokens`` were trained for it."""
 
     kind: str
     body: bytes
+    tokens: int = 0
 
     @classmethod
     def of(cls, value: dict[str, object]) -> "Result":

@@ -69,6 +69,8 @@ class Samples:
     ) -> None:
         self._engine, self._sampler_find = engine, sampler_find
         self._session_id, self._on_fault = session_id, on_fault
+        # Hears of each sample: its sampling session, what was asked and made, and the seconds that it took.
+        self.on_done: Callable[[str, SampleOrder, SampleOutcome, float], None] = lambda *sample: None
         self._boot = secrets.token_hex(4)  # promises of an earlier runtime are not those of this one
         self._first_cursor = self._last_cursor = time.time_ns() // 1000  # beyond those of an earlier runtime
         self._changed = asyncio.Event()  # replaced each time that it is set
@@ -161,8 +163,10 @@ class Samples:
         try:
             folder = await self._sampler_find(sample.sampling_session_id)
             order = order_of(sample, folder, self._engine)
+            began = time.monotonic()
             with snapshot_held(folder):
                 outcome = await self._sampled(order)
+            self.on_done(sample.sampling_session_id, order, outcome, time.monotonic() - began)
             promise.result = Result("proto", response_write(sample, order, outcome))
         except asyncio.CancelledError:
             promise.result = Result.mistake("the sample was cancelled by its client")

@@ -186,7 +186,8 @@ class ModelWork:
         data = await asyncio.to_thread(data_read, request)
         call = self._trainer.forward if request.forward_only else self._trainer.forward_backward
         result = await call(operation.model_id, data, request.loss_fn, request.loss_config())
-        return Result("proto", await asyncio.to_thread(output_write, result))
+        tokens = sum(len(datum.token_ids_N) for datum in data)
+        return Result("proto", await asyncio.to_thread(output_write, result), tokens)
 
     async def _optim_step(self, operation: Operation) -> Result:
         wanted = body_parse(OptimStep, operation.body)

@@ -307,14 +307,20 @@ async def test_a_quota_pauses_the_client_and_does_not_end_it(alices: Client, pro
     assert status == 402 and "1 sessions" in answer["detail"]
 
 
-async def test_a_clients_warnings_are_on_the_record_of_its_sessions(alices: Client) -> None:
+async def test_what_a_client_says_of_itself_is_on_the_record_of_its_sessions(alices: Client) -> None:
     session_id = await alices.session()
+    start = {"event": "SESSION_START", "severity": "INFO"}
+    await alices.post("telemetry", {"events": [start], "session_id": session_id})
     made = await alices.model(session_id)
-    events = [{"event": "GENERIC_EVENT", "severity": severity, "text": "x" * 9000} for severity in ("INFO", "ERROR")]
-    assert await alices.post("telemetry", {"events": events, "session_id": session_id, "platform": "p"}) == {
+    events = [{"event": "GENERIC_EVENT", "severity": severity, "text": "x" * 3000} for severity in ("INFO", "ERROR")]
+    assert await alices.post("telemetry", {"events": events * 60, "session_id": session_id, "platform": "p"}) == {
         "status": "accepted"
     }
-    rows = [row async for row in EventRecord.objects.filter(session_id=made["request_id"].partition("|")[0])]
-    said = [row.data for row in rows if row.data.get("name") == "tinker_client"]
-    assert [each["event"]["severity"] for each in said] == ["ERROR"] and len(said[0]["event"]["text"]) == 2000
+    await alices.post("telemetry", {"events": events, "session_id": session_id})
+    rows = EventRecord.objects.filter(session_id=made["request_id"].partition("|")[0]).order_by("id")
+    said = [row.data["event"] async for row in rows if row.data.get("name") == "tinker_client"]
+    severities = [each["severity"] for each in said]
+    assert said[0] == start, "said before the session had a record"
+    assert severities[1:] == ["ERROR"] * 50 + ["INFO", "ERROR"], "of a flood the errors first"
+    assert len(said[1]["text"]) == 2000
     assert await alices.post("telemetry", {"events": [], "session_id": "sessionless-1"}) == {"status": "accepted"}

@@ -1,0 +1,107 @@
+"""How many tokens Tinker clients trained and sampled and how long each operation took, told to the control plane."""
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import dataclass
+
+from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.errors import ControlPlaneLost, ControlPlaneRefused, LeaseLost, StoreUnavailable
+from gpu_runtime.gateway.tinker.results import Result
+from gpu_runtime.journal.model_table import Operation
+from gpu_runtime.sampler_interfaces import SampleOrder, SampleOutcome
+from tinkerscript.wire.tinker.work import MAX_SPANS, TokensUsed, WorkReport, WorkSpan
+
+TELL_S = 15.0
+TELL_DEADLINE_S = 60.0
+SAMPLE = "sample"
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Span:
+    """``began_at`` and ``ended_at`` are Unix seconds."""
+
+    began_at: float
+    ended_at: float
+    count: int
+    tokens: int
+
+
+class WorkMeter:
+    """What was done since the last report. An operation is a span of its own, as long as a report has room; samples of
+    one sampling session are one."""
+
+    def __init__(self) -> None:
+        self._boot, self._reports = secrets.token_hex(4), 0
+        self._tokens: dict[str, int] = {}
+        self._spans: dict[tuple[str, str, int], _Span] = {}
+        self._untold: WorkReport | None = None
+
+    def operation_done(self, operation: Operation, result: Result, seconds: float) -> None:
+        """An operation of a model has its result, now."""
+        self._count(training=result.tokens)
+        number = operation.seq_id if len(self._spans) < MAX_SPANS // 2 else -1
+        self._span(operation.kind, operation.model_id, number, seconds, result.tokens)
+
+    def sampled(self, sampler_id: str, order: SampleOrder, outcome: SampleOutcome, seconds: float) -> None:
+        """A sample of a Tinker client is done, now."""
+        tokens = sum(len(answer.token_ids_T) for answer in outcome.answers)
+        cached = min(outcome.cached_tokens, len(order.prompt_ids))
+        self._count(
+            sampling_prefill=len(order.prompt_ids) - cached, sampling_prefill_cached=cached, sampling_sample=tokens
+        )
+        self._span(SAMPLE, sampler_id, -1, seconds, tokens)
+
+    def generated(self, sampler_id: str, prompt_tokens: int, tokens: int, seconds: float) -> None:
+        """A call in another dialect is over, now; its prompt counts as read whole."""
+        self._count(sampling_prefill=prompt_tokens, sampling_sample=tokens)
+        self._span(SAMPLE, sampler_id, -1, seconds, tokens)
+
+    async def tell(self, agent: Agent, *, deadline_s: float = TELL_DEADLINE_S) -> None:
+        """Send what is not yet told. What the control plane has no place for, as an older one, is dropped with a line
+        in the log; where it is away the next time sends it again."""
+        report = self._untold or self._take()
+        if report is None:
+            return
+        self._untold = report
+        try:
+            await agent.send("/v1/runtime/tinker-work", report, deadline_s=deadline_s)
+        except ControlPlaneRefused as refused:
+            log.warning("the control plane keeps no account of tokens: %s", refused)
+        except (ControlPlaneLost, StoreUnavailable, LeaseLost):
+            return
+        self._untold = None
+
+    async def run(self, agent: Agent) -> None:
+        """Tell it every TELL_S, without end."""
+        while True:
+            await asyncio.sleep(TELL_S)
+            await self.tell(agent)
+
+    def _take(self) -> WorkReport | None:
+        if not self._spans:
+            return None
+        spans = [
+            WorkSpan(
+                kind=kind, of=of, began_at=span.began_at, seconds=max(0.0, span.ended_at - span.began_at),
+                count=span.count, tokens=span.tokens,
+            )
+            for (kind, of, _), span in list(self._spans.items())[:MAX_SPANS]
+        ]  # fmt: skip
+        self._reports += 1
+        report = WorkReport(key=f"{self._boot}-{self._reports}", tokens=TokensUsed(**self._tokens), spans=spans)
+        self._tokens, self._spans = {}, {}
+        return report
+
+    def _count(self, **tokens: int) -> None:
+        for name, number in tokens.items():
+            self._tokens[name] = self._tokens.get(name, 0) + number
+
+    def _span(self, kind: str, of: str, number: int, seconds: float, tokens: int) -> None:
+        ended_at = time.time()
+        began_at = ended_at - seconds
+        known = self._spans.setdefault((kind, of, number), _Span(began_at, ended_at, 0, 0))
+        known.began_at, known.ended_at = min(known.began_at, began_at), max(known.ended_at, ended_at)
+        known.count, known.tokens = known.count + 1, known.tokens + tokens

@@ -1,0 +1,100 @@
+"""Tokens and times of what is done for Tinker clients, as the control plane is told of them."""
+
+from pathlib import Path
+
+from gpu_runtime.config import RuntimeConfig
+from gpu_runtime.control_plane.agent import Agent
+from gpu_runtime.gateway.tinker.results import Result
+from gpu_runtime.gateway.tinker.work_meter import WorkMeter
+from gpu_runtime.journal.model_table import Operation
+from support.fake_control_plane import LEASE, FakeControlPlane, error_body
+from support.tinker_harness import MODEL, Open, step, training
+
+SAMPLER = "tnk_ab:sample:1:ses_0123"
+SAMPLE = {
+    "sampling_session_id": SAMPLER,
+    "num_samples": 2,
+    "prompt": {"chunks": [{"type": "encoded_text", "tokens": [3, 4, 5]}]},
+    "sampling_params": {"max_tokens": 4, "seed": 1},
+}
+WORK = "/v1/runtime/tinker-work"
+
+
+def agent_of(server: FakeControlPlane, folder: Path) -> Agent:
+    return Agent(RuntimeConfig(server.url, LEASE, "ses_0123456789abcdef", folder))
+
+
+async def told(meter: WorkMeter, folder: Path) -> dict:
+    """The one report of what ``meter`` holds."""
+    with FakeControlPlane() as server:
+        server.answers[WORK] = 204, None
+        async with agent_of(server, folder) as agent:
+            await meter.tell(agent)
+            await meter.tell(agent)
+        (report,) = server.bodies(WORK)
+    return report
+
+
+async def test_tokens_are_those_that_were_trained_and_sampled_and_what_failed_has_none(
+    wire_open: Open, tmp_path: Path
+) -> None:
+    meter = WorkMeter()
+    async with wire_open() as wire:
+        wire.ledger.on_done, wire.samples.on_done = meter.operation_done, meter.sampled
+        await wire.model()
+        await wire.do("forward_backward", training(1, [3, 4, 5, 6]))
+        await wire.do("forward_backward", training(2, loss_fn="nonsense"))
+        await wire.do("optim_step", step(3))
+        await wire.post("/tinker/samplers", {"sampling_session_id": SAMPLER, "base_model": "tiny"})
+        for number in range(2):
+            await wire.do("asample", SAMPLE | {"seq_id": number})
+    report = await told(meter, tmp_path)
+    assert report["tokens"] == {
+        "training": 4, "sampling_prefill": 2, "sampling_prefill_cached": 4, "sampling_sample": 16,
+    }  # fmt: skip
+    spans = [(span["kind"], span["of"], span["count"], span["tokens"]) for span in report["spans"]]
+    assert spans == [
+        ("create_model", MODEL, 1, 0), ("forward_backward", MODEL, 1, 4), ("forward_backward", MODEL, 1, 0),
+        ("optim_step", MODEL, 1, 0), ("sample", SAMPLER, 2, 16),
+    ]  # fmt: skip
+
+
+async def test_what_a_runtime_does_again_after_a_kill_is_not_counted_again(wire_open: Open) -> None:
+    async with wire_open() as wire:
+        await wire.model()
+        await wire.do("forward_backward", training(1))
+    heard = []
+    async with wire_open() as wire:
+        wire.ledger.on_done = lambda operation, result, seconds: heard.append((operation.kind, result.tokens))
+        await wire.do("forward_backward", training(2, [3, 4]))
+    assert heard == [("forward_backward", 2)]
+
+
+async def test_a_report_that_did_not_arrive_is_sent_again_as_it_was_and_an_older_server_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    meter = WorkMeter()
+    meter.generated(SAMPLER, 3, 4, 0.5)
+    with FakeControlPlane() as server:
+        async with agent_of(server, tmp_path) as agent:
+            server.answers[WORK] = 503, error_body("unavailable")
+            await meter.tell(agent, deadline_s=0.2)
+            meter.generated(SAMPLER, 5, 6, 0.5)
+            del server.answers[WORK]  # it knows no such route
+            await meter.tell(agent)
+            server.answers[WORK] = 204, None
+            await meter.tell(agent)
+        *first, last = server.bodies(WORK)
+    assert len(first) > 1 and all(body == first[0] for body in first)
+    assert [body["tokens"]["sampling_sample"] for body in (first[0], last)] == [4, 6]
+
+
+async def test_a_report_has_a_bound_however_much_was_done(tmp_path: Path) -> None:
+    meter = WorkMeter()
+    for number in range(3000):
+        operation = Operation(MODEL, number + 1, f"ses|train:0:{number}", "forward_backward", b"", "")
+        meter.operation_done(operation, Result("proto", b"", tokens=2), 0.001)
+    report = await told(meter, tmp_path)
+    assert len(report["spans"]) < 500 and report["tokens"]["training"] == 6000
+    assert sum(span["count"] for span in report["spans"]) == 3000
+    assert sum(span["tokens"] for span in report["spans"]) == 6000
