@@ -49,6 +49,7 @@ def test_a_tinker_program_runs_as_it_is(loop_server: LoopServer, said: dict[str,
     assert said["at_places"] == [True, [3, 3], [3, 3], [3, 3]]
     assert len({str(each) for name in ("samples", "base_samples", "named_samples") for each in said[name]}) == 6
     assert said["mistake"][0] == "user" and "no such loss" in said["mistake"][1]
+    assert said["too_large"][0] == "user" and "more than 16777216 bytes" in said["too_large"][1]
     assert said["paths"] == [f"tinker://{model_id}/weights/first", f"tinker://{model_id}/sampler_weights/first"]
     assert said["again"] == model_id.replace(":0", ":1") and said["same"]
     assert [run for run in said["runs"] if run in (model_id, said["again"])] == [model_id, said["again"]]

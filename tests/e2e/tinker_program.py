@@ -47,6 +47,25 @@ def at_places(sampler: tinker.SamplingClient) -> list:
     return [bool(agree), list(scores.shape), list(drawn.tokens.shape), list(drawn.logprobs.to_numpy().shape)]
 
 
+def too_large(training: tinker.TrainingClient) -> list[str]:
+    """What comes of a call whose body is above 16 MiB; the step after it is done at once, not after minutes."""
+    generator = np.random.default_rng(0)
+    targets, weights = generator.integers(5, 90, (300, 6000)), generator.random((300, 6000), dtype=np.float32)
+    inputs = {
+        "target_tokens": types.TensorData.from_numpy(targets),
+        "weights": types.TensorData.from_numpy(weights),
+    }
+    large = types.Datum(model_input=types.ModelInput.from_ints([5] * 300), loss_fn_inputs=inputs)
+    failing = training.forward_backward([large], "cross_entropy")
+    step = training.optim_step(types.AdamParams(learning_rate=0.0))
+    step.result(timeout=60)
+    try:
+        failing.result(timeout=60)
+    except tinker.RequestFailedError as error:
+        return [error.category.value, str(error)]
+    return []
+
+
 def goes_on(service: tinker.ServiceClient, path: str, before: types.ForwardBackwardOutput, said: dict) -> None:
     """A model that begins from the state, and whether it computes what the first one did."""
     again = service.create_training_client_from_state_with_optimizer(path)
@@ -84,6 +103,8 @@ def main(base_model: str, rank: int = 8) -> None:
             training.forward_backward([datum(TOKENS)], "no such loss").result(timeout=120)
         except tinker.RequestFailedError as error:
             said["mistake"] = [error.category.value, str(error)]
+        if rank:
+            said["too_large"] = too_large(training)
         state = training.save_state("first").result(timeout=120)
         saved = training.save_weights_for_sampler("first").result(timeout=120)
         said["paths"] = [state.path, saved.path]

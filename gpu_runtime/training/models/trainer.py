@@ -193,10 +193,12 @@ class BaseWithModels:
             adapter_export(weights, lora, base, folder)
 
     def export_merged(self, model_id: str, folder: Path) -> None:
-        """A Hugging Face folder, adapters merged."""
-        model = self._model(model_id)
+        """A Hugging Face folder, adapters merged; an adapter is in it by itself too, in ``adapter``, for peft."""
+        model, base = self._model(model_id), self._spec.base_model_path
         weights = full_weights(self._policy.model, model.parameters, model.lora)
-        hugging_face_export(self._policy.model, weights, self._spec.base_model_path, folder)
+        hugging_face_export(self._policy.model, weights, base, folder)
+        if model.lora is not None:
+            adapter_export(dict(model.parameters), model.lora, base, folder / "adapter")
 
     def _model(self, model_id: str) -> _Model:
         if model_id not in self._models:

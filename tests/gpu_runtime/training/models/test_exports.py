@@ -67,8 +67,10 @@ def test_an_adapter_and_its_merged_folder_compute_what_the_trainer_does(base, tm
     assert worst(PeftModel.from_pretrained(plain(base), tmp_path / "adapter"), trainer) < 1e-5
     assert worst(plain(tmp_path / "merged"), trainer) < 1e-4
     assert AutoTokenizer.from_pretrained(tmp_path / "merged").chat_template
+    beside = tmp_path / "merged" / "adapter"
+    assert worst(PeftModel.from_pretrained(plain(base), beside), trainer) < 1e-5, "an export has both"
     files = {path.name for path in (tmp_path / "adapter").iterdir()}
-    assert files == {"adapter_config.json", "adapter_model.safetensors"}
+    assert files == {path.name for path in beside.iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
 
 
 @pytest.mark.parametrize("lora", [LoraConfig(4, seed=1), None], ids=["adapter", "all weights"])
