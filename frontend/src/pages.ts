@@ -20,6 +20,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/sessions/new", load: async () => (await import("./features/sessions/new/new-session-page")).NewSessionPage },
   { path: "/sessions/:id", load: async () => (await import("./features/sessions/detail/session-page")).SessionPage, warm: async (client, params) => (await import("./features/sessions/detail/session-page")).sessionWarm(client, params) },
   { path: "/sessions/:id/health", load: async () => (await import("./features/sessions/health/health-page")).HealthPage },
+  { path: "/sessions/:id/tasks", load: async () => (await import("./features/sessions/tasks/tasks-page")).TasksPage },
   { path: "/sessions/:id/episodes", load: async () => (await import("./features/sessions/episodes/episodes-page")).EpisodesPage },
   { path: "/sessions/:id/episodes/:episodeId", load: async () => (await import("./features/sessions/episodes/episode-page")).EpisodePage, warm: async (client, params) => (await import("./features/sessions/episodes/episode-page")).episodeWarm(client, params) },
   { path: "/sessions/:id/steps/:step", load: async () => (await import("./features/sessions/episodes/step-page")).StepPage },

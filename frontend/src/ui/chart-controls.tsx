@@ -5,6 +5,11 @@ import { AXES, axisOf } from "./chart-axis";
 import { inputClass } from "./field";
 import { MAX_SMOOTHING, smoothingOf } from "./smoothing";
 
+/** Whether an address asks for values by their powers of ten. */
+export function isLog(address: URLSearchParams): boolean {
+  return address.get("y") === "log";
+}
+
 export function ChartControls() {
   const [address, setAddress] = useSearchParams();
   const smoothing = smoothingOf(address);
@@ -42,6 +47,17 @@ export function ChartControls() {
           }}
         />
         <span className="w-8 text-muted tabular-nums">{smoothing === 0 ? "none" : smoothing}</span>
+      </label>
+      <label className="flex items-center gap-2" title="All charts but those of rewards">
+        <input
+          type="checkbox"
+          checked={isLog(address)}
+          onChange={(event) => {
+            const chosen = event.target.checked;
+            setAddress((before) => withPart(before, "y", chosen ? "log" : ""), { replace: true });
+          }}
+        />
+        Logarithmic
       </label>
     </div>
   );

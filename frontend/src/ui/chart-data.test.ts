@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { alignedData, isZoomed, overlaid, valueAt, zoomOver } from "./chart-data";
+import { alignedData, isZoomed, overlaid, positive, valueAt, zoomOver } from "./chart-data";
 
 const series = [{ label: "reward", values: [0.1, null], colour: "--series-1" }];
 
@@ -33,4 +33,8 @@ test("curves over different steps share an axis, and each is read at its last po
 test("a zoom keeps its range, and follows the newest point where it ends there", () => {
   expect(zoomOver({ min: 2, max: 5 }, [1, 10], [1, 11])).toEqual({ min: 2, max: 5 });
   expect(zoomOver({ min: 6, max: 10 }, [1, 10], [1, 11])).toEqual({ min: 6, max: 11 });
+});
+
+test("what has no logarithm is a gap", () => {
+  expect(positive([{ label: "loss", colour: "--series-1", values: [1, 0, -2, null, 0.5] }])[0]?.values).toEqual([1, null, null, null, 0.5]);
 });

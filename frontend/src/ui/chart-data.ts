@@ -18,6 +18,11 @@ export function alignedData(x: number[], series: Series[], band?: Band): uPlot.A
   return [x, ...(band ? [band.low, band.high] : []), ...series.map((one) => one.values)];
 }
 
+/** What an axis of powers can show: other values are gaps. */
+export function positive(series: readonly Series[]): Series[] {
+  return series.map((one) => ({ ...one, values: one.values.map((value) => (value !== null && value > 0 ? value : null)) }));
+}
+
 /**
  * Whether the user has zoomed in: the shown range is narrower than the data was when the range was set. New points
  * then must not move it, or a zoom would end at the next step.

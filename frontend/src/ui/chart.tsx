@@ -1,9 +1,10 @@
 // A chart over steps, or time or tokens: uPlot on a canvas, its values read out above it, its cursor shared with the page's other charts.
 import { useEffect, useMemo, useRef, useState } from "react";
+import { Link } from "react-router";
 import type uPlot from "uplot";
 import { Button } from "./button";
 import { axisText, type Axis } from "./chart-axis";
-import { alignedData, isZoomed, valueAt, zoomOver, type Band, type Series } from "./chart-data";
+import { alignedData, isZoomed, positive, valueAt, zoomOver, type Band, type Series } from "./chart-data";
 import { number } from "./format";
 import { retried } from "./retried";
 import { useColourScheme, usePrinting } from "./theme";
@@ -26,25 +27,30 @@ export interface ChartProps {
   axis?: Axis;
   /** Its curves have points at different places: lines lead over the gaps. */
   overlay?: boolean;
+  /** Whether values are by their powers of ten. */
+  log?: boolean;
+  /** Where a click on a point leads: its address and its name. */
+  linkOf?: (index: number) => { to: string; text: string } | null;
   /** Said where there is no data. */
   placeholder?: string;
   /** Without data: whether some is on its way. */
   isLoading?: boolean;
 }
 
-export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, placeholder = "No step yet", isLoading = false }: ChartProps) {
+export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, log = false, linkOf, placeholder = "No step yet", isLoading = false }: ChartProps) {
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
+  const [picked, setPicked] = useState<number | null>(null);
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
   const [tries, setTries] = useState(0);
   const [isLost, setIsLost] = useState(false);
   const scheme = useColourScheme();
   const printing = usePrinting();
   const isNear = useNear(container) || printing;
-  const data = useMemo(() => alignedData(x, series, band), [x, series, band]);
+  const data = useMemo(() => alignedData(x, log ? positive(series) : series, band), [x, series, band, log]);
   const latest = useRef(data);
   const empty = x.length === 0;
-  const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, axis, overlay, printing, scheme]);
+  const look = JSON.stringify([series.map((one) => [one.label, one.colour]), Boolean(band), height, axis, overlay, printing, log, scheme]);
 
   useEffect(() => {
     const before = latest.current[0];
@@ -61,7 +67,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   useEffect(() => {
     const element = container.current;
     if (!element || empty || !isNear) return;
-    const [lines, banded, tall, over, gaps, printed] = JSON.parse(look) as [[string, string][], boolean, number, Axis, boolean, boolean];
+    const [lines, banded, tall, over, gaps, printed, byPowers] = JSON.parse(look) as [[string, string][], boolean, number, Axis, boolean, boolean, boolean];
     const onHover = (index: number | null) => {
       onHoverRef.current(index);
     };
@@ -70,7 +76,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
     void plotLoad().then(({ plotMake }) => {
       if (isGone) return;
       setIsLost(false);
-      const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, onHover }, latest.current);
+      const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, log: byPowers, onHover, onPick: setPicked }, latest.current);
       plot.current = made.plot;
       remove = made.remove;
     }, () => {
@@ -84,6 +90,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   }, [look, empty, isNear, tries]);
 
   const last = x.length - 1;
+  const link = picked !== null && picked <= last ? linkOf?.(picked) : null;
   const spoken = series.map((one) => `${one.label} ${number(readAt(one.values, last, overlay))}`).join(", ");
   return (
     <figure className="min-w-0 px-4 pt-3 pb-2">
@@ -92,6 +99,11 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
           {title}
           {unit && <span className="font-normal text-muted"> {unit}</span>}
         </span>
+        {link && (
+          <Link to={link.to} className="ml-auto rounded font-medium text-accent hover:underline">
+            {link.text}
+          </Link>
+        )}
         {!empty && <Readout x={x} series={series} axis={axis} overlay={overlay} onHoverRef={onHoverRef} />}
       </figcaption>
       <div

@@ -8,9 +8,16 @@ test("the label of the last tick has its place on every axis", () => {
   vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
   const element = { clientWidth: 600, dataset: {} } as unknown as HTMLElement;
   for (const { value: axis } of AXES) {
-    const { padding } = plotOptions({ element, lines: [], banded: false, height: 100, axis, overlay: false, printed: false, onHover: () => undefined });
+    const { padding } = plotOptions({ element, lines: [], banded: false, height: 100, axis, overlay: false, printed: false, log: false, onHover: () => undefined, onPick: () => undefined });
     const ticks = [1, 10, 100, 1000, 10_000, 99_999, 2_000_000, 86_340, 43_140, 604_800];
     const longest = Math.max(...ticks.map((tick) => tickText(axis, tick).length));
     expect(padding?.[1], axis).toBeGreaterThanOrEqual((longest * WIDEST_PX) / 2);
   }
+});
+
+test("values are by their powers of ten where that is asked for, and by themselves elsewhere", () => {
+  vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
+  const look = { element: { clientWidth: 600, dataset: {} } as unknown as HTMLElement, lines: [], banded: false, height: 100, axis: "step" as const, overlay: false, printed: false };
+  const scale = (log: boolean) => plotOptions({ ...look, log, onHover: () => undefined, onPick: () => undefined }).scales?.y?.distr;
+  expect([scale(true), scale(false)]).toEqual([3, undefined]);
 });

@@ -25,7 +25,11 @@ export interface PlotLook {
   overlay: boolean;
   /** Whether it goes on paper, which is narrower than a window. */
   printed: boolean;
+  /** Whether values are by their powers of ten; those that are not above zero are gaps. */
+  log: boolean;
   onHover: (index: number | null) => void;
+  /** A click that is no drag. */
+  onPick: (index: number) => void;
 }
 
 /** Of a plot in this box, in CSS pixels. */
@@ -33,7 +37,7 @@ export function plotWidth(element: HTMLElement, printed: boolean): number {
   return Math.max(Math.min(element.clientWidth, printed ? PAPER_WIDTH : Infinity), 50);
 }
 
-export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, onHover }: PlotLook): uPlot.Options {
+export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, log, onHover, onPick }: PlotLook): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.fontFamily}`;
@@ -50,7 +54,7 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
     padding: [8, RIGHT[over], 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: true, y: false }, sync: { key: over }, points: { size: 6 } },
-    scales: { x: { time: false, range: stepRange }, y: { range: valueRange } },
+    scales: { x: { time: false, range: stepRange }, y: log ? { distr: 3 } : { range: valueRange } },
     axes: [
       { ...axis, size: 24, gap: 2, space: over === "step" ? 50 : 80, incrs: INCREMENTS[over], values: (_, splits) => splits.map((split) => tickText(over, split)), grid: { show: false } },
       { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(Number(split.toPrecision(6)))) },
@@ -62,6 +66,13 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
     ],
     bands: banded ? [{ series: [2, 1], fill: `color-mix(in srgb, ${colour(lines[0]?.[1] ?? "--muted")} 14%, transparent)` }] : [],
     hooks: {
+      ready: [
+        (plot) => {
+          plot.over.addEventListener("click", () => {
+            if (typeof plot.cursor.idx === "number") onPick(plot.cursor.idx);
+          });
+        },
+      ],
       setCursor: [
         (plot) => {
           onHover(plot.cursor.idx ?? null);

@@ -7,7 +7,7 @@ import { hasEnded } from "../../../api/sessions";
 import type { Evaluation, MetricColumns, Session } from "../../../api/types";
 import { axisOf } from "../../../ui/chart-axis";
 import { Chart } from "../../../ui/chart";
-import { ChartControls } from "../../../ui/chart-controls";
+import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { overlaid, type Series } from "../../../ui/chart-data";
 import { ErrorNotice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
@@ -35,6 +35,7 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
   const [address] = useSearchParams();
   const axis = axisOf(address);
   const weight = smoothingOf(address);
+  const log = isLog(address);
   const { columns, errors, pending } = useQueries({ queries: runs.map(({ session }) => metricsQuery(session.id, axis, !hasEnded(session))), combine: together });
   const stepCount = Math.max(0, ...columns.map((one) => one?.steps_in_all ?? 0));
   return (
@@ -48,7 +49,7 @@ export function OverlayCharts({ runs }: { runs: readonly Compared[] }) {
         <EvaluationChart runs={runs} />
         <div className="grid sm:grid-cols-2">
           {MEASURES.slice(1).map((chart) => (
-            <OverlayChart key={chart.measure} {...chart} {...{ runs, columns, axis, weight, pending }} height={130} />
+            <OverlayChart key={chart.measure} {...chart} {...{ runs, columns, axis, weight, log, pending }} height={130} />
           ))}
         </div>
       </div>
@@ -79,15 +80,16 @@ interface OverlayProps {
   weight: number;
   height: number;
   pending: boolean;
+  log?: boolean;
 }
 
-function OverlayChart({ title, unit = "", measure, runs, columns, axis, weight, height, pending }: OverlayProps) {
+function OverlayChart({ title, unit = "", measure, runs, columns, axis, weight, height, pending, log = false }: OverlayProps) {
   // All of these stay the same until new data comes: the chart is drawn anew only then.
   const drawn = useMemo(() => {
     const { x, columns: values } = overlaid(columns.map((one) => ({ x: one?.x ?? [], values: smoothed(one?.columns[measure]?.mean ?? [], weight) })));
     return { x, series: runs.map((run, at): Series => ({ label: run.name, colour: run.colour, values: values[at] ?? [] })) };
   }, [columns, runs, measure, weight]);
-  return <Chart title={title} unit={unit} axis={axis} overlay {...drawn} height={height} isLoading={pending} />;
+  return <Chart title={title} unit={unit} axis={axis} overlay log={log} {...drawn} height={height} isLoading={pending} />;
 }
 
 /** One chart for each set of tasks that any of the runs was evaluated on, over the policy version. */

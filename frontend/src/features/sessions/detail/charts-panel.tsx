@@ -5,7 +5,7 @@ import { useSearchParams } from "react-router";
 import { metricsQuery, stepsOf } from "../../../api/metrics";
 import type { Evaluation, StepMetrics } from "../../../api/types";
 import { axisOf, type Axis } from "../../../ui/chart-axis";
-import { ChartControls } from "../../../ui/chart-controls";
+import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { Chart } from "../../../ui/chart";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
@@ -39,9 +39,14 @@ export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, eval
     return { reward: drawn(REWARD), loss: drawn(LOSS), pairs: PAIRS.map((pair) => pair.map(drawn)) };
   }, [steps, weight]);
   const nothing = noGradientText(recorded[recorded.length - 1]);
-  const common = { x, axis, isLoading, placeholder };
+  const linkOf = (index: number) => {
+    const step = steps[index]?.step;
+    return step === undefined ? null : { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` };
+  };
+  const common = { x, axis, isLoading, placeholder, linkOf };
+  const log = isLog(address);
   return (
-    <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset</span>}>
+    <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset, click for a step</span>}>
       <div className="border-b border-line px-4 py-1.5">
         <ChartControls />
       </div>
@@ -54,11 +59,11 @@ export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, eval
         )}
         <Chart {...plots.reward} {...common} band={band} height={220} />
         {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set and step" {...evaluated} height={150} />}
-        <Chart {...plots.loss} {...common} height={150} />
+        <Chart {...plots.loss} {...common} log={log} height={150} />
         {plots.pairs.map((pair) => (
           <div key={pair[0]?.title} className="grid divide-line sm:grid-cols-2 sm:divide-x">
             {pair.map((plot) => (
-              <Chart key={plot.title} {...plot} {...common} height={110} />
+              <Chart key={plot.title} {...plot} {...common} log={log} height={110} />
             ))}
           </div>
         ))}

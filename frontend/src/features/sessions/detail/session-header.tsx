@@ -46,6 +46,7 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
         <div data-page-actions className="ml-auto flex flex-wrap items-center gap-2">
           {(!hasEnded(session) || link.status === "refused") && <LinkState link={link} heardAt={heardAt} />}
           {trains && <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>}
+          {trains && <ButtonLink to={`/sessions/${session.id}/tasks`}>Tasks</ButtonLink>}
           {trains && session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
           <ButtonLink to={`/sessions/${session.id}/health`}>Health</ButtonLink>
           {trains && !isExported && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}

@@ -116,7 +116,7 @@ function StepBody({ id, step }: { id: string; step: Step }) {
           {open.task !== null && (
             <>
               {" · "}
-              <Link className="rounded text-accent underline underline-offset-2" to={`/sessions/${id}/episodes?task=${encodeURIComponent(open.task)}`}>
+              <Link className="rounded text-accent underline underline-offset-2" to={`/sessions/${id}/tasks?of=training&to=${String(Math.max(0, step.step - 1))}&task=${encodeURIComponent(open.task)}`}>
                 The same task in other steps
               </Link>
             </>

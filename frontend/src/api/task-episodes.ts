@@ -1,0 +1,59 @@
+// Episodes of tasks by version of the policy: of the held-out tasks, or of those that are trained on.
+import { queryOptions } from "@tanstack/react-query";
+import { api, unwrap } from "./client";
+import type { operations } from "./schema";
+import type { Episode } from "./types";
+
+const PAGE = 200;
+const PAGES = 5;
+const KEPT_MS = 30_000;
+
+type Asked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
+
+/** So many of a version are read at most. */
+export const MOST_OF_A_VERSION = PAGE * PAGES;
+
+async function page(id: string, isHeldOut: boolean, more: Asked) {
+  const query: Asked = { ...more, eval: isHeldOut, fate: [isHeldOut ? "eval" : "trained"] };
+  return unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
+}
+
+/** The versions of the first and the last such episode; null where there is none. */
+export function versionEdgesQuery(id: string, isHeldOut: boolean) {
+  return queryOptions({
+    queryKey: ["session", id, "version edges", isHeldOut],
+    queryFn: async (): Promise<[number, number] | null> => {
+      const [first, last] = await Promise.all([page(id, isHeldOut, { sort: "oldest", limit: 1 }), page(id, isHeldOut, { sort: "newest", limit: 1 })]);
+      const [low, high] = [first.items[0]?.policy_version_first, last.items[0]?.policy_version_last];
+      return low === undefined || low === null || high === undefined || high === null ? null : [low, high];
+    },
+    staleTime: KEPT_MS,
+  });
+}
+
+/** All episodes of a version, MOST_OF_A_VERSION of them at most. */
+export function versionEpisodesQuery(id: string, isHeldOut: boolean, version: number) {
+  return queryOptions({
+    queryKey: ["session", id, "version episodes", isHeldOut, version],
+    queryFn: async (): Promise<Episode[]> => {
+      const found: Episode[] = [];
+      let cursor: string | null = null;
+      do {
+        const read: Awaited<ReturnType<typeof page>> = await page(id, isHeldOut, { version, sort: "newest", limit: PAGE, cursor });
+        found.push(...read.items);
+        cursor = read.next_cursor;
+      } while (cursor !== null && found.length < MOST_OF_A_VERSION);
+      return found;
+    },
+    staleTime: KEPT_MS,
+  });
+}
+
+/** The newest episodes of one task, under whatever version. */
+export function taskEpisodesQuery(id: string, isHeldOut: boolean, task: string) {
+  return queryOptions({
+    queryKey: ["session", id, "task episodes", isHeldOut, task],
+    queryFn: async (): Promise<Episode[]> => (await page(id, isHeldOut, { task, sort: "newest", limit: PAGE })).items,
+    staleTime: KEPT_MS,
+  });
+}

@@ -1,0 +1,141 @@
+// Which tasks got better and which worse between two versions, and what the run says to one of them. The address has it all.
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+import { useParams, useSearchParams } from "react-router";
+import { sessionQuery } from "../../../api/sessions";
+import { MOST_OF_A_VERSION, versionEdgesQuery, versionEpisodesQuery } from "../../../api/task-episodes";
+import { useTypedPart, withPart } from "../../../ui/address-part";
+import { inputClass } from "../../../ui/field";
+import { number } from "../../../ui/format";
+import { Loading } from "../../../ui/loading";
+import { ErrorNotice } from "../../../ui/notice";
+import { Empty, Panel } from "../../../ui/panel";
+import { SortedTable, type SortedColumn } from "../../../ui/sorted-table";
+import { cell } from "../../../ui/table";
+import { UserText } from "../../../ui/user-text";
+import { useTitle } from "../../../ui/use-title";
+import { SessionCrumb } from "../session-crumb";
+import { TaskAnswers } from "./task-answers";
+import { taskChanges, versionOf, type TaskChange } from "./task-changes";
+
+export function TasksPage() {
+  const { id = "" } = useParams();
+  const [address, setAddress] = useSearchParams();
+  const session = useQuery(sessionQuery(id)).data;
+  const isHeldOut = address.get("of") !== "training";
+  const edges = useQuery(versionEdgesQuery(id, isHeldOut));
+  const from = versionOf(address.get("from"), edges.data?.[0] ?? 0);
+  const to = versionOf(address.get("to"), edges.data?.[1] ?? 0);
+  const task = address.get("task") ?? "";
+  useTitle("Tasks");
+  return (
+    <div className="space-y-4">
+      <SessionCrumb session={session} id={id} page="Tasks" />
+      <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
+        <h1 className="mr-auto text-xl font-semibold tracking-tight">Tasks</h1>
+        <label className="text-xs text-muted">
+          Episodes
+          <select
+            className={`${inputClass} mt-1`}
+            value={isHeldOut ? "held-out" : "training"}
+            onChange={(event) => {
+              const of = event.target.value === "training" ? "training" : "";
+              setAddress((before) => withPart(withPart(withPart(withPart(before, "of", of), "from", ""), "to", ""), "task", ""));
+            }}
+          >
+            <option value="held-out">Held out</option>
+            <option value="training">Trained</option>
+          </select>
+        </label>
+        <VersionInput label="From version" part="from" otherwise={from} />
+        <VersionInput label="To version" part="to" otherwise={to} />
+      </div>
+      <ErrorNotice error={edges.error} />
+      {edges.isPending && <Loading />}
+      {edges.data === null && <NoTasks isHeldOut={isHeldOut} />}
+      {edges.data && (
+        <div className="grid items-start gap-4 xl:grid-cols-2">
+          <Changes id={id} isHeldOut={isHeldOut} from={from} to={to} chosen={task} />
+          {task && <TaskAnswers key={task} id={id} task={task} isHeldOut={isHeldOut} versions={[...new Set([from, to])]} />}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function NoTasks({ isHeldOut }: { isHeldOut: boolean }) {
+  return (
+    <Empty title={isHeldOut ? "No held-out episode has ended" : "No episode was trained"}>
+      {isHeldOut ? "Begin one with begin_episode(task=…, eval=True), or look at those that were trained." : "Once a step is done, its tasks are here."}
+    </Empty>
+  );
+}
+
+function VersionInput({ label, part, otherwise }: { label: string; part: string; otherwise: number }) {
+  const [typed, setTyped] = useTypedPart(part);
+  return (
+    <label className="text-xs text-muted">
+      {label}
+      <input type="number" min={0} step={1} placeholder={String(otherwise)} value={typed} onChange={(event) => { setTyped(event.target.value); }} className={`${inputClass} mt-1 w-28! tabular-nums`} />
+    </label>
+  );
+}
+
+interface ChangesProps {
+  id: string;
+  isHeldOut: boolean;
+  from: number;
+  to: number;
+  chosen: string;
+}
+
+function Changes({ id, isHeldOut, from, to, chosen }: ChangesProps) {
+  const [, setAddress] = useSearchParams();
+  const before = useQuery(versionEpisodesQuery(id, isHeldOut, from));
+  const after = useQuery(versionEpisodesQuery(id, isHeldOut, to));
+  const rows = useMemo(() => taskChanges(before.data ?? [], after.data ?? []), [before.data, after.data]);
+  const isCut = [before, after].some(({ data }) => (data?.length ?? 0) >= MOST_OF_A_VERSION);
+  const head: SortedColumn<TaskChange>[] = [
+    { name: "Task", value: (row) => row.task },
+    { name: `Version ${String(from)}`, right: true, value: (row) => row.before },
+    { name: from === to ? "The same" : `Version ${String(to)}`, right: true, value: (row) => row.after },
+    { name: "Change", right: true, value: (row) => row.change },
+    { name: "Episodes", right: true, value: (row) => row.episodes },
+  ];
+  const isPending = before.isPending || after.isPending;
+  return (
+    <Panel title="Mean reward, what lost most first">
+      <ErrorNotice error={before.error ?? after.error} />
+      {isPending && <div className="p-4"><Loading /></div>}
+      {!isPending && rows.length === 0 && <p className="p-4 text-muted">Neither version has an episode with a task and a reward. Others may: choose them above.</p>}
+      {rows.length > 0 && (
+        <SortedTable label="Rewards of tasks" head={head} rows={rows}>
+          {(row) => (
+            <tr key={row.task} className={row.task === chosen ? "bg-accent-soft" : undefined}>
+              <td className={`${cell} max-w-64`}>
+                <button
+                  type="button"
+                  aria-pressed={row.task === chosen}
+                  className="block max-w-full truncate rounded text-left text-accent hover:underline"
+                  onClick={() => { setAddress((now) => withPart(now, "task", row.task), { replace: true }); }}
+                >
+                  <UserText text={row.task} />
+                </button>
+              </td>
+              <td className={`${cell} text-right`}>{number(row.before)}</td>
+              <td className={`${cell} text-right`}>{number(row.after)}</td>
+              <td className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}>{changeText(row.change)}</td>
+              <td className={`${cell} text-right`}>{number(row.episodes)}</td>
+            </tr>
+          )}
+        </SortedTable>
+      )}
+      {isCut && <p className="border-t border-line p-3 text-xs text-muted">Of the newest {number(MOST_OF_A_VERSION)} episodes of each version.</p>}
+    </Panel>
+  );
+}
+
+function changeText(change: number | null): string {
+  if (change === null) return "–";
+  return change > 0 ? `+${number(change)}` : number(change);
+}
