@@ -19,6 +19,7 @@ from console.sessions.sharing.models import ShareLink
 
 WINDOW_S = 10
 BYTES_PER_REQUEST = 16 << 10  # a body counts as one request more for each of these
+KEYS_OF_ONE = 5  # the keys of one person together may send as much as this many of them
 
 
 class CallerThrottle(BaseThrottle):
@@ -28,6 +29,8 @@ class CallerThrottle(BaseThrottle):
         """Raises RateLimited, which carries the time until the window ends."""
         if isinstance(request, ApiRequest) and isinstance(caller := request.auth, Caller):
             allowance_take(request, caller=caller.key.id if caller.key else f"person-{caller.user.pk}")
+            if caller.key:
+                _keys_take(request, person=caller.user.pk)
         elif isinstance(request, ApiRequest) and isinstance(link := request.auth, ShareLink):
             allowance_take(request, caller=link.id)
         return True
@@ -36,18 +39,37 @@ class CallerThrottle(BaseThrottle):
 def allowance_take(request: ApiRequest, *, caller: str) -> None:
     """Count one request of ``caller``. Raises RateLimited when the window's are used up."""
     limit = max(1, settings.RATE_LIMIT_PER_MINUTE * WINDOW_S // 60)
+    taken, reset_s = _taken(request, caller)
+    request.allowance = Allowance(limit, max(0, limit - taken), reset_s)
+    if taken > limit:
+        raise _limited(f"More than {limit} requests in {WINDOW_S} seconds.", request.allowance)
+
+
+def _keys_take(request: ApiRequest, *, person: int) -> None:
+    """Count it for all keys of the person too. Raises RateLimited."""
+    limit = max(1, settings.RATE_LIMIT_PER_MINUTE * WINDOW_S // 60) * KEYS_OF_ONE
+    taken, reset_s = _taken(request, f"keys-of-{person}")
+    if taken > limit:
+        request.allowance = Allowance(limit, 0, reset_s)
+        said = f"More than {limit} requests in {WINDOW_S} seconds by all keys of one person."
+        raise _limited(said, request.allowance)
+
+
+def _taken(request: ApiRequest, caller: str) -> tuple[int, int]:
+    """What ``caller`` has used in this window, with this request, and the seconds to the window's end."""
     window, passed_s = divmod(time.time(), WINDOW_S)
     key = f"requests:{caller}:{window:.0f}"
     cache.add(key, 0, timeout=2 * WINDOW_S)
     taken = cache.incr(key, 1 + len(request.body) // BYTES_PER_REQUEST)
-    allowance = Allowance(limit, max(0, limit - taken), max(1, round(WINDOW_S - passed_s)))
-    request.allowance = allowance
-    if taken > limit:
-        raise RateLimited(
-            f"More than {limit} requests in {WINDOW_S} seconds.",
-            hint=f"Ask again in {allowance.reset_s} s, or ask for more at once: lists have a limit parameter.",
-            details={"limit": limit, "retry_after_s": allowance.reset_s},
-        )
+    return taken, max(1, round(WINDOW_S - passed_s))
+
+
+def _limited(message: str, allowance: Allowance) -> RateLimited:
+    return RateLimited(
+        message,
+        hint=f"Ask again in {allowance.reset_s} s, or ask for more at once: lists have a limit parameter.",
+        details={"limit": allowance.limit, "retry_after_s": allowance.reset_s},
+    )
 
 
 def allowance_show(request: Request, response: HttpResponseBase) -> None:

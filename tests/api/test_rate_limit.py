@@ -7,6 +7,7 @@ from django.test import Client
 
 from api.rest import rate_limit
 from api.routes import api
+from console.users.selectors import project_get
 from support import factories
 
 
@@ -42,6 +43,19 @@ def test_one_caller_does_not_use_up_anothers(client_for, api_key, project, alice
     assert last.status_code == 429
     assert client_for(other).get("/v1/sessions").status_code == 200
     assert person.get("/v1/sessions").status_code == 200
+
+
+def test_a_person_with_many_keys_has_five_times_what_one_key_has(client_for, project, alice, bob) -> None:
+    keys = [client_for(factories.key_make(project, alice)) for _ in range(6)]
+    for key in keys[:5]:
+        assert [key.get("/v1/sessions").status_code for _ in range(5)] == [200] * 5
+    refused = keys[5].get("/v1/sessions")
+    assert refused.status_code == 429 and "all keys of one person" in refused.json()["error"]["message"]
+    assert (refused["RateLimit-Remaining"], refused["Retry-After"]) == ("0", "7")
+    others = client_for(factories.key_make(project_get(user=bob), bob))
+    person = Client()
+    person.force_login(alice)
+    assert {others.get("/v1/sessions").status_code, person.get("/v1/sessions").status_code} == {200}
 
 
 def test_a_refused_post_is_not_kept_under_its_idempotency_key(client_for, api_key, settings) -> None:
