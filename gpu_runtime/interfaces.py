@@ -241,10 +241,12 @@ class Trainer(Protocol):
         """``logprobs_T`` of each sample under the current weights or the reference's; 0 where its mask is 0."""
         ...
 
-    async def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
-        """Accumulate the gradient of the session's loss and of the entropy as a bonus of this weight; its metrics.
+    async def forward_backward(
+        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+    ) -> dict[str, float]:
+        """Accumulate the gradient of the sum over trained tokens of scale * (loss - entropy_coef H); its metrics.
 
-        Raises OutOfMemory, TrainerKilled (both want ``restart``), TrainerFailed.
+        ``scales_S``: the session's where None. Raises OutOfMemory, TrainerKilled (want ``restart``), TrainerFailed.
         """
         ...
 

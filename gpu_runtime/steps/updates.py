@@ -13,6 +13,7 @@ from dataclasses import replace
 from gpu_runtime.errors import EngineMismatch, StepRefused
 from gpu_runtime.interfaces import Sample, Trainer
 from gpu_runtime.training.logprob_mismatch import LogprobMismatchMonitor
+from gpu_runtime.training.objective.token_scales import batch_scales
 from tinkerscript.wire.config import SessionConfig
 
 MEANS = ("loss", "entropy", "clip_fraction", "grad_norm")  # over the updates
@@ -43,7 +44,7 @@ async def batch_train(
         kl_engine = kl_from_engine(samples)
     done: list[dict[str, float]] = []
     for part in update_parts(samples, config, step):
-        found = await trainer.forward_backward(part, entropy_coef)
+        found = await trainer.forward_backward(part, entropy_coef, batch_scales(part, config))
         kl_engine = found["kl_engine"] if kl_engine is None else kl_engine
         found["kl_engine"] = kl_engine
         broken = [f"{name} is {value}" for name, value in found.items() if not math.isfinite(value)]

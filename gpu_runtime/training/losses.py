@@ -3,8 +3,8 @@
 Shapes: K trained tokens of a micro-batch, S samples. ``logprobs_K`` are the current policy's (they carry the
 gradient), ``old_K`` the policy's that the ratio is taken against, ``engine_K`` those that the engine recorded when it
 sampled, ``advantages_K`` the advantage of each token, ``sample_K`` the index of the sample that a token belongs to.
-Each returns ``loss_K``: the caller multiplies by a scale per token (``token_scales``) and sums, so that one function
-serves every way of averaging and any split into micro-batches. sg() stops the gradient.
+Each returns ``loss_K``: the caller multiplies by a scale per token (``objective/token_scales.py``) and sums, so that
+one function serves every way of averaging and any split into micro-batches. sg() stops the gradient.
 """
 
 import torch
@@ -161,26 +161,6 @@ def clipped_tokens(
     if config.dual_clip is not None:
         clipped_K = clipped_K | ((ratio_K > config.dual_clip) & (advantages_K < 0))
     return cut_K | clipped_K
-
-
-def token_scales(name: str, lengths_S: list[int], weights_S: list[float], max_tokens: int) -> list[float]:
-    """The factor of each sample's tokens in the sum over the whole batch.
-
-    ``lengths_S`` counts trained tokens. ``weights_S`` is a sample's part of the trained tokens of its episode; they sum
-    to 1 over the samples of one, E = sum(weights_S) is the number of episodes. One rule for every loss: the samples of
-    an episode count as one sequence of all its trained tokens, weight / length = 1 / (trained tokens of the episode).
-
-    - grpo, gspo, importance_sampling, dro: weight / (E * length): mean over the episode's tokens, then over episodes
-      (arXiv:2402.03300, eq. 3)
-    - dr_grpo: 1 / (E * max_tokens): a constant instead of the length, which rewards no brevity (arXiv:2503.20783)
-    - dapo, ppo, cispo, cross_entropy: 1 / (all trained tokens): every token counts the same (arXiv:2503.14476, eq. 8)
-    """
-    episodes = sum(weights_S)
-    if name in ("grpo", "gspo", "importance_sampling", "dro"):
-        return [w / (episodes * n) if n else 0.0 for n, w in zip(lengths_S, weights_S, strict=True)]
-    if name == "dr_grpo":
-        return [1.0 / (episodes * max_tokens)] * len(weights_S)
-    return [1.0 / max(1, sum(lengths_S))] * len(lengths_S)
 
 
 def mean_by_sample(values_K: Tensor, sample_K: Tensor, mask_K: Tensor | None = None) -> Tensor:

@@ -207,8 +207,10 @@ class TrainerRanks(RankProcesses):
     async def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         return await self._call("logprobs", list(samples), reference, deadline_s=STEP_S)
 
-    async def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
-        return await self._call("forward_backward", list(samples), entropy_coef, deadline_s=STEP_S)
+    async def forward_backward(
+        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+    ) -> dict[str, float]:
+        return await self._call("forward_backward", list(samples), entropy_coef, scales_S, deadline_s=STEP_S)
 
     async def optim_step(self, step: int) -> dict[str, float]:
         return await self._call("optim_step", step, deadline_s=STEP_S)

@@ -27,11 +27,11 @@ from tinkerscript.wire.training.defaults import config_resolve
 from .cpu.onednn_linear import linear_layers_use_onednn
 from .deepspeed_config import deepspeed_config
 from .lora import PlainWeight, adapter_export, adapter_weights, adapters_add, adapters_off, plain_weights
-from .losses import token_scales
 from .model_check import policy_verify
 from .models.export import hugging_face_export
 from .objective.reference import References
 from .objective.row_loss import STATISTICS, RowExtras, row_loss
+from .objective.token_scales import batch_scales
 from .optimizer import GuardedAdamW, learning_rate
 from .packing import TreeRow, entry_advantages, entry_before, pack, pack_row
 from .policy import Policy, RowTensors
@@ -87,12 +87,12 @@ class RankTrainer:
             linear_layers_use_onednn(base)
         return base
 
-    def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
-        """Accumulate the gradient of the session's loss; metrics are sums over the whole batch, equal on all ranks."""
-        lengths_S = [sum(sample.mask_T) for sample in samples]
-        scales_S = token_scales(
-            self.config.loss, lengths_S, [sample.weight for sample in samples], self.config.max_tokens
-        )
+    def forward_backward(
+        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+    ) -> dict[str, float]:
+        """Accumulate the gradient of the sum over trained tokens of scale * loss; equal metrics on all ranks."""
+        if scales_S is None:
+            scales_S = batch_scales(samples, self.config)
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed = 0
         for tree, live in self._rows(samples):
@@ -119,7 +119,7 @@ class RankTrainer:
             self.on_row()
 
     def _row(
-        self, tree: TreeRow, samples: Sequence[Sample], scales_S: list[float], entropy_coef: float, *, live: bool
+        self, tree: TreeRow, samples: Sequence[Sample], scales_S: Sequence[float], entropy_coef: float, *, live: bool
     ) -> Tensor:
         """One forward and backward; returns STATISTICS of the row (zeros unless live)."""
         row = RowTensors.of(tree, self.device)

@@ -206,11 +206,11 @@ async def test_a_step_that_is_refused_after_an_update_leaves_the_weights_of_the_
             weights, served = it.trainer.weights, len(it.engine.weights)
             broken = it.trainer.forward_backward
 
-            async def second_fails(samples, entropy_coef=0.0):
+            async def second_fails(samples, *rest):
                 if len(it.trainer.steps) == 3:
                     it.trainer.forward_backward = broken
                     raise StepRefused("the second update explodes")
-                return await broken(samples, entropy_coef)
+                return await broken(samples, *rest)
 
             it.trainer.forward_backward = second_fails
             await it.train_next()

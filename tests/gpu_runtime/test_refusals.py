@@ -95,7 +95,7 @@ async def test_a_loss_that_is_not_finite_is_refused_before_the_step(plane, volum
     async with learner_open(plane, volume) as it:
         forward_backward = it.trainer.forward_backward
 
-        async def broken(samples, entropy_coef=0.0):
+        async def broken(samples, *_):
             it.trainer.forward_backward = forward_backward
             return await forward_backward(samples) | {"loss": loss}
 

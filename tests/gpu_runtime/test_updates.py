@@ -24,12 +24,14 @@ class Watched(FakeTrainer):
     def __init__(self, per_update: float = 0.0) -> None:
         super().__init__()
         self.given: list[list[Sample]] = []
+        self.scales: list[list[float] | None] = []
         self.per_update = per_update
 
-    async def forward_backward(self, samples, entropy_coef=0.0):
+    async def forward_backward(self, samples, entropy_coef=0.0, scales_S=None):
         self.given.append(list(samples))
+        self.scales.append(scales_S)
         self.kl_before = self.per_update * len(self.steps)
-        return await super().forward_backward(samples, entropy_coef)
+        return await super().forward_backward(samples, entropy_coef, scales_S)
 
 
 async def trained(trainer: FakeTrainer, **options: object) -> dict[str, float]:
@@ -51,6 +53,14 @@ def test_every_epoch_takes_every_group_whole_and_once_in_an_order_of_its_own():
         seen = [sample for part in parts[2 * epoch : 2 * epoch + 2] for sample in part]
         assert sorted(seen, key=SAMPLES.index) == SAMPLES
     assert len({frozenset(sample.group for sample in part) for part in parts}) > 2
+
+
+async def test_the_averages_of_the_session_go_with_each_update_as_weights_of_a_sum():
+    each_token, each_episode = Watched(), Watched()
+    await trained(each_token, loss="dapo", minibatches=2)
+    await trained(each_episode, loss="grpo")
+    assert each_token.scales == [[1 / 8] * 4] * 2, "of an update's own tokens"
+    assert each_episode.scales == [[1 / 16] * 8]
 
 
 async def test_the_policy_before_the_step_is_computed_once_and_only_for_several_updates():

@@ -206,7 +206,9 @@ class FakeTrainer:
         await self.reach("logprobs")
         return [[value - 0.5 * reference for value in sample.logprobs_T] for sample in samples]
 
-    async def forward_backward(self, samples: Sequence[Sample], entropy_coef: float = 0.0) -> dict[str, float]:
+    async def forward_backward(
+        self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
+    ) -> dict[str, float]:
         step = len(self.steps) + 1
         await self.reach(f"forward_backward {step}")
         self.gradient.append(_digest(*map(repr, samples)))

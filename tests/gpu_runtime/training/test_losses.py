@@ -6,9 +6,10 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.training.losses import clipped_tokens, policy_loss, token_scales
+from gpu_runtime.training.losses import clipped_tokens, policy_loss
 from gpu_runtime.training.objective.importance import importance_weight
 from gpu_runtime.training.objective.regularizers import kl_k3
+from gpu_runtime.training.objective.token_scales import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import CLIPPED_LOSSES, SURROGATE_LOSSES, TRUNCATABLE_LOSSES
 
