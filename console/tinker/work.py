@@ -13,7 +13,7 @@ from console.tinker.models import TinkerTokens, TinkerWork
 from console.users.models import Project
 from tinkerscript.wire.tinker.work import WorkReport
 
-REPORTS_KEPT = 2000  # of a session, each of at most 500 spans
+REPORTS_KEPT = 2000  # of a session
 
 
 def work_record(*, session: Session, body: WorkReport) -> None:

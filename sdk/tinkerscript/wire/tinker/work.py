@@ -4,7 +4,7 @@ from pydantic import Field
 
 from ..base import Request
 
-MAX_SPANS = 500  # of one report
+MAX_SPANS = 120  # of one report: its body has at most 1,000 names
 
 
 class TokensUsed(Request):
