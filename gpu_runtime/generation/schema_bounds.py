@@ -2,12 +2,13 @@
 
 The engine makes a grammar of it before it samples, for seconds to minutes where a schema is huge, and no call of the
 session is answered faster meanwhile. The bounds are those that OpenAI documents for structured outputs (platform
-documentation, "Supported schemas"), and one on counted repetitions, which a grammar spells out.
+documentation, "Supported schemas"), and two on counted repetitions, which a grammar spells out.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
+from gpu_runtime.generation.pattern_bounds import MAX_NESTED, nested_repeats
 from gpu_runtime.refusals import BadRequest
 
 MAX_ENUM_VALUES = 1_000  # in all enums together
@@ -30,6 +31,11 @@ def schema_bound(given: Any, *, param: str) -> None:
             texts += sum(map(len, value))
         elif name in REPEATS and isinstance(value, int) and value > MAX_REPEATS:
             raise BadRequest(f"{name} is {value}: a schema counts to {MAX_REPEATS} at most", param=param)
+        elif name == "patternProperties" and isinstance(value, dict):
+            for pattern in value:
+                _pattern_bound(pattern, param)
+        elif name == "pattern" and isinstance(value, str):
+            _pattern_bound(value, param)
     for count, most, what in (
         (enums, MAX_ENUM_VALUES, "values in its enums"),
         (properties, MAX_PROPERTIES, "properties"),
@@ -37,6 +43,15 @@ def schema_bound(given: Any, *, param: str) -> None:
     ):
         if count > most:
             raise BadRequest(f"the schema has {count} {what}; at most {most} are taken", param=param)
+
+
+def _pattern_bound(pattern: str, param: str) -> None:
+    if (repeats := nested_repeats(pattern)) > MAX_NESTED:
+        raise BadRequest(
+            f"a pattern repeats what repeats, up to {repeats} times; at most {MAX_NESTED} are taken where no character "
+            "stands between the repetitions",
+            param=param,
+        )
 
 
 def _members(part: Any) -> Iterator[tuple[str, Any]]:

@@ -270,6 +270,8 @@ async def test_options_that_the_engine_refuses_are_the_clients_error(gateway: Ga
         ({"type": "object", "properties": {f"p{number}": {} for number in range(6000)}}, "6000 properties"),
         ({"type": "string", "maxLength": 10**9}, "maxLength"),
         ({"type": "array", "items": {"type": "array", "minItems": 10**6}}, "minItems"),
+        ({"type": "string", "pattern": "^([a-z]{1,10}){1,100}$"}, "repeats what repeats, up to 1000 times"),
+        ({"type": "object", "patternProperties": {"^([a-z]{1,10}){1,100}$": {}}}, "repeats what repeats"),
     ],
 )
 async def test_a_schema_whose_grammar_would_stall_the_engine_is_refused(gateway: Gateway, schema, said) -> None:
