@@ -28,9 +28,7 @@ ADAPTERS = f"{TRAINING}/test_lora.py", "test_targets_change_by_a_matrix_of_the_r
 BATCHES = f"{GATEWAY}/test_episodes.py", "test_batch_is_exact_journaled_and_reported"
 CALLS = HERE, "test_calls_take_what_they_do_not_say_from_the_session"
 
-OBJECTIVE = f"{TRAINING}/test_objective.py"
 LEVEL, UPDATES = "gpu_runtime/test_level_groups.py", "gpu_runtime/test_updates.py"
-WEIGHTS = OBJECTIVE, "test_a_weight_is_that_of_its_token_or_of_its_whole_sample_up_to_the_cap"
 PARTS = UPDATES, "test_every_epoch_takes_every_group_whole_and_once_in_an_order_of_its_own"
 
 EFFECTS = {
@@ -56,8 +54,8 @@ EFFECTS = {
     "epochs": PARTS,
     "kl_stop": (UPDATES, "test_the_updates_end_once_the_policy_has_moved_too_far"),
     "tis_cap": GRADIENTS,
-    "tis_level": WEIGHTS,
-    "tis_mode": WEIGHTS,
+    "tis_level": GRADIENTS,
+    "tis_mode": GRADIENTS,
     "clip_low": LOSSES,
     "clip_high": LOSSES,
     "dual_clip": LOSSES,
