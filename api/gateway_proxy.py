@@ -9,7 +9,6 @@ from typing import Any
 
 import aiohttp
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections
 from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from pydantic import BaseModel
@@ -18,6 +17,7 @@ from api.gateway_client import CONNECT_TIMEOUT_S, CONNECTION_ERRORS, client
 from api.rest.idempotency import idempotency_key_of
 from api.rest.requests import ApiRequest
 from console.errors import Conflict, NotFound, SessionFailed, SessionNotReady
+from console.server.connections import released_after
 from console.server.logs import refusal_expect
 from console.server.request_id import request_id_of
 from console.sessions.limits.queue import queue_position
@@ -67,7 +67,9 @@ async def _forward(
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         fault: Exception | None = None
-        session = await sync_to_async(_session_read)(request, session_id)
+        # What follows may last as long as the gateway holds the request, or the client reads a stream: it holds no
+        # connection to the database, of which PostgreSQL has a hundred.
+        session = await sync_to_async(released_after(_session_for))(request, session_id)
         if session.state == SessionState.READY and session.address:
             try:
                 request_once = _request_stream if stream else _request
@@ -79,15 +81,6 @@ async def _forward(
         if time.monotonic() >= deadline:
             raise await sync_to_async(_not_ready)(session, fault)
         await asyncio.sleep(POLL_INTERVAL_S)
-
-
-def _session_read(request: ApiRequest, session_id: str) -> Session:
-    """The session. What follows may last as long as the gateway holds the request, or the client reads a stream: it
-    holds no connection to the database, of which PostgreSQL has a hundred."""
-    try:
-        return _session_for(request, session_id)
-    finally:
-        close_old_connections()
 
 
 def _session_for(request: ApiRequest, session_id: str) -> Session:

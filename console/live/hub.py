@@ -18,11 +18,13 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from contextvars import Context
 from operator import attrgetter
 
+from asgiref.sync import sync_to_async
 from channels.db import database_sync_to_async
 
 from console.live.local_wakes import wakes_heard
 from console.live.selectors import event_cursor_latest, event_list
 from console.live.services import channel_layer, group_name
+from console.server.connections import released_after
 from tinkerscript.wire.events import Event, EventKind, EventPage
 
 POLL_INTERVAL_S = 0.5  # for wake-ups that were lost
@@ -180,8 +182,8 @@ async def event_page(
     wait_s: float = 0,
 ) -> EventPage:
     """One page of the record; when it is empty, wait up to ``wait_s`` for the next entry (of these kinds)."""
-    # Which closes its connection to the database: none is held by a request that waits.
-    read = database_sync_to_async(event_list)
+    # No connection to the database is held by a request that waits.
+    read = sync_to_async(released_after(event_list))
     items = await read(session_id=session_id, after=after, limit=limit, kinds=kinds, newest=newest)
     deadline = time.monotonic() + wait_s
     if not items and wait_s > 0:
