@@ -1,5 +1,6 @@
 """What one text-completion request asks for: the same as a chat prepared, with a prompt that no template writes."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from gpu_runtime.generation.engine_options import check_tokens
 from gpu_runtime.generation.requests import TextRequest
 from gpu_runtime.generation.sampling import plain_completion, sampling_options
+from gpu_runtime.generation.schema_bounds import schema_bound
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from gpu_runtime.journal.records import Completion
 from gpu_runtime.refusals import BadRequest
@@ -37,13 +39,16 @@ class PreparedText:
         """Plain text calls no tool."""
 
     def check(self) -> None:
-        """Raises BadRequest for a prompt that is no prompt, and for tokens that there are not."""
+        """Raises BadRequest for a prompt that is no prompt, for tokens that there are not, for too large a grammar."""
         check_tokens(self.request, self.renderer.vocabulary)
         prompt = self.request.the_prompt
         if not prompt:
             raise BadRequest("the prompt is empty", param="prompt")
         if not isinstance(prompt, str) and not all(0 <= token < self.renderer.vocabulary for token in prompt):
             raise BadRequest(f"token ids are from 0 to {self.renderer.vocabulary - 1}", param="prompt")
+        asked = self.request.structured_outputs
+        if asked and (form := asked.json_schema or asked.tag):
+            schema_bound(json.loads(form), param="structured_outputs")
 
     def compose(self, conversation: Conversation, context_length: int | None = None) -> Prompt:
         """The ids as given; or those of the text, which continues an earlier call's ids where its text does."""

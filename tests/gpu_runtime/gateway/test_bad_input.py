@@ -287,6 +287,13 @@ async def test_a_schema_whose_grammar_would_stall_the_engine_is_refused(gateway:
     forced = await gateway.raw_chat(begun["api_key"], tools=[tool], tool_choice="required")
     assert forced.status_code == 400
     assert forced.json()["error"]["param"] in ("tools", "messages"), "larger than the context already"
+    text = {"model": MODEL, "prompt": "hello", "structured_outputs": {"json": schema}}
+    headers = {"Authorization": f"Bearer {begun['api_key']}"}
+    answer = await gateway.http.post("/v1/completions", json=text, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "structured_outputs")
+    regex = {"structured_outputs": {"regex": "([a-z]{1,10}){1,100}"}}
+    assert (await gateway.http.post("/v1/completions", json=text | regex, headers=headers)).status_code == 400
+    assert (await gateway.raw_chat(begun["api_key"], **regex)).status_code == 400
     assert gateway.engine.requests == []
 
 
