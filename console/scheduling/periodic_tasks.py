@@ -32,10 +32,7 @@ log = logging.getLogger(__name__)
 PERIODIC_TASKS = (
     audit_heads_keep,
     tinker_sessions_vanished_finish,
-    checkpoints_expire,
-    checkpoints_replaced_remove,
     external_uploads_expire,
-    ended_states_trim,
     local_states_remove,
     uploads_sweep,
     removals_finish,
@@ -43,7 +40,8 @@ PERIODIC_TASKS = (
     store_log_bound,
 )
 HASHING_TASKS = (checkpoints_verify,)  # one may take minutes
-RETENTION_TASKS = (expired_remove, usage_sum)
+# They read every checkpoint there is, for what is days old.
+RETENTION_TASKS = (expired_remove, usage_sum, checkpoints_expire, checkpoints_replaced_remove, ended_states_trim)
 MAIL_TASKS = (alerts_mail,)
 BUDGET_TASKS = (sessions_over_budget_stop,)
 PAUSE_S = 1.0

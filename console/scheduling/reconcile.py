@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Q
 from django.utils import timezone
 
 from console.errors import Conflict
@@ -87,9 +86,12 @@ class Reconciler:
             devices_sync(ids=self._devices)
             self._leads = True
         self._draining = is_draining()
-        # One query for all: what a row says may be old by the time it is acted on, and then its move is refused.
-        held = Q(state__in=WITH_RUNTIME) | Q(launch_handle__isnull=False)
-        for session in Session.objects.filter(held).only(*COLUMNS_READ):
+        # At once for all: what a row says may be old by the time it is acted on, and then its move is refused. Two
+        # queries, because for either condition alone there is an index, which passes by what has ended.
+        rows = Session.objects.only(*COLUMNS_READ)
+        running = rows.filter(state__in=WITH_RUNTIME)
+        launched = rows.filter(launch_handle__isnull=False).exclude(state__in=WITH_RUNTIME)
+        for session in [*running, *launched]:
             self._guarded(self._reconcile, session)
         self._away.forget_ended()
         devices_release(known=self._devices)

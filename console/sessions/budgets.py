@@ -15,7 +15,7 @@ from console.sessions.checkpoints.checkpoints import checkpoint_order
 from console.sessions.limits.usage import key_spent_s, session_ran_s, session_spent_s
 from console.sessions.models import Alert, Checkpoint, Session
 from console.sessions.services import session_stop
-from console.sessions.states import ENDED, Desired
+from console.sessions.states import ENDED, GOING, Desired
 from console.sessions.transitions import session_announce
 from tinkerscript.wire.checkpoints import CheckpointKind, CheckpointState
 from tinkerscript.wire.events import EventKind
@@ -33,7 +33,7 @@ PENDING = (CheckpointState.REQUESTED, CheckpointState.UPLOADING)
 
 def sessions_over_budget_stop() -> None:
     """Stop, in good order, every session that has used its budget or its key's cap."""
-    going = Session.objects.exclude(state__in=ENDED).exclude(desired=Desired.STOP).order_by("created_at", "id")
+    going = Session.objects.filter(state__in=GOING).exclude(desired=Desired.STOP).order_by("created_at", "id")
     if settings.LIMITS.hours is None:
         going = going.exclude(budget={}, key__spend_cap_s__isnull=True)
     raised = _alerts_raised(going)

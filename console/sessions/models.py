@@ -85,6 +85,9 @@ class Session(models.Model):
             models.Index(fields=["state", "state_since"], name="session_queue"),
             models.Index(fields=["project", "-created_at"], name="session_list"),
             models.Index(fields=["project", "updated_at"], name="session_changes"),
+            # What the server looks at every second, be there a million that have ended.
+            models.Index(fields=["id"], name="session_launched", condition=models.Q(launch_handle__isnull=False)),
+            models.Index(fields=["id"], name="session_unsummed", condition=models.Q(tokens_trained__isnull=True)),
         ]
 
 
@@ -113,6 +116,9 @@ class Checkpoint(models.Model):
     failure = models.TextField(blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     committed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["id"], name="checkpoint_unverified", condition=models.Q(unverified=True))]
 
 
 class ArchivePart(models.Model):

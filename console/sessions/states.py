@@ -60,6 +60,7 @@ MOVES: dict[tuple[S, S], set[Actor]] = {
 
 
 ENDED = frozenset(state for state in S if state.is_terminal)
+GOING = frozenset(S) - ENDED  # asked for by name: of a state that is not among ENDED no index knows
 
 
 def is_allowed(source: S, target: S, actor: Actor) -> bool:

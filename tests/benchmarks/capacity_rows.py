@@ -10,6 +10,7 @@ import time
 import psycopg
 
 SEEDS = 24
+ENDED_S = 600.0
 EPISODES = 3  # of each session: a thousandth of its day's, as --traffic 0.001 has it
 # Rows of a session, by table: what is copied beside its columns, and which of them.
 COPIED = {
@@ -29,6 +30,7 @@ def copy(url: str, sessions: int) -> None:
     """Make as many sessions, with rows of each, as if they had come over the day before; prints what it left out."""
     began = time.monotonic()
     with psycopg.connect(url, autocommit=True) as database:
+        _wait_for_seeds(database)
         database.execute(
             f"""CREATE TABLE made AS SELECT 'ses_' || substr(md5('made' || number), 1, 16) AS id, seeds.id AS of,
                        random() * interval '1 day' AS age
@@ -51,6 +53,15 @@ def copy(url: str, sessions: int) -> None:
         database.execute("DROP TABLE made")
         database.execute("VACUUM ANALYZE")
     print(f"  not copied: {', '.join(left_out) or 'nothing'}; {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _wait_for_seeds(database: psycopg.Connection) -> None:
+    """Until the reconciler has seen that their runtimes are gone: copies that still end would be its work for hours."""
+    deadline = time.monotonic() + ENDED_S
+    while database.execute("SELECT 1 FROM console_session WHERE state != 'stopped' LIMIT 1").fetchone():
+        if time.monotonic() > deadline:
+            raise SystemExit(f"sessions of before did not end within {ENDED_S:.0f} s")
+        time.sleep(0.5)
 
 
 def _columns(database: psycopg.Connection, table: str) -> list[str]:

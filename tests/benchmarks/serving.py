@@ -35,8 +35,15 @@ class Served:
 
 
 @contextmanager
-def served(gateway_address: str, *, root: Path = ROOT, settings: Mapping[str, str] | None = None) -> Iterator[Served]:
-    """The web server of the checkout at ``root``; its one session's gateway is at ``gateway_address``."""
+def served(
+    gateway_address: str,
+    *,
+    root: Path = ROOT,
+    settings: Mapping[str, str] | None = None,
+    command: list[str] | None = None,
+) -> Iterator[Served]:
+    """The web server of the checkout at ``root``, or what ``command`` starts; its one session's gateway is at
+    ``gateway_address``."""
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as folder:
         port = free_port()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
@@ -53,8 +60,8 @@ def served(gateway_address: str, *, root: Path = ROOT, settings: Mapping[str, st
         if made.returncode:
             raise SystemExit(made.stderr)
         rows = json.loads(made.stdout.splitlines()[-1])
-        command = rows.pop("command")
-        with running(command, f"http://127.0.0.1:{port}/healthz", env=environment, root=root) as process:
+        own = rows.pop("command")
+        with running(command or own, f"http://127.0.0.1:{port}/healthz", env=environment, root=root) as process:
             yield Served(address=f"127.0.0.1:{port}", process=process, **rows)
 
 

@@ -10,7 +10,7 @@ from console.errors import Conflict
 from console.sessions.checkpoints.checkpoints import checkpoint_get, checkpoint_resume_get
 from console.sessions.checkpoints.removal import checkpoint_remove
 from console.sessions.models import Checkpoint, Session
-from console.sessions.states import ENDED
+from console.sessions.states import ENDED, GOING
 from console.users.models import Project
 from tinkerscript.wire.checkpoints import CheckpointState
 
@@ -29,7 +29,7 @@ def checkpoints_expire() -> None:
         return
     before = timezone.now() - timedelta(days=settings.CHECKPOINT_DAYS)
     old = Checkpoint.objects.filter(state=CheckpointState.COMMITTED, pinned=False, committed_at__lt=before)
-    served = Session.objects.exclude(served_checkpoint_id="").exclude(state__in=ENDED)
+    served = Session.objects.filter(state__in=GOING).exclude(served_checkpoint_id="")
     for checkpoint in old.exclude(id__in=served.values("served_checkpoint_id")).select_related("session"):
         if checkpoint.session.state in ENDED or checkpoint != checkpoint_resume_get(session_id=checkpoint.session_id):
             with suppress(Conflict):  # one that is served since

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from console.live.selectors import tokens_trained_sum
 from console.sessions.models import RuntimeSpan, Session, UsageSum
-from console.sessions.states import ENDED
+from console.sessions.states import GOING
 
 FINAL_AFTER = timedelta(minutes=10)  # a lease that is being given to a session has a span before the session has it
 AT_ONCE = 1000
@@ -30,7 +30,7 @@ def usage_sum() -> None:
 
 def _spans_sum() -> int:
     """How many spans were added: AT_ONCE at the most."""
-    held = Session.objects.exclude(state__in=ENDED).exclude(lease_sha256="").values_list("lease_sha256", flat=True)
+    held = Session.objects.filter(state__in=GOING).exclude(lease_sha256="").values_list("lease_sha256", flat=True)
     spans = RuntimeSpan.objects.filter(summed=False, seen_at__lt=timezone.now() - FINAL_AFTER)
     with transaction.atomic():
         some = list(spans.exclude(lease_sha256__in=list(held)).select_for_update().order_by("id")[:AT_ONCE])
