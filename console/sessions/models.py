@@ -54,16 +54,13 @@ class Session(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
     state_since = models.DateTimeField(auto_now_add=True)
-
     # Lease: the hash of the token that the current runtime holds. A new launch replaces it, which fences the old one.
     lease_sha256 = models.CharField(max_length=64, blank=True)
     lease_expires_at = models.DateTimeField(null=True)
     launcher = models.CharField(max_length=20, blank=True)
     launch_handle = models.JSONField(null=True)  # what the launcher needs to find the runtime again
-
     # host:port of the gateway: what the launcher says of the port that the runtime's heartbeats name.
     address = models.CharField(max_length=200, blank=True)
-
     # As of the last heartbeat.
     gateway_port = models.PositiveIntegerField(null=True)
     progress = models.BigIntegerField(default=0)
@@ -73,7 +70,6 @@ class Session(models.Model):
     policy_version_high = models.PositiveIntegerField(default=0)  # the highest ever: a replayed step is no progress
     reward_mean = models.FloatField(null=True)
     accounting = models.JSONField(default=dict)
-
     # Of the recorded steps. None: of an older server, and not added up yet (limits/usage_sums.py).
     tokens_trained = models.PositiveBigIntegerField(null=True, default=0)
 
@@ -85,9 +81,7 @@ class Session(models.Model):
             models.Index(fields=["state", "state_since"], name="session_queue"),
             models.Index(fields=["project", "-created_at"], name="session_list"),
             models.Index(fields=["project", "updated_at"], name="session_changes"),
-            # What the server looks at every second, be there a million that have ended.
             models.Index(fields=["id"], name="session_launched", condition=models.Q(launch_handle__isnull=False)),
-            models.Index(fields=["id"], name="session_unsummed", condition=models.Q(tokens_trained__isnull=True)),
         ]
 
 

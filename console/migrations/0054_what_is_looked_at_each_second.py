@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('console', '0052_episode_text_blocks'),
+        ('console', '0053_tinker_work'),
     ]
 
     operations = [
@@ -17,9 +17,5 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name='session',
             index=models.Index(condition=models.Q(('launch_handle__isnull', False)), fields=['id'], name='session_launched'),
-        ),
-        migrations.AddIndex(
-            model_name='session',
-            index=models.Index(condition=models.Q(('tokens_trained__isnull', True)), fields=['id'], name='session_unsummed'),
         ),
     ]
