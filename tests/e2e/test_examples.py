@@ -223,13 +223,14 @@ def test_the_stand_in_of_a_judge_prefers_fewer_words(example: Any) -> None:
 @pytest.mark.parametrize(
     ("described", "guessed", "rewards"),
     [
-        ("a red fruit", "Apple.", (1.0, 1.0)), ("a red fruit", "It is an apple", (0.0, 0.0)), ("a", "", (0.0, 0.0)),
+        ("a red fruit", "Apple.", (1.0, 1.0)), ("a red fruit", "It is an apple", (1.0, 1.0)), ("a", "", (0.0, 0.0)),
+        ("a red fruit", "A bridge, no apple", (0.0, 0.0)), ("a", "Pineapple", (0.0, 0.0)),
         ("An Apple", "apple", (-1.0, 0.0)),
     ],
 )  # fmt: skip
 def test_each_role_has_its_own_reward(example: Any, described: str, guessed: str, rewards: tuple[float, float]) -> None:
     describer, guesser = rewards
-    scored = example("multi_agent", "train").score("apple", described, guessed)
+    scored = example("multi_agent", "train").score("apple", ["bridge", "apple", "desert"], described, guessed)
     assert scored == {"describer": describer, "guesser": guesser}
 
 

@@ -38,25 +38,28 @@ def agent(word: str, episode) -> WorkflowOutput:
 
         described = say("describer", f"Describe a {word} in a few words. Do not write the word {word}.")
         guessed = say("guesser", f"What is meant: {described!r}? Reply with one of: {', '.join(offered)}.")
-    rewards = score(word, described, guessed)
+    rewards = score(word, offered, described, guessed)
     return WorkflowOutput(
         reward=sum(rewards.values()) / 2, rewards_by_agent=rewards, is_success=rewards["describer"] == 1.0
     )
 
 
-def score(word: str, described: str, guessed: str) -> dict[str, float]:
-    """A right guess is 1 for both. A description that holds the word itself is -1, and worth nothing to the guesser."""
-    named = re.findall(r"[a-z]+", guessed.lower())
+def score(word: str, offered: list[str], described: str, guessed: str) -> dict[str, float]:
+    """A right guess is 1 for both: the first of the offered words that it names counts.
+
+    A description that holds the word itself is -1, and worth nothing to the guesser.
+    """
+    named = re.search(rf"\b({'|'.join(offered)})\b", guessed.lower())
     if word in described.lower():
         return {"describer": -1.0, "guesser": 0.0}
-    right = 1.0 if named and named[0] == word else 0.0
+    right = 1.0 if named and named[1] == word else 0.0
     return {"describer": right, "guesser": right}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four words, one step")
     arguments = parser.parse_args()
