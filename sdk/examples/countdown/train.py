@@ -67,12 +67,12 @@ def _value(node: ast.expr, used: list[int]) -> Fraction:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base-model", default=BASE_MODEL)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--smoke", action="store_true", help="four tasks, one step")
     arguments = parser.parse_args()
     png_check()
-    tasks = tasks_make(5 if arguments.smoke else 160)
+    tasks = tasks_make(5 if arguments.smoke else 96)
     held_out, train = tasks[: 1 if arguments.smoke else 32], tasks[1 if arguments.smoke else 32 :]
     with TinkerScript(
         arguments.base_model, name="countdown", grpo_n=4 if arguments.smoke else 8,
@@ -81,7 +81,7 @@ def main() -> None:
     ) as session:  # fmt: skip
         report = session.rollouts(
             agent, train, epochs=1 if arguments.smoke else arguments.epochs,
-            evaluate_every=8, eval_tasks=held_out, report_to="countdown.jsonl",
+            evaluate_every=4, eval_tasks=held_out, report_to="countdown.jsonl",
         )  # fmt: skip
         tuned = session.download_tuned_model("countdown-model")
         print(session.plot("countdown.png"))
