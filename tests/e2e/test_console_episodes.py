@@ -108,6 +108,26 @@ def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
     expect(page.get_by_text("There is no step 77")).to_be_visible()
 
 
+def test_tasks_say_what_changed_between_two_versions_and_what_was_answered(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}")
+    page.get_by_role("link", name="Tasks", exact=True).click()
+    table = page.get_by_role("region", name="Rewards of tasks")
+    expect(table.get_by_role("row")).to_have_count(2)  # one task was held out
+    page.get_by_label("Episodes").select_option("training")
+    expect(table.get_by_role("row")).to_have_count(3)
+    table.get_by_role("button", name="mist").click()
+    expect(page).to_have_url(re.compile(r"/tasks\?of=training&task=mist$"))
+    answer = page.get_by_role("region", name="Answer of version 0")
+    expect(answer.get_by_role("link", name="Version 0")).to_be_visible()
+    expect(page.get_by_role("region", name="The task by version").get_by_role("row")).to_have_count(2)
+    photograph(page, "tasks")
+    page.get_by_label("To version").fill("7")
+    expect(page).to_have_url(re.compile(r"to=7"))
+    expect(table.get_by_role("columnheader", name="Version 7")).to_be_visible()
+    expect(table.get_by_role("row", name="mist")).to_contain_text("–")  # it was not played then
+
+
 def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")

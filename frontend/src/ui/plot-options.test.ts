@@ -18,6 +18,8 @@ test("the label of the last tick has its place on every axis", () => {
 test("values are by their powers of ten where that is asked for, and by themselves elsewhere", () => {
   vi.stubGlobal("getComputedStyle", () => ({ getPropertyValue: () => "#000", fontFamily: "sans-serif" }));
   const look = { element: { clientWidth: 600, dataset: {} } as unknown as HTMLElement, lines: [], banded: false, height: 100, axis: "step" as const, overlay: false, printed: false };
-  const scale = (log: boolean) => plotOptions({ ...look, log, onHover: () => undefined, onPick: () => undefined }).scales?.y?.distr;
-  expect([scale(true), scale(false)]).toEqual([3, undefined]);
+  const options = (log: boolean) => plotOptions({ ...look, log, onHover: () => undefined, onPick: () => undefined });
+  expect([options(true).scales?.y?.distr, options(false).scales?.y?.distr]).toEqual([3, undefined]);
+  const text = options(true).axes?.[1]?.values as (plot: unknown, splits: (number | null)[]) => string[];
+  expect(text(null, [1, null, 10])).toEqual(["1", "", "10"]); // it leaves ticks without a name
 });

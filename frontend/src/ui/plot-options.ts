@@ -57,7 +57,7 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
     scales: { x: { time: false, range: stepRange }, y: log ? { distr: 3 } : { range: valueRange } },
     axes: [
       { ...axis, size: 24, gap: 2, space: over === "step" ? 50 : 80, incrs: INCREMENTS[over], values: (_, splits) => splits.map((split) => tickText(over, split)), grid: { show: false } },
-      { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => splits.map((split) => number(Number(split.toPrecision(6)))) },
+      { ...axis, size: 48, gap: 4, space: 32, values: (_, splits) => splits.map(valueText) },
     ],
     series: [
       {},
@@ -87,6 +87,11 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
       ],
     },
   };
+}
+
+/** Of an axis by powers of ten uPlot names some ticks only, and hands null for the others. */
+function valueText(split: number | null): string {
+  return split === null ? "" : number(Number(split.toPrecision(6)));
 }
 
 /** One step alone still gets an axis around it. */
