@@ -10,10 +10,10 @@ test("the task that lost most comes first, and one that a version did not play l
   const before = [episode("a", 1), episode("a", 0), episode("b", 1), episode("gone", 1), episode(null, 1)];
   const after = [episode("a", 0.25), episode("b", 0), episode("b", null), episode("new", 1)];
   expect(taskChanges(before, after)).toEqual([
-    { task: "b", before: 1, after: 0, change: -1, episodes: 2 },
-    { task: "a", before: 0.5, after: 0.25, change: -0.25, episodes: 3 },
-    { task: "gone", before: 1, after: null, change: null, episodes: 1 },
-    { task: "new", before: null, after: 1, change: null, episodes: 1 },
+    { task: "b", before: 1, after: 0, change: -1 },
+    { task: "a", before: 0.5, after: 0.25, change: -0.25 },
+    { task: "gone", before: 1, after: null, change: null },
+    { task: "new", before: null, after: 1, change: null },
   ]);
 });
 

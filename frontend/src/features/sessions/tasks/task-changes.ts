@@ -7,8 +7,6 @@ export interface TaskChange {
   before: number | null;
   after: number | null;
   change: number | null;
-  /** Episodes with a reward, at both versions. */
-  episodes: number;
 }
 
 /** One row for each task, what lost most first; tasks that one of the versions did not play come last. */
@@ -17,7 +15,7 @@ export function taskChanges(before: readonly Episode[], after: readonly Episode[
   const rows = [...new Set([...old.keys(), ...now.keys()])].map((task) => {
     const [was, is] = [mean(old.get(task)), mean(now.get(task))];
     const change = was === null || is === null ? null : is - was;
-    return { task, before: was, after: is, change, episodes: (old.get(task)?.length ?? 0) + (now.get(task)?.length ?? 0) };
+    return { task, before: was, after: is, change };
   });
   return rows.sort((a, b) => (a.change ?? Infinity) - (b.change ?? Infinity) || a.task.localeCompare(b.task));
 }

@@ -33,10 +33,10 @@ export function TasksPage() {
       <SessionCrumb session={session} id={id} page="Tasks" />
       <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
         <h1 className="mr-auto text-xl font-semibold tracking-tight">Tasks</h1>
-        <label className="text-xs text-muted">
+        <label className="flex flex-col gap-1 text-xs text-muted">
           Episodes
           <select
-            className={`${inputClass} mt-1`}
+            className={inputClass}
             value={isHeldOut ? "held-out" : "training"}
             onChange={(event) => {
               const of = event.target.value === "training" ? "training" : "";
@@ -74,9 +74,9 @@ function NoTasks({ isHeldOut }: { isHeldOut: boolean }) {
 function VersionInput({ label, part, otherwise }: { label: string; part: string; otherwise: number }) {
   const [typed, setTyped] = useTypedPart(part);
   return (
-    <label className="text-xs text-muted">
+    <label className="flex flex-col gap-1 text-xs text-muted">
       {label}
-      <input type="number" min={0} step={1} placeholder={String(otherwise)} value={typed} onChange={(event) => { setTyped(event.target.value); }} className={`${inputClass} mt-1 w-28! tabular-nums`} />
+      <input type="number" min={0} step={1} placeholder={String(otherwise)} value={typed} onChange={(event) => { setTyped(event.target.value); }} className={`${inputClass} w-28! tabular-nums`} />
     </label>
   );
 }
@@ -100,7 +100,6 @@ function Changes({ id, isHeldOut, from, to, chosen }: ChangesProps) {
     { name: `Version ${String(from)}`, right: true, value: (row) => row.before },
     { name: from === to ? "The same" : `Version ${String(to)}`, right: true, value: (row) => row.after },
     { name: "Change", right: true, value: (row) => row.change },
-    { name: "Episodes", right: true, value: (row) => row.episodes },
   ];
   const isPending = before.isPending || after.isPending;
   return (
@@ -125,7 +124,6 @@ function Changes({ id, isHeldOut, from, to, chosen }: ChangesProps) {
               <td className={`${cell} text-right`}>{number(row.before)}</td>
               <td className={`${cell} text-right`}>{number(row.after)}</td>
               <td className={`${cell} text-right font-medium ${(row.change ?? 0) < 0 ? "text-bad" : ""}`}>{changeText(row.change)}</td>
-              <td className={`${cell} text-right`}>{number(row.episodes)}</td>
             </tr>
           )}
         </SortedTable>
