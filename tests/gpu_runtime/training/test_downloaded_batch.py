@@ -1,16 +1,11 @@
 """What a step reports can be recomputed from the file of its batch alone, without any of our code."""
 
-import base64
 import dataclasses
 import json
-import zlib
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from e2e.random_kills import HashingEngine
-from transformers import AutoModelForCausalLM
 
 from gpu_runtime.episodes.batch_export import batch_lines
 from gpu_runtime.journal.allowed_tokens import set_pack
@@ -19,6 +14,7 @@ from gpu_runtime.journal.records import CallRecord, Completion
 from gpu_runtime.training.logprob_mismatch import BOUNDS
 from gpu_runtime.training.ranks import TrainerRanks
 from support.fake_control_plane import FakeControlPlane
+from support.plain_batch import recompute
 from support.runtime_harness import learner_open, plane_assign
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.episodes import WorkflowOutput
@@ -29,9 +25,11 @@ STEP_ONE |= {"clip_low": 0.2, "clip_high": 0.2}  # as a server fills them in
 
 
 def play(
-    journal: Journal, name: str, task: str, reward: float, answers: list[list[int]], *, bound: bool = False
-) -> None:
-    """An episode whose every call continues the one before; log-probabilities near those of an untrained model.
+    journal: Journal, name: str, task: str, reward: float, answers: list[list[int]], *, bound: bool = False,
+    temperature: float = 1.0,
+) -> None:  # fmt: skip
+    """An episode whose every call continues the one before; log-probabilities near those of an untrained model, whose
+    distribution no temperature changes much.
 
     Under a grammar (``bound``) each token is one of three, the first of an answer the only one.
     """
@@ -41,13 +39,15 @@ def play(
     for turn, ids in enumerate(answers):
         logprobs = tuple(-4.2 - 0.1 * (token % 7) for token in ids)
         answer = Completion(0, tuple(ids), logprobs, (0,) * len(ids), "", "stop", {"role": "assistant"})
-        options = {}
+        options = {"sampling": {"temperature": temperature}}
+        if temperature != 1.0:
+            answer = dataclasses.replace(answer, raw_logprobs_T=tuple(logprob - 1.0 for logprob in logprobs))
         if bound:
             sets = [{ids[0]}, *({token, 3, 60} for token in ids[1:])]
             allowed = tuple(set_pack(sum(1 << token for token in each).to_bytes(16, "little")) for each in sets)
             near = tuple(logprob + 3.4 for logprob in logprobs)
             answer = dataclasses.replace(answer, allowed_T=allowed, logprobs_T=near)
-            options = {"sampling": {"temperature": 1.0, "grammar": True}}
+            options["sampling"]["grammar"] = True
         made = float(turn), turn + 0.5
         call = CallRecord(f"call_{name}_{turn}", name, tuple(prompt), (answer,), *made, options=options)
         journal.calls.record(call)
@@ -61,9 +61,9 @@ def volume(tmp_path: Path) -> Path:
     folder.mkdir()
     journal = Journal(folder / "journal.sqlite3")
     play(journal, "a0", "add", 1.0, [[11, 12, 13], [14, 15]])
-    play(journal, "a1", "add", 0.2, [[11, 12, 20]])
-    play(journal, "b0", "sub", 0.0, [[31, 32, 33, 34]])
-    play(journal, "b1", "sub", 0.7, [[35, 39], [36, 37, 38]], bound=True)
+    play(journal, "a1", "add", 0.2, [[11, 12, 20]], temperature=0.3)
+    play(journal, "b0", "sub", 0.0, [[31, 32, 33, 34]], temperature=2.0)
+    play(journal, "b1", "sub", 0.7, [[35, 39], [36, 37, 38]], bound=True, temperature=0.7)
     play(journal, "c0", "mul", 0.5, [[41]])
     play(journal, "c1", "mul", 0.5, [[42]])
     journal.close()
@@ -86,39 +86,15 @@ async def test_loss_and_gradient_are_those_of_the_downloaded_batch(
         finally:
             await trainer.close()
     lines = [json.loads(line) for line in text.splitlines()]
-    loss_value, norm = recompute(lines, model)
-    metrics = lines[0]["metrics"]
-    assert loss_value == pytest.approx(metrics["loss"], rel=1e-4, abs=1e-7)
-    assert norm == pytest.approx(metrics["grad_norm"], rel=1e-4)
-    assert norm > 0.01
-
-
-def recompute(lines: list[dict], model_folder: Path) -> tuple[float, float]:
-    """GRPO by its formula, one unpacked sample after the other, on the model that step 1 began with."""
-    config = lines[0]["config"]
-    samples = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
-    assert {sample["episode_id"] for sample in samples} == {"a0", "a1", "b0", "b1"}, "group c says nothing"
-    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
-    episodes = sum(sample["weight"] for sample in samples)
-    assert [sum(s["mask"]) for s in samples if s["episode_id"] == "b1"] == [3], "two of its tokens were an only choice"
-    total = torch.tensor(0.0)
-    for sample in samples:
-        ids = torch.tensor([sample["token_ids"]])
-        logits = model(ids).logits[0, :-1]
-        sets = [zlib.decompress(base64.b64decode(each)) for each in sample["allowed_sets"]]
-        for t, number in enumerate(sample["allowed"][1:]):
-            if number >= 0:
-                bits = np.unpackbits(np.frombuffer(sets[number], np.uint8), bitorder="little")[: logits.shape[1]]
-                forbidden = torch.zeros_like(logits, dtype=torch.bool)
-                forbidden[t] = torch.from_numpy(bits == 0)
-                logits = logits.masked_fill(forbidden, -torch.inf)
-        logprobs = logits.log_softmax(-1).gather(1, ids[0, 1:, None])[:, 0]
-        mask = torch.tensor(sample["mask"][1:], dtype=torch.bool)
-        old, advantage = torch.tensor(sample["logprobs"][1:])[mask], torch.tensor(sample["advantages"][1:])[mask]
-        ratio = torch.exp(logprobs[mask] - old)
-        clipped = ratio.clamp(1 - config["clip_low"], 1 + config["clip_high"])
-        by_token = -torch.minimum(ratio * advantage, clipped * advantage)
-        total = total + by_token.mean() * sample["weight"] / episodes
-    total.backward()
-    norm = torch.sqrt(sum(parameter.grad.square().sum() for parameter in model.parameters()))
-    return total.item(), norm.item()
+    raw = {line["episode_id"]: line["raw_logprobs"] for line in lines if line["kind"] == "sample"}
+    sampled = {line["episode_id"]: line["logprobs"] for line in lines if line["kind"] == "sample"}
+    assert raw["a0"] == sampled["a0"] and raw["c0"] == sampled["c0"], "of temperature 1 there is but one"
+    assert raw["b0"] == pytest.approx([logprob and logprob - 1.0 for logprob in sampled["b0"]])
+    live = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
+    assert {sample["episode_id"] for sample in live} == {"a0", "a1", "b0", "b1"}, "group c says nothing"
+    assert [sum(s["mask"]) for s in live if s["episode_id"] == "b1"] == [3], "two of its tokens were an only choice"
+    found, metrics = recompute(lines, model), lines[0]["metrics"]
+    assert sorted(found.temperatures) == pytest.approx([0.3, 0.7, 1.0, 2.0]) and found.bound_tokens == 3
+    assert found.loss == pytest.approx(metrics["loss"], rel=1e-4, abs=1e-7)
+    assert found.norm == pytest.approx(metrics["grad_norm"], rel=1e-4)
+    assert found.norm > 0.01

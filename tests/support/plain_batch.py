@@ -1,0 +1,63 @@
+"""A downloaded batch computed again with plain torch and transformers, without any of our code."""
+
+import base64
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM
+
+
+@dataclass
+class PlainStep:
+    """``loss`` and ``norm`` of GRPO's first step; the gaps are largest differences to what the engine recorded."""
+
+    loss: float = 0.0
+    norm: float = 0.0
+    sampled_gap: float = 0.0
+    raw_gap: float = 0.0
+    temperatures: set[float] = field(default_factory=set)  # of trained tokens
+    bound_tokens: int = 0  # trained, under a grammar
+
+
+def recompute(lines: list[dict[str, Any]], model_folder: Path) -> PlainStep:
+    """GRPO by its formula, one unpacked sample after the other, on the model that step 1 began with."""
+    config, found = lines[0]["config"], PlainStep()
+    samples = [line for line in lines if line["kind"] == "sample" and line["in_gradient"]]
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+    episodes = sum(sample["weight"] for sample in samples)
+    total = torch.tensor(0.0)
+    for sample in samples:
+        ids, mask = torch.tensor([sample["token_ids"]]), torch.tensor(sample["mask"][1:], dtype=torch.bool)
+        temperatures_T1 = torch.tensor(sample["temperatures"][1:])[:, None]
+        logits = model(ids).logits[0, :-1]
+        raw = logits.log_softmax(-1).gather(1, ids[0, 1:, None])[mask, 0]
+        bound = (logits / temperatures_T1).masked_fill(_forbidden(sample, logits), -torch.inf)
+        logprobs = bound.log_softmax(-1).gather(1, ids[0, 1:, None])[mask, 0]
+        old, advantage = torch.tensor(sample["logprobs"][1:])[mask], torch.tensor(sample["advantages"][1:])[mask]
+        ratio = torch.exp(logprobs - old)
+        clipped = ratio.clamp(1 - config["clip_low"], 1 + config["clip_high"])
+        by_token = -torch.minimum(ratio * advantage, clipped * advantage)
+        total = total + by_token.mean() * sample["weight"] / episodes
+        found.sampled_gap = max(found.sampled_gap, (logprobs - old).abs().max().item())
+        found.raw_gap = max(found.raw_gap, (raw - torch.tensor(sample["raw_logprobs"][1:])[mask]).abs().max().item())
+        found.temperatures |= set(temperatures_T1[mask, 0].tolist())
+        found.bound_tokens += sum(number >= 0 for number in sample["allowed"])
+    total.backward()
+    found.loss = total.item()
+    found.norm = torch.sqrt(sum(parameter.grad.square().sum() for parameter in model.parameters())).item()
+    return found
+
+
+def _forbidden(sample: dict[str, Any], logits_TV: torch.Tensor) -> torch.Tensor:
+    """The ids that a grammar ruled out at each place."""
+    sets = [zlib.decompress(base64.b64decode(each)) for each in sample["allowed_sets"]]
+    forbidden_TV = torch.zeros_like(logits_TV, dtype=torch.bool)
+    for t, number in enumerate(sample["allowed"][1:]):
+        if number >= 0:
+            bits = np.unpackbits(np.frombuffer(sets[number], np.uint8), bitorder="little")[: logits_TV.shape[1]]
+            forbidden_TV[t] = torch.from_numpy(bits == 0)
+    return forbidden_TV
