@@ -108,6 +108,17 @@ def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
     expect(page.get_by_text("There is no step 77")).to_be_visible()
 
 
+def test_a_click_on_a_curve_leads_to_its_step_and_its_axis_is_in_the_address(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}")
+    page.get_by_label("Logarithmic").click()
+    expect(page).to_have_url(re.compile(r"\?y=log$"))
+    expect(page.get_by_label("Logarithmic")).to_be_checked()
+    page.locator(".u-over").first.click()
+    page.get_by_role("link", name="Open step 1").first.click()
+    expect(page).to_have_url(re.compile(r"/steps/1$"))
+
+
 def test_tasks_say_what_changed_between_two_versions_and_what_was_answered(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")
