@@ -69,7 +69,8 @@ def lists(session: Any) -> Iterator[tuple[str, float]]:
     where = {"project": session.project, "session_id": session.id}
 
     def page(only: EpisodeFilter, sort: EpisodeSort = EpisodeSort.NEWEST, cursor: str | None = None) -> None:
-        episode_list_view(*episode_list(**where, only=only, sort=sort, cursor=cursor, limit=50)).model_dump_json()
+        found, more = episode_list(**where, only=only, sort=sort, cursor=cursor, limit=50)
+        episode_list_view(found, {}, more).model_dump_json()
 
     for sort in EpisodeSort:
         yield f"sort {sort}", milliseconds(lambda sort=sort: page(EpisodeFilter(), sort))
