@@ -11,6 +11,7 @@ For Tinker clients (``rehearse_models``) the two compare the base, and an adapte
 this, trained one large step, and gone afterwards. Snapshots of all weights are not rehearsed.
 """
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -61,10 +62,11 @@ async def rehearse(engine: Engine, trainer: Trainer, model: Path, handover: Path
     """Raises EngineTrainerMismatch. Both have the same weights, before and after."""
     rehearsal = _Rehearsal(engine, trainer, _fields(model))
     base = await trainer.weights_digest()
-    usual = await rehearsal.compare("with the base weights", DIFFERENT)
+    usual = await rehearsal.compare("with the base weights", DIFFERENT, as_trained=True)
     await trainer.flip_weights()
     await _hand_over(engine, trainer, handover)
-    await rehearsal.compare("after a hand-over of changed weights", STALE, put_back=True, usual=usual)
+    await rehearsal.compare("after a hand-over of changed weights", STALE, usual=usual)
+    await trainer.flip_weights()
     if await trainer.weights_digest() != base:
         raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
     await _hand_over(engine, trainer, handover)
@@ -77,8 +79,8 @@ class _Rehearsal:
     trainer: Trainer
     fields: dict[str, Any]
 
-    async def compare(self, when: str, why: str, *, put_back: bool = False, usual: float | None = None) -> float:
-        """The KL. Raises EngineTrainerMismatch. ``put_back``: changed weights are restored once they are compared.
+    async def compare(self, when: str, why: str, *, as_trained: bool = False, usual: float | None = None) -> float:
+        """The KL. Raises EngineTrainerMismatch. ``as_trained``: by the pass that a step makes, gradient included.
 
         ``usual`` is the KL of rounding alone: of much more than that the one weight that explains it is looked for.
         """
@@ -86,16 +88,14 @@ class _Rehearsal:
         answer = ANSWER_ROUNDED if is_rounded else ANSWER
         prompts = probe_prompts(self.fields, self.engine.context_length, answer)
         parts = self.engine.parts if isinstance(self.engine, Replicas) else (self.engine,)
-        samples_of = [[await sample(part, prompt, answer) for prompt in prompts] for part in parts]
+        # All prompts at once: a decoding step of a few sequences takes as long as that of one.
+        samples_of = [await asyncio.gather(*(sample(part, prompt, answer) for prompt in prompts)) for part in parts]
         stale: str | None = None
         async with device_lent(self.engine):
-            gaps = [(await self.trainer.forward_backward(samples))["kl_engine"] for samples in samples_of]
+            gaps = [await self._gap(samples, as_trained=as_trained) for samples in samples_of]
             gap = next((gap for gap in gaps if math.isnan(gap)), max(gaps))  # of the engine that differs most
             if is_rounded and usual is not None and gap > GREW * usual:
                 stale = await self._stale(samples_of[gaps.index(gap)])
-            if put_back:  # before the gradient is dropped: ZeRO's step writes its own copy of the weights back
-                await self.trainer.flip_weights()
-            await self.trainer.drop_gradient()
         bound = BOUNDS[self.trainer.dtype]
         log.info("rehearsal %s: engine and trainer differ by a KL of %.2g", when, gap)
         if stale is not None:
@@ -109,6 +109,15 @@ class _Rehearsal:
                 f"engine and trainer differ {when}: a KL of {gap:.2g}, and rounding explains {bound:g}. {cause}"
             )
         return gap
+
+    async def _gap(self, samples: Sequence[Sample], *, as_trained: bool) -> float:
+        """The KL of an engine's samples."""
+        if as_trained:
+            gap = (await self.trainer.forward_backward(samples))["kl_engine"]
+            await self.trainer.drop_gradient()
+            return gap
+        engine = trained_of(samples, [each.logprobs_T for each in samples])
+        return _kl(np.array(engine), np.array(trained_of(samples, await self.trainer.logprobs(samples))))
 
     async def _stale(self, samples: Sequence[Sample]) -> str | None:
         """The weight or module whose old weights explain the gap best, if they explain enough of it."""
@@ -134,7 +143,8 @@ def _squares(ours: Sequence[float], others: Sequence[float]) -> float:
 async def sample(engine: TokenSource, prompt: Sequence[int], answer: int = ANSWER) -> Sample:
     """What the engine samples after ``prompt``, with its log-probabilities, as a sample without an advantage."""
     options = SamplingOptions(max_tokens=answer, temperature=1.0, seed=1, ignore_eos=answer > ANSWER)
-    deltas = [delta async for delta in engine.generate(f"rehearsal-{prompt[-1]}", prompt, options)]
+    call = f"rehearsal-{len(prompt)}-{prompt[-1]}"  # prompts of one length end differently
+    deltas = [delta async for delta in engine.generate(call, prompt, options)]
     ids = tuple(token for delta in deltas for token in delta.token_ids_T)
     logprobs = tuple(logprob for delta in deltas for logprob in delta.logprobs_T)
     before = len(prompt)
@@ -172,15 +182,18 @@ async def _compare_models(
     why: str,
 ) -> list[Datum]:  # fmt: skip
     """What the engine sampled, as data that train it. Raises EngineTrainerMismatch."""
-    data, wanted = [], []
-    for prompt in prompts:
-        order = SampleOrder(prompt_ids=prompt, max_tokens=ANSWER, seed=1, ignore_end=True, adapter=adapter)
-        answer = (await engine.sample(order)).answers[0]
+    orders = [
+        SampleOrder(prompt_ids=prompt, max_tokens=ANSWER, seed=1, ignore_end=True, adapter=adapter)
+        for prompt in prompts
+    ]
+    answers = [result.answers[0] for result in await asyncio.gather(*map(engine.sample, orders))]
+    data = []
+    for prompt, answer in zip(prompts, answers, strict=True):
         ids = np.array((*prompt, *answer.token_ids_T))
         weights = np.zeros(len(ids) - 1, np.float32)
         weights[len(prompt) - 1 :] = 1.0
         data.append(Datum(ids[:-1], {"target_tokens": ids[1:], "weights": weights}))
-        wanted.append(np.array(answer.logprobs_T))
+    wanted = [np.array(answer.logprobs_T) for answer in answers]
     result = await trainer.forward(MODEL, data, "cross_entropy", {})
     found = [output["logprobs"][-len(scores) :] for output, scores in zip(result.outputs, wanted, strict=True)]
     kl = _kl(np.concatenate(wanted), np.concatenate(found))
