@@ -34,7 +34,7 @@ from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
 from .nodes.job import Node, job_nodes
-from .nodes.remote_rank import RemoteRank
+from .nodes.remote_rank import SILENT_S, RemoteRank
 from .rank_process import rank_main
 from .rank_spec import RankSpec, dtype_name
 from .states.resharded_folder import room_to_reshard, wait_for_parts
@@ -172,7 +172,10 @@ class RankProcesses:
     def _ended_beside(self, rank: int, command: str) -> TrainerFailed | None:
         """Another rank that has ended: ``rank`` may say first that it lost the connection to that one."""
         others = {process.sentinel: other for other, process in enumerate(self.processes) if other != rank}
-        ended = wait(list(others), timeout=NOTICE_S) if others else []
+        # A node that is lost is known of once it has been silent for this long; a rank beside us notices it first.
+        is_beside = self._spec.config.nodes > 1 and not isinstance(self.processes[rank], RemoteRank)
+        notice_s = SILENT_S + NOTICE_S if is_beside else NOTICE_S
+        ended = wait(list(others), timeout=notice_s) if others else []
         return self._lost(others[ended[0]], command) if ended else None
 
     def _lost(self, rank: int, command: str) -> TrainerFailed:

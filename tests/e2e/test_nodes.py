@@ -80,8 +80,12 @@ def test_a_session_over_two_nodes_loses_one_and_goes_on_from_journal_and_state(b
     accounting = remote.accounting()
     assert accounting.balances and accounting.trained == accounting.begun == GRPO_N * len(TASKS)
     assert [event.data["step"] for event in remote.events(kinds=["metric"])] == [1, 2, 3]
+    # A rank that was killed is started again in its runtime; what Slurm reports otherwise ends the runtime by name.
+    phases = [event.data["phase"] for event in remote.events(kinds=["state"])]
     faults = [event.data for event in remote.events(kinds=["event"]) if event.data["name"] == "runtime_fault"]
-    assert [fault["code"] for fault in faults] == ["trainer_failed"]
+    if "starting the trainer again" not in phases:
+        assert [fault["code"] for fault in faults] == ["trainer_failed"]
+    assert all("trainer rank 1" in fault["cause"] for fault in faults), "the rank that was lost, not what others say"
     assert (Path(tuned.path) / "model.safetensors").exists()
     remote.close()
 
