@@ -1,6 +1,6 @@
 // The parts of the page's address: one set or taken out, and one that is typed.
-import { useEffect, useState } from "react";
-import { useSearchParams } from "react-router";
+import { useCallback, useEffect, useState } from "react";
+import { useNavigate, useSearchParams } from "react-router";
 
 const PAUSE_MS = 300; // so that a word is asked for once, not at each letter
 
@@ -12,9 +12,27 @@ export function withPart(address: URLSearchParams, name: string, value: string):
   return next;
 }
 
+type SetAddress = (change: (now: URLSearchParams) => URLSearchParams, options?: { replace?: boolean }) => void;
+
+/**
+ * The parts of the address, and what changes them. The router's own setter knows those of the last paint: of two changes
+ * before the next one, such as a word that is typed and a choice beside it, it would lose the first.
+ */
+export function useAddress(): [URLSearchParams, SetAddress] {
+  const [address] = useSearchParams();
+  const navigate = useNavigate();
+  const setAddress: SetAddress = useCallback(
+    (change, options) => {
+      void navigate(`?${change(new URLSearchParams(window.location.search)).toString()}`, options);
+    },
+    [navigate],
+  );
+  return [address, setAddress];
+}
+
 /** The text of an input for the part `name`, and its setter: the address follows after a pause. */
 export function useTypedPart(name: string): [string, (typed: string) => void] {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const asked = address.get(name) ?? "";
   const [typed, setTyped] = useState(asked);
   const [seen, setSeen] = useState(asked);

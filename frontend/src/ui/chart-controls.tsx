@@ -1,6 +1,5 @@
 // What the charts of a page stand over and how much they are smoothed. It is in the address: a link shows the same curves.
-import { useSearchParams } from "react-router";
-import { withPart } from "./address-part";
+import { useAddress, withPart } from "./address-part";
 import { AXES, axisOf } from "./chart-axis";
 import { inputClass } from "./field";
 import { MAX_SMOOTHING, smoothingOf } from "./smoothing";
@@ -11,7 +10,7 @@ export function isLog(address: URLSearchParams): boolean {
 }
 
 export function ChartControls() {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const smoothing = smoothingOf(address);
   return (
     <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs print:hidden">

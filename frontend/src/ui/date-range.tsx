@@ -1,6 +1,5 @@
 // Two days that a list is narrowed to, both included; they stand in the address as `from` and `to`.
-import { useSearchParams } from "react-router";
-import { withPart } from "./address-part";
+import { useAddress, withPart } from "./address-part";
 import { inputClass } from "./field";
 
 const DAY = /^\d{4}-\d\d-\d\d$/;
@@ -18,7 +17,7 @@ function midnight(day: string | null, plusDays: number): string {
 }
 
 export function DateRange() {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   return ["from", "to"].map((name) => (
     <label key={name} className="flex items-center gap-2">
       <span className="text-muted">{name}</span>

@@ -18,8 +18,7 @@ import {
   type SortingState,
 } from "@tanstack/react-table";
 import { useMemo, useState, type ReactNode } from "react";
-import { useSearchParams } from "react-router";
-import { withPart } from "./address-part";
+import { useAddress, withPart } from "./address-part";
 import { Button } from "./button";
 import { number } from "./format";
 import { Table, type Column, type Sort } from "./table";
@@ -56,7 +55,7 @@ interface SortedTableProps<Row> {
 }
 
 export function SortedTable<Row extends object>({ label, head, rows, containing = "", part = "by", children }: SortedTableProps<Row>) {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const [all, setAll] = useState(false);
   const asked = address.get(part) ?? "";
   const sorting = useMemo(() => sortingOf(asked, head), [asked, head]);

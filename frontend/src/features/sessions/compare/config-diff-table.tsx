@@ -1,7 +1,6 @@
 // The options of the runs beside each other: those that differ, and on request all.
-import { useSearchParams } from "react-router";
 import type { Session } from "../../../api/types";
-import { withPart } from "../../../ui/address-part";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { Panel } from "../../../ui/panel";
 import { cell, headCell, Table } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
@@ -9,7 +8,7 @@ import { ShowAllButton } from "../show-all-button";
 import { diffRows } from "./config-diff";
 
 export function ConfigDiffTable({ sessions, names }: { sessions: readonly Session[]; names: readonly string[] }) {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const all = address.get("options") === "all";
   const rows = diffRows(sessions);
   const differing = rows.filter((row) => row.differs);

@@ -3,7 +3,7 @@ import { useQueries } from "@tanstack/react-query";
 import { Link, useSearchParams } from "react-router";
 import { unwrap, api } from "../../../api/client";
 import type { Episode } from "../../../api/types";
-import { withPart } from "../../../ui/address-part";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
@@ -35,7 +35,7 @@ function evalEpisodeQuery(id: string, task: string) {
 }
 
 export function EvalAnswers({ runs }: { runs: readonly Compared[] }) {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const lists = useQueries({ queries: runs.map(({ session }) => evalEpisodesQuery(session.id)) });
   const tasks = evalTasks(lists.map((list) => list.data?.items ?? []));
   const asked = address.get("task") ?? "";

@@ -1,10 +1,9 @@
 // The timelines of an episode: what was read and what was sampled, in order. A click, or the arrows, choose a token.
 import { useMemo, type MouseEvent } from "react";
-import { useSearchParams } from "react-router";
 import type { TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { withPart } from "../../../ui/address-part";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { MeasureChoice } from "./measure-choice";
 import { visible } from "../../../ui/plain-text";
 import { findToken, nextToken, TokenFacts } from "./token-facts";
@@ -13,7 +12,7 @@ import { ContextRun, SampledRun } from "./token-line";
 import { useKeys } from "./use-keys";
 
 export function Conversation({ timelines, calls }: { timelines: TokenTimeline[]; calls: TrajectoryCall[] }) {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const measure = measureOf(address);
   const scale = useMemo(() => scaleOf(timelines.flatMap((timeline) => timeline.runs)), [timelines]);
   const line = Number(address.get("line") ?? "0");

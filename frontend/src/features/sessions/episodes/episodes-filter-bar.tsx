@@ -1,11 +1,10 @@
 // Narrows and sorts the list of episodes; each change is in the address.
-import { useSearchParams } from "react-router";
-import { useTypedPart, withPart } from "../../../ui/address-part";
+import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
 import { FATES, SORTS } from "./episode-filter";
 
 export function EpisodesFilterBar() {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const choose = (name: string) => ({
     value: address.get(name) ?? "",
     onChange: (event: { target: { value: string } }) => {

@@ -1,12 +1,11 @@
 // By what the tokens are coloured, and what the colours say.
-import { useSearchParams } from "react-router";
 import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
-import { withPart } from "../../../ui/address-part";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { MEASURES, type Measure, type Scale } from "./token-heat";
 
 export function MeasureChoice({ measure, scale }: { measure: Measure; scale: Scale }) {
-  const [, setAddress] = useSearchParams();
+  const [, setAddress] = useAddress();
   return (
     <div className="flex flex-wrap items-center gap-3 text-xs">
       <label className="flex items-center gap-2">

@@ -11,7 +11,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Empty } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
-import { withPart } from "../../../ui/address-part";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { Facts } from "./facts";
 import { GroupAnswers } from "./group-answers";
 import { visible } from "../../../ui/plain-text";
@@ -76,7 +76,7 @@ export function StepPage() {
 }
 
 function StepBody({ id, step }: { id: string; step: Step }) {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const asked = address.get("group");
   const open = step.groups.find((group) => group.group_key === asked) ?? step.groups[0];
   const metrics = (step.metrics ?? {}) as Record<string, unknown>;

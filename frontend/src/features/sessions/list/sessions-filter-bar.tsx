@@ -1,15 +1,14 @@
 // Narrows the list of sessions by state, name, tag, base model, day and pin, and sorts it.
 import { useQuery } from "@tanstack/react-query";
-import { useSearchParams } from "react-router";
 import { baseModelsQuery } from "../../../api/base-models";
-import { withPart } from "../../../ui/address-part";
+import { useAddress, withPart } from "../../../ui/address-part";
 import { DateRange } from "../../../ui/date-range";
 import { inputClass } from "../../../ui/field";
 import { SearchInput } from "../../../ui/search-input";
 import { filterOf, SORT_CHOICES, STATE_CHOICES } from "./session-filter";
 
 export function SessionsFilterBar() {
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const { data } = useQuery(baseModelsQuery);
   const { model = "" } = filterOf(address);
   const known = data?.items.map(({ name }) => name) ?? [];

@@ -1,10 +1,10 @@
 // Which tasks got better and which worse between two versions, and what the run says to one of them. The address has it all.
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useParams, useSearchParams } from "react-router";
+import { useParams } from "react-router";
 import { sessionQuery } from "../../../api/sessions";
 import { MOST_OF_A_VERSION, versionEdgesQuery, versionEpisodesQuery } from "../../../api/task-episodes";
-import { useTypedPart, withPart } from "../../../ui/address-part";
+import { useAddress, useTypedPart, withPart } from "../../../ui/address-part";
 import { inputClass } from "../../../ui/field";
 import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
@@ -20,7 +20,7 @@ import { taskChanges, versionOf, type TaskChange } from "./task-changes";
 
 export function TasksPage() {
   const { id = "" } = useParams();
-  const [address, setAddress] = useSearchParams();
+  const [address, setAddress] = useAddress();
   const session = useQuery(sessionQuery(id)).data;
   const isHeldOut = address.get("of") !== "training";
   const edges = useQuery(versionEdgesQuery(id, isHeldOut));
@@ -90,7 +90,7 @@ interface ChangesProps {
 }
 
 function Changes({ id, isHeldOut, from, to, chosen }: ChangesProps) {
-  const [, setAddress] = useSearchParams();
+  const [, setAddress] = useAddress();
   const before = useQuery(versionEpisodesQuery(id, isHeldOut, from));
   const after = useQuery(versionEpisodesQuery(id, isHeldOut, to));
   const rows = useMemo(() => taskChanges(before.data ?? [], after.data ?? []), [before.data, after.data]);
