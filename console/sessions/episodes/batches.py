@@ -142,6 +142,8 @@ def _episode(record: EpisodeRecord, document: dict[str, Any], group: int) -> Bat
     calls = calls_page(document, start=0, limit=len(document["calls"]))
     for answer in (answer for call in calls for answer in call["completions"]):
         answer["logprobs"] = float32(answer["logprobs"])
+        if answer["raw_logprobs"] is not None:
+            answer["raw_logprobs"] = float32(answer["raw_logprobs"])
     return BatchEpisode.model_validate(
         {
             "group": group,
