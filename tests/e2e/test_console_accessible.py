@@ -4,12 +4,13 @@ With CONSOLE_SCREENSHOTS set to a folder, what each page looked like is kept the
 """
 
 import re
+from contextlib import suppress
 
 import pytest
 from e2e.console_pages import ROOT
 from e2e.ended_run import Run, photograph
 from e2e.loop_server import until
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, Route, TimeoutError, expect
 
 pytestmark = pytest.mark.browser
 
@@ -85,6 +86,8 @@ def found(page: Page, name: str) -> list[str]:
         problems += [f"{theme}: {problem}" for problem in page.evaluate(PROBLEMS)]
         photograph(page, f"{name}-{theme}")
     page.set_viewport_size(NARROW)
+    with suppress(TimeoutError):  # lists become cards with the next paint
+        page.wait_for_function(f"document.documentElement.scrollWidth <= {NARROW['width']}", timeout=5_000)
     width = page.evaluate("document.documentElement.scrollWidth")
     if width > NARROW["width"]:
         problems.append(f"{width} px wide in a window of {NARROW['width']}")
