@@ -65,8 +65,10 @@ async def rehearse(engine: Engine, trainer: Trainer, model: Path, handover: Path
     usual = await rehearsal.compare("with the base weights", DIFFERENT, as_trained=True)
     await trainer.flip_weights()
     await _hand_over(engine, trainer, handover)
-    await rehearsal.compare("after a hand-over of changed weights", STALE, usual=usual)
-    await trainer.flip_weights()
+    try:
+        await rehearsal.compare("after a hand-over of changed weights", STALE, usual=usual)
+    finally:
+        await trainer.flip_weights()
     if await trainer.weights_digest() != base:
         raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
     await _hand_over(engine, trainer, handover)

@@ -91,7 +91,11 @@ class RoundedEngine:
 async def rehearsed(folder: Path, *stale: str | None) -> None:
     trainer: Any = PlainTrainer(folder)
     engines: Any = [RoundedEngine(trainer, each) for each in stale]
-    await rehearse(engines[0] if len(engines) == 1 else Replicas(engines), trainer, folder, folder)
+    base = await trainer.weights_digest()
+    try:
+        await rehearse(engines[0] if len(engines) == 1 else Replicas(engines), trainer, folder, folder)
+    finally:
+        assert await trainer.weights_digest() == base, "whatever it finds, the trainer has its weights again"
 
 
 @pytest.mark.parametrize(
