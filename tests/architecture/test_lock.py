@@ -21,6 +21,7 @@ OWN_LOCKS = {
     "swift.txt": "swift.lock",
     "tinker.txt": "tinker.lock",
     "helm.txt": "helm.lock",
+    "evaluators.txt": "evaluators.lock",
     "cookbook.txt": "cookbook.lock",
     "vllm-cuda.txt": "vllm-cuda.lock",
 }
