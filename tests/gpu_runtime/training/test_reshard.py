@@ -151,6 +151,25 @@ async def test_a_sharded_state_of_several_sub_groups_goes_on_under_other_ranks(m
     await change_and_back(model, tmp_path, 3, zero_stage=3, tensors_each=4 * SUB_GROUPS)
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("stage", [2, pytest.param(3, marks=pytest.mark.nightly)])
+async def test_a_run_goes_on_over_one_two_four_and_one_ranks(model, tmp_path, stage: int) -> None:
+    """A step by each, from the state of the one before; beside it four steps of one rank without a break."""
+    state: Path | None = None
+    for number, count in enumerate((1, 2, 4, 1), start=1):
+        async with ranks(model, count, state, zero_stage=stage) as trainer:
+            await step(trainer, number)
+            state = tmp_path / f"after-{number}"
+            await trainer.save_state(state)
+            changed = await weights(trainer, tmp_path / f"weights-{number}")
+    async with ranks(model, 1, zero_stage=stage) as one:
+        for number in range(1, 5):
+            await step(one, number)
+        unbroken = await weights(one, tmp_path / "unbroken")
+    largest = max(float((changed[name] - unbroken[name]).abs().max()) for name in unbroken)
+    assert largest <= ROUNDING, largest
+
+
 async def test_a_state_of_an_unknown_form_is_refused_in_words_by_every_rank(model, tmp_path) -> None:
     async with ranks(model, 2) as trainer:
         await trainer.save_state(tmp_path / "state")
