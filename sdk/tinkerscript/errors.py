@@ -76,6 +76,8 @@ class TinkerScriptError(Exception):
     def __str__(self) -> str:
         parts = [self.message]
         if self.hint:
+            if self.message[-1:].isalnum():  # a server's text may have no full stop
+                parts = [f"{self.message}."]
             parts.append(f"Hint: {self.hint}")
         if self.request_id:
             parts.append(f"(request {self.request_id})")

@@ -64,7 +64,7 @@ def _fields_of(said: Any) -> dict[str, Any]:
     if hasattr(said, "reward"):
         return {name: getattr(said, name) for name in FIELDS if hasattr(said, name)}
     if said is None or isinstance(said, str | bytes) or not hasattr(said, "__float__"):
-        what = "None (did the agent return nothing?)" if said is None else f"{type(said).__name__} ({said!r:.80})"
+        what = "None (did the agent return nothing?)" if said is None else f"{type(said).__name__} (it is {said!r:.80})"
         text = (
             " A text or messages are for a judge: session.rollouts(judge=...) has one, and a worker with --judge, for"
             " tasks that were put with judged=True."
@@ -80,7 +80,7 @@ def _fields_of(said: Any) -> dict[str, Any]:
 def _finite(value: Any, name: str) -> float:
     """A float from any number: Python's, NumPy's or a tensor's with one element. Text is not a number."""
     if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
-        raise InvalidReward(f"{name} must be a number, not {type(value).__name__} ({value!r:.80}).")
+        raise InvalidReward(f"{name} must be a number, not {type(value).__name__} (it is {value!r:.80}).")
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError, RuntimeError) as failure:

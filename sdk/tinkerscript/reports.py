@@ -15,7 +15,8 @@ from tinkerscript.wire.episodes import EpisodeView
 MAX_SHOWN = 10
 MAX_MESSAGE = 200
 MAX_PAGE = 4000  # characters that are looked at
-OF_ONE_REQUEST = re.compile(r" \(request \w+\)|(?<=\bepi_)\w+")  # what makes two errors of one kind differ
+# What makes two errors of one kind differ: a request, an episode, the text that an agent returned as its reward.
+OF_ONE_ATTEMPT = re.compile(r" \(request \w+\)|(?<=\bepi_)\w+| \(it is .*\)(?=\. Hint:|\.$| is no workflow)")
 # What agents, and the frameworks below them, read first of an answer of OpenAI's or Anthropic's client.
 FIELDS_OF_ANSWERS = {"choices", "content", "error", "model_dump", "output", "output_text", "usage"}
 
@@ -31,7 +32,7 @@ class Failure:
     def kind(self) -> str:
         """Type and message, on one line, without the ids of one attempt; where nothing responded, which endpoint that
         was; of a web page that an agent's client got in place of an answer, what it is."""
-        message = OF_ONE_REQUEST.sub("", " ".join(str(self.error).split()))[:MAX_MESSAGE]
+        message = OF_ONE_ATTEMPT.sub("", " ".join(str(self.error).split()))[:MAX_MESSAGE]
         where = _where_of(self.error)
         if where and httpx.URL(where).host not in message:
             message = f"{message} ({where})"

@@ -1,6 +1,7 @@
 """session.rollouts() and session.evaluate(): full groups, named failures, an end by Ctrl-C that leaves nothing open."""
 
 import asyncio
+import itertools
 import math
 import signal
 import subprocess
@@ -84,6 +85,16 @@ def test_agent_that_returns_nothing_is_a_failure_and_no_reward_of_zero(server, c
     assert report.count == 0
     assert math.isnan(report.mean)
     assert {failure.kind.split(":")[0] for failure in report.failures} == {"InvalidReward"}
+
+
+@pytest.mark.parametrize("output", [str, lambda text: {"reward": text}], ids=["as the output", "as the reward"])
+def test_texts_that_agents_return_instead_of_a_reward_are_one_kind_of_failure(server, connect, output):
+    texts = itertools.count()
+    report = connect(grpo_n=2, tasks_per_batch=1).rollouts(
+        lambda task, episode: output(f"Text (number {next(texts)}). "), ["a", "b"], retries=0, progress=False
+    )
+    assert (report.count, len(report.failures), len({failure.kind for failure in report.failures})) == (0, 4, 1)
+    assert "Text (number " in str(report.failures[0].error)
 
 
 def test_an_agent_that_hangs_is_counted_and_its_place_taken(server, connect):

@@ -162,7 +162,7 @@ def limits_of(said):
     ("agent", "said"),
     [
         (lambda row, episode: None, "InvalidReward: None (did the agent return nothing?) is no workflow output."),
-        (lambda row, episode: "a text", "InvalidReward: str ('a text') is no workflow output."),
+        (lambda row, episode: "a text", "InvalidReward: str is no workflow output."),
         (lambda row, episode: row["missing"], "KeyError: 'missing'"),
         (lambda row, episode: sys.exit("no row"), "SystemExit: no row"),
         (lambda row, episode: time.sleep(30), "WaitTimeout: The agent did not return in time."),

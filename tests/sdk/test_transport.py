@@ -217,7 +217,7 @@ def test_error_body_of_another_shape_still_gives_a_typed_error(server, transport
 
 def test_code_of_a_newer_server_is_kept(server, transport):
     server.fail("POST /v1/sessions", answer=error(409, "brand_new", "something new", "do this"))
-    with pytest.raises(Exception, match="something new Hint: do this") as caught:
+    with pytest.raises(Exception, match="something new. Hint: do this") as caught:
         create(transport)
     assert caught.value.code == "brand_new"
 
