@@ -23,6 +23,7 @@ from .engine.vllm_process import imports_begin
 from .errors import FinalFault, RuntimeFault
 from .health.deadlines import Phase
 from .health.resources import ResourceSampler
+from .loading.libraries import libraries_wait
 
 if TYPE_CHECKING:
     from .loading.both import Loaded
@@ -56,6 +57,7 @@ async def start(
             Watchdog(agent, config.runtime_dir / "stacks", hard_exit=hard_exit) as watchdog,
         ):
             try:
+                await libraries_wait()
                 await _run(agent, assignment, config, watchdog, loaded)
             except FinalFault as fault:
                 log.error("%s: %s", fault.code, fault)

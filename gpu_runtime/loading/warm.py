@@ -1,9 +1,11 @@
 """A runtime that loads before it has a session, and then becomes that session's.
 
-``python -m gpu_runtime`` is one where TINKERSCRIPT_WARM_MODEL names a model. Standard input is a socket to the process
-launcher that started it. Over it go lines of JSON, and no secret goes any other way:
+``python -m gpu_runtime`` is one where TINKERSCRIPT_WARM_MODEL is set. It names a model, or is empty: then the libraries
+alone are imported, which serve a session of any base model. Standard input is a socket to the process launcher that
+started it. Over it go lines of JSON, and no secret goes any other way:
 
-    to the launcher    {"state": "ready"}      engine and trainer of the model are loaded, and agree
+    to the launcher    {"state": "ready"}      engine and trainer of the model are loaded, and agree; without a model
+                                               at once: a session that takes it waits for what is not imported yet
     to this process    {"folder": ..., "environment": {...}}      it is a session's from now on
     to the launcher    {"state": "taken"}
 
@@ -28,12 +30,13 @@ from gpu_runtime.engine.vllm_process import imports_begin
 from gpu_runtime.health.stack_dumps import SUFFIX
 
 from .both import Loaded, load_before
+from .libraries import libraries_begin
 
 log = logging.getLogger(__name__)
 GPUS = "TINKERSCRIPT_RUNTIME_GPUS"
 LOOK_S = 1.0
 Load = Callable[[str, int, str], Awaitable[Loaded]]
-Serve = Callable[[RuntimeConfig, Loaded], Awaitable[bool]]
+Serve = Callable[[RuntimeConfig, Loaded | None], Awaitable[bool]]
 
 
 class Launcher:
@@ -66,19 +69,24 @@ def launcher_link() -> socket.socket:
     return link
 
 
-async def life(launcher: Launcher, serve: Serve, load: Load = load_before) -> bool:
+async def life(
+    launcher: Launcher, serve: Serve, load: Load = load_before, libraries: Callable[[], None] = libraries_begin
+) -> bool:
     """Load, wait for a session, ``serve`` it; returns what that does. Raises RuntimeFault.
 
     What ends in an error before it has a session leaves that to the launcher, which reads the log and its exit code.
     """
     name = Path(os.environ["TINKERSCRIPT_RUNTIME_DIR"]).name
-    loaded = await load(os.environ.pop(WARM_MODEL), int(os.environ.get(GPUS, "0")), name)
+    model = os.environ.pop(WARM_MODEL)
+    if not model:
+        libraries()
+    loaded = await load(model, int(os.environ.get(GPUS, "0")), name) if model else None
     try:
         launcher.say("ready")
         session = asyncio.wrap_future(launcher.session)
         while not session.done():
             await asyncio.wait({session}, timeout=LOOK_S)
-            if loaded.dead and not session.done():
+            if loaded and loaded.dead and not session.done():
                 log.error("a process of the engine or the trainer ended")
                 os.killpg(0, signal.SIGKILL)
         become(Path(session.result()["folder"]), session.result()["environment"])
@@ -86,7 +94,8 @@ async def life(launcher: Launcher, serve: Serve, load: Load = load_before) -> bo
         launcher.say("taken")
         return await serve(config, loaded)
     finally:
-        await loaded.close()
+        if loaded:
+            await loaded.close()
 
 
 def become(folder: Path, environment: dict[str, str]) -> None:

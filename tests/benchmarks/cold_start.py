@@ -3,13 +3,16 @@
     .venv/bin/python tests/benchmarks/cold_start.py [--model tiny] [--rounds 1]
     .venv/bin/python tests/benchmarks/cold_start.py --before FOLDER     and another checkout, in turns
     .venv/bin/python tests/benchmarks/cold_start.py --warm              and with a warm runtime of the model
+    .venv/bin/python tests/benchmarks/cold_start.py --nothing --idle 20 and with no runtime that waits; idle before each
 
 Each round is a server of its own over an empty folder, with every part real: the server's start is timed apart, then a
 session is created, gets its first token by a streamed call, is suspended, and is woken by the next episode. The model
 is the bundled one, which is unpacked before; ``tiny`` is a random one of 80,000 weights, so that what is left is not
 the model. A part ends when the session's record shows the next one; it is read every 20 ms.
 
-With a warm runtime (TINKERSCRIPT_WARM) each of the two is begun once it is ready, after "(loading before)".
+With a warm runtime (TINKERSCRIPT_WARM) each of the two is begun once it is ready, after "(loading before)". By default
+a server keeps one that imports its libraries, which ``--idle`` gives time to do so; ``--nothing`` measures a server
+without it too.
 
 "server" is `manage.py up` until it serves. Page cache and compile caches are warm: run it once before.
 """
@@ -39,6 +42,7 @@ from tinkerscript import TinkerScript  # noqa: E402
 
 BUNDLED = "SmolLM2-135M-Instruct"
 MESSAGES = [{"role": "user", "content": "Say a word."}]
+OF_THE_MODEL, NONE = "measured=1", "*=0"  # values of TINKERSCRIPT_WARM
 Parts = dict[str, float]  # seconds by part, in the order in which they came
 
 
@@ -50,14 +54,14 @@ class Server:
 
 
 @contextmanager
-def served(root: Path, model: Path, *, warm: bool) -> Iterator[Server]:
+def served(root: Path, model: Path, *, warm: str | None) -> Iterator[Server]:
     """`manage.py up` of a checkout over an empty folder."""
     with tempfile.TemporaryDirectory(prefix="tinkerscript-benchmark-") as data:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("TINKERSCRIPT_")} | {
             "TINKERSCRIPT_DATA": data,
             "TINKERSCRIPT_PORT": str(free_port()),
             "TINKERSCRIPT_MODELS": f"measured={model}",
-            **({"TINKERSCRIPT_WARM": "measured=1"} if warm else {}),
+            **({"TINKERSCRIPT_WARM": warm} if warm else {}),
             "DJANGO_SETTINGS_MODULE": "console.settings",
             "PYTHONPATH": os.pathsep.join(map(str, (root, root / "sdk"))),
         }
@@ -133,10 +137,11 @@ def warm_wait(server: Server) -> Parts:
     return {"(loading before)": time.monotonic() - began}
 
 
-def measure(root: Path, model: Path, *, warm: bool) -> tuple[Parts, Parts]:
+def measure(root: Path, model: Path, *, warm: str | None, idle_s: float) -> tuple[Parts, Parts]:
     """The parts of a cold start (the server's own too) and of a woken session."""
     with served(root, model, warm=warm) as server:
-        before = warm_wait(server) if warm else {}
+        before = warm_wait(server) if warm == OF_THE_MODEL else {}
+        time.sleep(idle_s)
         record = Record(server)
         session = TinkerScript(
             base_model="measured", base_url=server.base_url, api_key=server.key, max_context_length=256, max_tokens=8
@@ -146,7 +151,8 @@ def measure(root: Path, model: Path, *, warm: bool) -> tuple[Parts, Parts]:
         suspend(server, session)
         while session.status().state != "suspended":
             time.sleep(0.1)
-        before = warm_wait(server) if warm else {}
+        before = warm_wait(server) if warm == OF_THE_MODEL else {}
+        time.sleep(idle_s)
         record = Record(server)
         first_token(session)
         woken = before | record.parts()
@@ -166,10 +172,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--before", type=Path, help="another checkout, with requirements of its own or this one's")
     parser.add_argument("--warm", action="store_true", help="this checkout with a warm runtime too")
+    parser.add_argument("--nothing", action="store_true", help="this checkout with no runtime that waits, too")
+    parser.add_argument("--idle", type=float, default=0.0, help="seconds before each start")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server ends too
-    roots = ([("before", options.before.resolve(), False)] if options.before else []) + [("this checkout", ROOT, False)]
-    roots += [("warm", ROOT, True)] if options.warm else []
+    roots: list[tuple[str, Path, str | None]] = [("this checkout", ROOT, None)]
+    roots += [("before", options.before.resolve(), None)] if options.before else []
+    roots += [("nothing waits", ROOT, NONE)] if options.nothing else []
+    roots += [("warm", ROOT, OF_THE_MODEL)] if options.warm else []
     found: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
@@ -179,7 +189,9 @@ def main() -> None:
             subprocess.run([sys.executable, "-m", "gpu_runtime.bundled_model", model], cwd=ROOT, check=True)
         for _ in range(options.rounds):
             for label, root, warm in roots:
-                for kind, parts in zip(("cold", "woken"), measure(root, model, warm=warm), strict=True):
+                for kind, parts in zip(
+                    ("cold", "woken"), measure(root, model, warm=warm, idle_s=options.idle), strict=True
+                ):
                     print(label, kind, {part: round(seconds, 1) for part, seconds in parts.items()}, flush=True)
                     for part, seconds in parts.items():
                         found[label, kind][part].append(seconds)

@@ -1,8 +1,10 @@
 """A runtime registers before it loads the libraries that take their time, and says so while they load."""
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +48,42 @@ async def test_a_runtime_whose_libraries_load_for_long_is_registered_and_heard_m
     finally:
         process.send_signal(signal.SIGKILL)
         await asyncio.to_thread(process.wait, 20)
+
+
+async def test_one_that_waits_with_its_libraries_becomes_a_sessions_at_once_and_is_heard_while_they_load(
+    plane: FakeControlPlane, tmp_path: Path
+) -> None:
+    (tmp_path / "slow").mkdir()
+    for name in HEAVY:
+        (tmp_path / "slow" / f"{name}.py").write_text("import time; time.sleep(120)\n")
+    for folder in ("waits", "volume"):
+        (tmp_path / folder).mkdir()
+    ours, theirs = socket.socketpair()
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "slow"), str(ROOT), str(ROOT / "sdk")]),
+        "TINKERSCRIPT_RUNTIME_DIR": str(tmp_path / "waits"), "TINKERSCRIPT_WARM_MODEL": "",
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpu_runtime"], env=environment, stdin=theirs, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
+    theirs.close()
+    said = ours.makefile("rb")
+    try:
+        assert await asyncio.to_thread(said.readline) == b'{"state": "ready"}\n'
+        own = {
+            "TINKERSCRIPT_SERVER_URL": plane.url, "TINKERSCRIPT_LEASE": LEASE,
+            "TINKERSCRIPT_RUNTIME_DIR": str(tmp_path / "volume"),
+        }  # fmt: skip
+        ours.sendall(json.dumps({"folder": str(tmp_path / "volume"), "environment": own}).encode() + b"\n")
+        assert await asyncio.to_thread(said.readline) == b'{"state": "taken"}\n'
+        beats = "/v1/runtime/heartbeat"
+        await eventually(lambda: len(plane.bodies(beats)) >= 3, timeout_s=60)
+        last = plane.bodies(beats)[-1]
+        assert last["state"] == "loading" and last["phase"].startswith("loading the ")
+        assert process.poll() is None
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        await asyncio.to_thread(process.wait, 20)
+        said.close()
+        ours.close()

@@ -1,4 +1,4 @@
-"""A warm runtime whose engine and trainer are nothing: ready at once, and then a session's that only says so."""
+"""A warm runtime whose libraries, engine and trainer are nothing: ready at once, then a session's that only says so."""
 
 import asyncio
 import os
@@ -25,7 +25,12 @@ async def load(model: str, gpus: int, name: str) -> Loaded:
     return Loaded(model, SessionConfig(), gpus, part, part, AsyncExitStack())  # type: ignore[arg-type]
 
 
-async def serve(config: RuntimeConfig, loaded: Loaded) -> bool:
+def libraries() -> None:
+    """Nothing is imported."""
+    print("loaded no model", flush=True)
+
+
+async def serve(config: RuntimeConfig, loaded: Loaded | None) -> bool:
     """A session's life."""
     print(f"serves {config.session_id} in {os.getcwd()} with {config.lease}", flush=True)
     await asyncio.sleep(120)
@@ -33,4 +38,4 @@ async def serve(config: RuntimeConfig, loaded: Loaded) -> bool:
 
 
 if __name__ == "__main__":
-    asyncio.run(warm.life(warm.Launcher(warm.launcher_link()), serve, load))
+    asyncio.run(warm.life(warm.Launcher(warm.launcher_link()), serve, load, libraries))

@@ -28,7 +28,10 @@ class Server:
         self.port = free_port()
         private = ("TINKERSCRIPT_", "S3_", "DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(private)}
-        self.environment = clean | {"TINKERSCRIPT_DATA": str(self.data), "TINKERSCRIPT_PORT": str(self.port)}
+        self.environment = clean | {
+            "TINKERSCRIPT_DATA": str(self.data), "TINKERSCRIPT_PORT": str(self.port),
+            "TINKERSCRIPT_WARM": "*=0",  # nothing is imported for sessions that there are not
+        }  # fmt: skip
         self.log = (folder / "up.log").open("ab")
         self.up: subprocess.Popen[bytes] | None = None
         self.lines: list[str] = []

@@ -6,7 +6,7 @@ from django.conf import settings
 
 from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, UnknownBaseModel
-from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.options import ANY, LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Launcher
 from console.scheduling.launchers.warm import WarmRuntimes
@@ -39,7 +39,7 @@ def warm_get(launcher: Launcher) -> WarmRuntimes | None:
     if not wanted:
         return None
     assert isinstance(launcher, ProcessLauncher), "the settings take it for no other"
-    for base_model in wanted:
+    for base_model in wanted.keys() - {ANY}:
         try:
             base_model_resolve(base_model)
         except (UnknownBaseModel, InvalidRequest) as error:

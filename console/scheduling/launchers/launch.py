@@ -50,7 +50,7 @@ def runtime_launch(
             source=SessionState(session.state),
             target=SessionState.PROVISIONING,
             actor=Actor.RECONCILER,
-            reason=_reason(session, warm=warm is not None, chosen=chosen),
+            reason=_reason(session, warm=warm, chosen=chosen),
             launcher=launcher.name,
             launch_handle=fresh,
             progress=0,
@@ -95,8 +95,10 @@ def _not_taken_note(session: Session) -> None:
     event_record(session_id=session.id, kind=EventKind.EVENT, data=data)
 
 
-def _reason(session: Session, *, warm: bool, chosen: str | None) -> str:
+def _reason(session: Session, *, warm: WarmRuntimes | None, chosen: str | None) -> str:
     reason = "a slot is free" if not session.restarts else f"restart {session.restarts}"
-    if not warm:
+    if warm is None:
         return reason
-    return f"{reason}: a warm runtime" if chosen else f"{reason}: no warm runtime for it is ready, so a new one"
+    return (
+        f"{reason}: {warm.describe(chosen)}" if chosen else f"{reason}: no warm runtime for it is ready, so a new one"
+    )

@@ -39,6 +39,7 @@ NEEDED_BY = {
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
 }
 PACKAGES = {"docker": "docker", "kubernetes": "kubernetes"}  # Python packages: requirements/launchers.txt
+ANY = "*"  # in TINKERSCRIPT_WARM: runtimes that have their libraries, for a session of any base model
 DEVICE = re.compile(r"\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]{8,70}")
 LOOPBACK = ("127.", "localhost", "[::1]", "0.0.0.0")
 SLURM_NOTICE_S = 90
@@ -97,7 +98,7 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str, most: int) -
         kubernetes_nodes=read_pairs("TINKERSCRIPT_KUBERNETES_NODES", form="label=value"),
         slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS"),
         devices=_read_devices("TINKERSCRIPT_DEVICES"),
-        warm=_read_warm("TINKERSCRIPT_WARM", most=most),
+        warm=_read_warm("TINKERSCRIPT_WARM", most=most) if name == "process" else {},
     )
 
 
@@ -153,11 +154,14 @@ def _read_devices(name: str) -> tuple[str, ...] | None:
 
 
 def _read_warm(name: str, *, most: int) -> dict[str, int]:
+    """Without the variable one of any base model; ``*=0`` asks for none."""
     counts = {}
-    for model, text in read_pairs(name, form="base model=number").items():
-        if not (text.isascii() and text.isdigit() and int(text) > 0):
-            raise ImproperlyConfigured(f"{name}: {text!r} runtimes of {model} is not a whole number from 1.")
-        counts[model] = int(text)
+    for model, text in (read_pairs(name, form="base model=number") or {ANY: "1"}).items():
+        least = 0 if model == ANY else 1
+        if not (text.isascii() and text.isdigit() and int(text) >= least):
+            raise ImproperlyConfigured(f"{name}: {text!r} runtimes of {model} is not a whole number from {least}.")
+        if int(text):
+            counts[model] = int(text)
     if sum(counts.values()) > most:
         raise ImproperlyConfigured(f"{name} asks for {sum(counts.values())}; TINKERSCRIPT_MAX_RUNTIMES is {most}.")
     return counts

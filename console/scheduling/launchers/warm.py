@@ -1,5 +1,6 @@
 """Runtimes that load before a session asks: each has engine and trainer of a base model, and no session's secret.
 
+Those of ``ANY`` base model have imported their libraries, or are about to: the first session without devices takes one.
 The reconciler that leads keeps as many as TINKERSCRIPT_WARM says, where MAX_RUNTIMES leaves room. A session of the base
 model takes one, which is its runtime from then on and ends with it; another is started in its place. What a runtime is
 to know of its session goes through a socket that is inherited, and no other process can open. When this process ends,
@@ -29,10 +30,12 @@ from console.catalogue.base_models import base_model_resolve
 from console.errors import DomainError
 from console.scheduling import processes
 from console.scheduling.launchers.log_file import LOG, log_tail, older_log
+from console.scheduling.launchers.options import ANY
 from console.scheduling.launchers.process import MARK, SHARED_MEMORY, WARM_MARK, ProcessLauncher
 from console.scheduling.launchers.protocol import Handle
+from console.scheduling.launchers.spare_memory import SpareMemory
 from console.scheduling.models import WarmRuntime
-from console.sessions.limits.devices import devices_warm
+from console.sessions.limits.devices import devices_serving, devices_warm
 from console.sessions.models import Session
 from tinkerscript.wire.sessions import SessionKind
 
@@ -40,7 +43,7 @@ log = logging.getLogger(__name__)
 
 LOAD_S = 900.0  # to be ready
 KILL_WAIT_S = 5.0
-TAKE_S = 5.0  # to answer that it is a session's
+TAKE_S = 10.0  # to answer, though it may be importing that it is a session's
 BACK_OFF_S, BACK_OFF_MAX_S = 10.0, 600.0  # between the death of one and the start of the next
 COMMAND = (sys.executable, "-m", "gpu_runtime")
 READY, TAKEN = b'{"state": "ready"}\n', b'{"state": "taken"}\n'
@@ -119,9 +122,10 @@ class WarmRuntimes:
         *,
         command: Sequence[str] = COMMAND,
         clock: Callable[[], float] = time.monotonic,
+        memory: SpareMemory | None = None,
     ) -> None:
         self._launcher, self._wanted, self._folder = launcher, dict(wanted), folder
-        self._command, self._clock = list(command), clock
+        self._command, self._clock, self._memory = list(command), clock, memory or SpareMemory()
         self._waiting: list[Waiting] = []
         self._ending: list[Ending] = []
         self._deaths: Counter[str] = Counter()  # in a row, by base model
@@ -143,11 +147,12 @@ class WarmRuntimes:
         for each in list(self._waiting):
             self._look(each)
         self.shrink(room=room)
+        wanted = self._wanted_now()
         if not may_start or len(self._waiting) + len(self._ending) >= room:
             return
         if any(not each.is_ready for each in self._waiting):
             return  # one after the other: two would load more slowly than that
-        for base_model, count in self._wanted.items():
+        for base_model, count in wanted.items():
             held_back = self._clock() < self._not_before.get(base_model, 0.0)
             if not held_back and sum(each.base_model == base_model for each in self._waiting) < count:
                 self._start(base_model, known)
@@ -159,11 +164,20 @@ class WarmRuntimes:
             self._end(self._waiting[-1])
 
     def choose(self, session: Session) -> str | None:
-        """The name of one that ``session`` can take."""
-        found = (each for each in self._waiting if each.is_ready and each.base_model == session.base_model)
-        if session.kind != SessionKind.EPISODES:
-            return None
-        return next((each.name for each in found if len(each.devices) == (session.devices or 0)), None)
+        """The name of one that ``session`` can take: of its own base model, else of any."""
+        devices = session.devices or 0
+        fits = {ANY: devices == 0, session.base_model: session.kind == SessionKind.EPISODES}
+        found = [
+            each
+            for each in self._waiting
+            if each.is_ready and fits.get(each.base_model, False) and len(each.devices) == devices
+        ]
+        return min(found, key=lambda each: each.base_model == ANY).name if found else None
+
+    def describe(self, name: str) -> str:
+        """What the one of this name has, for the record of the session that takes it."""
+        is_any = any(each.name == name and each.base_model == ANY for each in self._waiting)
+        return "a runtime that waited with its libraries" if is_any else "a warm runtime"
 
     def take(self, handle: Handle, environment: Mapping[str, str]) -> Handle | None:
         """The runtime that ``handle`` names as its "warm" becomes the session's; None where it did not.
@@ -209,14 +223,23 @@ class WarmRuntimes:
             self._end(each)
         self._ending = [each for each in self._ending if not each.is_over()]
 
+    def _wanted_now(self) -> dict[str, int]:
+        """How many of each; none of any base model where sessions have devices or memory is short: those end."""
+        ready = [each for each in self._waiting if each.base_model == ANY]
+        if ANY not in self._wanted or (not devices_serving() and self._memory.allows(kept=len(ready))):
+            return self._wanted
+        for each in ready:
+            self._end(each)
+        return {base_model: count for base_model, count in self._wanted.items() if base_model != ANY}
+
     def _start(self, base_model: str, known: Sequence[str]) -> None:
         name = f"warm-{secrets.token_hex(8)}"
         folder = self._folder / name
         ours, theirs = socket.socketpair()
         try:
-            model = base_model_resolve(base_model).path
+            model = "" if base_model == ANY else base_model_resolve(base_model).path
             WarmRuntime.objects.create(id=name, base_model=base_model)
-            devices = devices_warm(warm_id=name, known=known)
+            devices = [] if base_model == ANY else devices_warm(warm_id=name, known=known)
             if devices is None:
                 ours.close()
                 WarmRuntime.objects.filter(id=name).delete()

@@ -5,7 +5,7 @@ import shutil
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from console.scheduling.launchers.options import USED_BY, launcher_options_read, slurm_notice_s
+from console.scheduling.launchers.options import ANY, USED_BY, launcher_options_read, slurm_notice_s
 from console.scheduling.launchers.protocol import Resources
 
 REACHABLE = {"server_url": "http://10.0.0.1:8000", "s3_endpoint_url": "http://10.0.0.1:9000", "most": 4}
@@ -80,6 +80,14 @@ def test_warm_runtimes_are_counted_by_base_model_and_no_more_than_may_run(read, 
     assert read({"TINKERSCRIPT_WARM": "a=3,b=1"}).warm == {"a": 3, "b": 1}
     with pytest.raises(ImproperlyConfigured, match=f"TINKERSCRIPT_WARM.*{named}"):
         read({"TINKERSCRIPT_WARM": text})
+
+
+def test_one_runtime_waits_with_its_libraries_where_nothing_else_is_asked_for(read) -> None:
+    assert read({}).warm == {ANY: 1}
+    assert read({"TINKERSCRIPT_WARM": "*=0"}).warm == {}
+    assert read({"TINKERSCRIPT_WARM": "*=2,a=1"}).warm == {ANY: 2, "a": 1}
+    assert read({"TINKERSCRIPT_WARM": "a=1"}).warm == {"a": 1}
+    assert read(DOCKER).warm == {}, "in a container it would be another container's"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost", "http://0.0.0.0:80", "http://[::1]:1"])

@@ -17,9 +17,10 @@ from console.scheduling import processes
 from console.scheduling.launchers import warm as warm_module
 from console.scheduling.launchers.choice import WarmRefused, launcher_get, warm_get
 from console.scheduling.launchers.log_file import LOG, log_tail
-from console.scheduling.launchers.options import LauncherOptions
+from console.scheduling.launchers.options import ANY, LauncherOptions
 from console.scheduling.launchers.process import MARK, ProcessLauncher
 from console.scheduling.launchers.protocol import Handle, Resources
+from console.scheduling.launchers.spare_memory import SpareMemory
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.scheduling.models import WarmRuntime
 from console.scheduling.processes import wait_until
@@ -42,11 +43,11 @@ class Server:
     """A reconciler that leads, its launcher and its warm runtimes; a clock that a test turns."""
 
     def __init__(self, tmp_path: Path, *, devices: tuple[str, ...] = (), wanted: dict[str, int] | None = None) -> None:
-        self.now = 0.0
+        self.now, self.memory_gib = 0.0, 16.0
         self.launcher = ProcessLauncher([sys.executable, "-c", COLD])
         self.pool = WarmRuntimes(
             self.launcher, wanted or {factories.BASE_MODEL: 1}, tmp_path / "warm", command=PROGRAM,
-            clock=lambda: self.now,
+            clock=lambda: self.now, memory=SpareMemory(lambda: int(self.memory_gib * GIB)),
         )  # fmt: skip
         self.reconciler = Reconciler(self.launcher, devices=devices, warm=self.pool, disk_free=lambda: 100 * GIB)
 
@@ -165,6 +166,67 @@ def test_a_session_that_it_does_not_fit_starts_a_new_one_and_says_so(server, pro
     monkeypatch.setattr(server.launcher, "start", start_alone)
     session, lines = server.started(session)
     assert lines == ["cold"] and "a slot is free: no warm runtime for it is ready, so a new one" in reasons(session)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"base_model": "other"}, {"kind": SessionKind.SERVING}, {"kind": SessionKind.TINKER}], ids=str
+)
+def test_one_with_its_libraries_alone_is_taken_by_a_session_of_any_base_model_and_kind(
+    server, project, tmp_path, changes
+) -> None:
+    server = Server(tmp_path, wanted={ANY: 1})
+    try:
+        server.waiting()
+        session = factories.session_make(project)
+        Session.objects.filter(id=session.id).update(**changes)
+        session, lines = server.started(session)
+        assert lines[0] == "loaded no model" and lines[-1].startswith(f"serves {session.id}")
+        assert "a slot is free: a runtime that waited with its libraries" in reasons(session)
+        server.launcher.stop(session.launch_handle, grace_s=0)
+    finally:
+        server.reconciler.close()
+
+
+def test_one_of_its_own_base_model_is_taken_before_one_of_any(server, project, tmp_path, settings) -> None:
+    settings.MAX_RUNTIMES = 2
+    server = Server(tmp_path, wanted={ANY: 1, factories.BASE_MODEL: 1})
+    try:
+        assert wait_until(lambda: server.tick() or WarmRuntime.objects.filter(is_ready=True).count() == 2, timeout_s=60)
+        session, lines = server.started(factories.session_make(project))
+        assert lines[0] != "loaded no model" and "a slot is free: a warm runtime" in reasons(session)
+        server.launcher.stop(session.launch_handle, grace_s=0)
+    finally:
+        server.reconciler.close()
+
+
+def test_none_waits_with_its_libraries_where_memory_is_short_and_the_log_says_so_once(server, tmp_path, caplog) -> None:
+    server = Server(tmp_path, wanted={ANY: 1})
+    said = lambda: [each for each in caplog.messages if "are available, and 6 are needed" in each]  # noqa: E731
+    try:
+        server.memory_gib = 5.9
+        for _ in range(3):
+            server.tick()
+        assert not WarmRuntime.objects.exists() and len(said()) == 1
+        server.memory_gib = 6.1
+        name = server.waiting()
+        server.memory_gib = 2.1  # what it holds itself is no reason to end it
+        server.tick()
+        assert left_over(name)
+        server.memory_gib = 1.9
+        assert wait_until(lambda: server.tick() or not left_over(name), timeout_s=60)
+        assert not WarmRuntime.objects.exists() and len(said()) == 2
+    finally:
+        server.reconciler.close()
+
+
+def test_none_waits_with_its_libraries_where_sessions_have_devices(server, tmp_path, settings) -> None:
+    settings.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=1))
+    server = Server(tmp_path, devices=("0",), wanted={ANY: 1})
+    try:
+        server.tick()
+        assert not WarmRuntime.objects.exists()
+    finally:
+        server.reconciler.close()
 
 
 def test_one_that_does_not_answer_is_killed_and_the_session_starts_without_it(server, project, monkeypatch) -> None:
