@@ -33,7 +33,6 @@ async def libraries_wait() -> None:
 def _import() -> None:
     try:
         vllm_import("cpu")
-        import gpu_runtime.rendering.transformers_tokenizer
-        import gpu_runtime.run  # noqa: F401
+        import gpu_runtime.rendering.transformers_tokenizer  # noqa: F401
     except ImportError as error:  # raised again where it is needed, and told there
         log.warning("not imported before a session: %s", error)

@@ -9,7 +9,7 @@ import psutil
 log = logging.getLogger(__name__)
 
 GIB = 1 << 30
-# One holds about 1.2 GiB with what it has imported. It is started where a session of a small model fits beside it, and
+# One holds about 1 GiB with what it has imported. It is started where a session of a small model fits beside it, and
 # ended where there is little left.
 TO_START_BYTES, TO_KEEP_BYTES = 6 * GIB, 2 * GIB
 
