@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 LossConfig = Mapping[str, float | str]
+# Tensors of a datum by their names on the wire.
+TARGETS, OLD, ADVANTAGES, WEIGHTS = "target_tokens", "logprobs", "advantages", "weights"
 
 
 class InvalidTrainingInput(Exception):
@@ -53,13 +55,19 @@ class AdamParams:
 class Datum:
     """One sequence of token ids ``[N]`` and the tensors of its loss, each ``[N]`` or ``[N, K]``.
 
-    ``target_tokens[n]`` is what position n predicts: the caller shifts.
+    ``target_tokens[n]`` is what position n predicts: the caller shifts. ``counted``, of the same shape, is true where
+    there is a target; without it everywhere. A target that was sampled at another temperature than 1, or under a
+    grammar, is scored under the distribution that it was sampled from: ``temperatures``, and ``allowed_sets``, an array
+    of the sets of journal/allowed_tokens.py (None: every id).
 
     Example: Datum(np.array([5, 9]), {"target_tokens": np.array([9, 2]), "weights": np.array([0.0, 1.0])})
     """
 
     token_ids_N: np.ndarray
     loss_inputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    counted: np.ndarray | None = None
+    temperatures: np.ndarray | None = None
+    allowed_sets: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

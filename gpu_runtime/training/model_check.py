@@ -6,6 +6,7 @@ beside that (a window, a cap, a factor on its logits) shows here as a gap, and t
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,8 +15,10 @@ from gpu_runtime.interfaces import Sample
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.model_refusals import window_reached
 
-from .packing import pack_row
-from .policy import Policy, RowTensors
+from .policy import Policy
+from .rows.loop_data import sample_data
+from .rows.packing import pack_row
+from .rows.tensors import RowTensors
 
 SHORT = 48  # tokens of a probe where no window asks for more
 BRANCH = 8  # trained tokens at the end of each of the two samples
@@ -29,11 +32,12 @@ SUSPECTS = ("window", "softcap", "scal", "multiplier", "sink", "chunk", "layer_t
 def policy_verify(policy: Policy, config: SessionConfig, device: torch.device) -> None:
     """Raises ModelUnsupported when the two differ by more than rounding."""
     samples = probe_samples(policy.model.config.get_text_config(), config)
-    row = pack_row(samples, range(len(samples)))
-    measured_K = policy(RowTensors.of(row, device))
-    order = sorted(range(len(row.sample_K)), key=lambda k: row.sample_K[k])
+    data = sample_data(samples)
+    row = pack_row(data, range(len(data)))
+    measured_K = policy(RowTensors.of(row, data, device))
+    order = np.argsort(row.datum_K, kind="stable")
     expected_K = torch.cat([_own_logprobs(policy.model, sample, device) for sample in samples])
-    gap = (measured_K[order] - expected_K).abs().mean().item()
+    gap = (measured_K[torch.from_numpy(order).to(device)] - expected_K).abs().mean().item()
     if not gap <= BOUNDS[policy.model.dtype]:  # NaN is a gap too
         raise ModelUnsupported(
             f"{type(policy.model).__name__} is not computed right by the trainer: its log-probabilities are {gap:.2g}"

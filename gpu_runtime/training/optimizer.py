@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from gpu_runtime.model_interfaces import AdamParams
 from tinkerscript.wire.config import SessionConfig
 
 
@@ -24,6 +25,14 @@ def learning_rate(config: SessionConfig, step: int) -> float:
     assert config.learning_rate is not None, "filled in by config_resolve"
     warm = min(1.0, step / (config.warmup_steps + 1))
     return config.learning_rate * warm * _fall(config, step)
+
+
+def loop_adam(config: SessionConfig, step: int) -> AdamParams:
+    """What the managed loop asks of ``optim_step`` at this step."""
+    return AdamParams(
+        learning_rate=learning_rate(config, step), beta1=config.adam_beta1, beta2=config.adam_beta2,
+        eps=config.adam_eps, weight_decay=config.weight_decay, grad_clip_norm=config.grad_clip,
+    )  # fmt: skip
 
 
 def _fall(config: SessionConfig, step: int) -> float:
@@ -50,7 +59,7 @@ class GuardedAdamW(torch.optim.AdamW):
     def __init__(self, parameters: Iterable[nn.Parameter], config: SessionConfig, device: torch.device) -> None:
         super().__init__(
             parameters,
-            lr=0.0,  # set at each step
+            lr=0.0,  # set at each step, as the others are
             betas=(config.adam_beta1, config.adam_beta2),
             eps=config.adam_eps,
             weight_decay=config.weight_decay,

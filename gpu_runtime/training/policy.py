@@ -1,7 +1,6 @@
-"""The model as the trainer sees it: a packed row in, the log-probabilities of its trained tokens out."""
+"""The model as a trainer sees it: a packed row in, the log-probabilities of its targets out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -10,62 +9,17 @@ from torch.utils.checkpoint import checkpoint
 from transformers import AutoModelForCausalLM
 
 from gpu_runtime.errors import ModelUnsupported
-from gpu_runtime.journal.allowed_tokens import set_bits
 
 from .checkpointing import layers_recompute
-from .cpu.tree_attention import ATTENTION, Tree, tree_of
+from .cpu.tree_attention import ATTENTION
 from .objective.regularizers import token_entropy
-from .packing import TreeRow
-from .tree_flex import FLEX, FlexTree, flex_tree_of
+from .rows.tensors import RowTensors
+from .tree_flex import FLEX
 
 # Positions whose logits exist at one time: 1024 x a vocabulary of 150,000 in fp32 is 0.6 GB.
 LOGITS_CHUNK = 1024
 # The logit of a token that a grammar forbids. Not minus infinity: p log p would be 0 times infinity.
 FORBIDDEN = -1e30
-
-
-@dataclass(frozen=True)
-class RowTensors:
-    """A TreeRow on the device. ``visible`` is which token may attend to which, as the device's attention takes it.
-
-    ``temperature_K`` is None where all are 1: logits are then taken as they are. ``allowed_K`` is None where no token
-    was sampled under a grammar, else the row of ``allowed_SB`` (bits of ids, lowest first) that it was chosen from; -1
-    is the last row, of every id.
-    """
-
-    tokens_N: Tensor
-    depth_N: Tensor
-    visible: Tree | FlexTree
-    source_K: Tensor
-    target_K: Tensor
-    old_K: Tensor
-    sample_K: Tensor
-    temperature_K: Tensor | None = None
-    allowed_K: Tensor | None = None
-    allowed_SB: Tensor | None = None
-
-    @property
-    def narrowed_K(self) -> Tensor | None:
-        """Which tokens were sampled under a grammar; None where none was."""
-        return None if self.allowed_K is None else self.allowed_K >= 0
-
-    @classmethod
-    def of(cls, row: TreeRow, device: torch.device) -> "RowTensors":
-        """The row's tensors on ``device``."""
-        end_N = torch.tensor(row.end_N, device=device)
-        is_tempered = any(temperature != 1.0 for temperature in row.temperature_K)
-        return cls(
-            tokens_N=torch.tensor(row.tokens_N, device=device),
-            depth_N=torch.tensor(row.depth_N, device=device),
-            visible=flex_tree_of(end_N) if device.type == "cuda" else tree_of(end_N),
-            source_K=torch.tensor(row.source_K, dtype=torch.long, device=device),
-            target_K=torch.tensor(row.target_K, dtype=torch.long, device=device),
-            old_K=torch.tensor(row.old_K, dtype=torch.float32, device=device),
-            sample_K=torch.tensor(row.sample_K, dtype=torch.long, device=device),
-            temperature_K=torch.tensor(row.temperature_K, device=device) if is_tempered else None,
-            allowed_K=torch.tensor(row.allowed_K, device=device) if row.allowed_sets else None,
-            allowed_SB=sets_tensor(row.allowed_sets, device) if row.allowed_sets else None,
-        )
 
 
 class Policy(nn.Module):
@@ -97,23 +51,25 @@ class Policy(nn.Module):
         return cls(model)
 
     def forward(self, row: RowTensors, *, with_entropy: bool = False) -> Tensor:
-        """``logprobs_K`` in fp32 of the row's trained tokens under the current weights.
+        """``logprobs_K`` in fp32 of the row's targets under the current weights.
 
         With ``with_entropy`` [2, K]: those, and the entropy of each position in nats, both with a gradient.
         """
         hidden_1ND = self.model.get_decoder()(
             input_ids=row.tokens_N[None], position_ids=row.depth_N[None], use_cache=False, tree=row.visible
         ).last_hidden_state
-        hidden_KD = hidden_1ND[0, row.source_K]
-        pieces = hidden_KD.split(LOGITS_CHUNK), row.target_K.split(LOGITS_CHUNK)
-        nothing = [None] * len(pieces[0])
-        temperatures = nothing if row.temperature_K is None else row.temperature_K.split(LOGITS_CHUNK)
-        allowed = nothing if row.allowed_K is None else row.allowed_K.split(LOGITS_CHUNK)
-        *chunks, last = zip(*pieces, temperatures, allowed, strict=True)
+        hidden_RD = hidden_1ND[0, row.source_R]
+        firsts = list(range(0, len(hidden_RD), LOGITS_CHUNK))
+        entries = zip(*(_split(each, row.cuts(firsts)) for each in row.entries), strict=True)
+        chunks = list(zip(firsts or [0], hidden_RD.split(LOGITS_CHUNK), entries, strict=True))
         rest = row.allowed_SB, with_entropy
-        logprobs = [checkpoint(self._logprobs, *chunk, *rest, use_reentrant=False) for chunk in chunks]
+        *arguments, last = [
+            (hidden, None if places is None else places - first, *others, *rest)
+            for first, hidden, (places, *others) in chunks
+        ]
+        logprobs = [checkpoint(self._logprobs, *each, use_reentrant=False) for each in arguments]
         # The last chunk is the first that the backward pass needs: its logits may as well stay.
-        return torch.cat([*logprobs, self._logprobs(*last, *rest)], dim=-1)
+        return torch.cat([*logprobs, self._logprobs(*last)], dim=-1)
 
     def logits(self, hidden_KD: Tensor) -> Tensor:
         """``[K, vocabulary]`` in fp32, as the model's own forward would return them."""
@@ -121,14 +77,19 @@ class Policy(nn.Module):
 
     def _logprobs(
         self,
-        hidden_KD: Tensor,
+        hidden_RD: Tensor,
+        place_K: Tensor | None,
         target_K: Tensor,
         temperature_K: Tensor | None,
         allowed_K: Tensor | None,
         allowed_SB: Tensor | None,
         with_entropy: bool,
     ) -> Tensor:
-        logits_KV = self.logits(hidden_KD)
+        logits_KV = self.logits(hidden_RD)
+        if place_K is not None:
+            if temperature_K is None and allowed_K is None and not with_entropy:
+                return logits_KV[place_K, target_K] - logits_KV.logsumexp(dim=1)[place_K]
+            logits_KV = logits_KV[place_K]
         if allowed_K is not None and allowed_SB is not None:
             logits_KV = allowed_alone(logits_KV, allowed_SB[allowed_K])
         logprobs_K = token_logprobs(logits_KV, target_K, temperature_K)
@@ -136,6 +97,10 @@ class Policy(nn.Module):
             return logprobs_K
         sampled_KV = logits_KV if temperature_K is None else logits_KV / temperature_K[:, None]
         return torch.stack([logprobs_K, token_entropy(sampled_KV)])
+
+
+def _split(values_K: Tensor | None, cuts: list[int]) -> Sequence[Tensor | None]:
+    return [None] * (len(cuts) + 1) if values_K is None else values_K.tensor_split(cuts)
 
 
 def after_head(model: Any) -> Callable[[Tensor], Tensor]:
@@ -157,12 +122,6 @@ def after_head(model: Any) -> Callable[[Tensor], Tensor]:
         return logits_KV if cap is None else cap * torch.tanh(logits_KV / cap)
 
     return apply
-
-
-def sets_tensor(sets: Sequence[bytes], device: torch.device) -> Tensor:
-    """``allowed_SB``: the bits of each set of journal/allowed_tokens.py as bytes, and of every id in the last row."""
-    rows = [torch.frombuffer(bytearray(set_bits(each)), dtype=torch.uint8) for each in sets]
-    return torch.stack([*rows, torch.full_like(rows[0], 255)]).to(device)
 
 
 def allowed_alone(logits_KV: Tensor, allowed_KB: Tensor) -> Tensor:

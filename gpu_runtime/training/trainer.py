@@ -8,15 +8,18 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import deepspeed
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gpu_runtime.errors import StepRefused
 from gpu_runtime.interfaces import Sample, trained_of
+from gpu_runtime.model_interfaces import Datum
 from gpu_runtime.weights.cuda_ipc import ExportBuffers, handles_write
 from gpu_runtime.weights.flip import each_unflipped, local_part, weights_digest, weights_flip
 from gpu_runtime.weights.shared_file import WeightFile
@@ -28,14 +31,18 @@ from .cpu.onednn_linear import linear_layers_use_onednn
 from .deepspeed_config import deepspeed_config
 from .lora import PlainWeight, adapter_export, adapter_weights, adapters_add, adapters_off, plain_weights
 from .model_check import policy_verify
+from .models.adam import adam_set
 from .models.export import hugging_face_export
 from .objective.reference import References
-from .objective.row_loss import STATISTICS, RowExtras, row_loss
+from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
-from .optimizer import GuardedAdamW, learning_rate
-from .packing import TreeRow, entry_advantages, entry_before, pack, pack_row
-from .policy import Policy, RowTensors
+from .optimizer import GuardedAdamW, loop_adam
+from .policy import Policy
 from .rank_spec import RankSpec, dtype_name
+from .rows.loop_data import loop_order, sample_data
+from .rows.packing import pack
+from .rows.row_pass import PassedRow, RowLoss, RowModel, rows_pass
+from .rows.tensors import RowTensors
 from .states.reshard import shards_for
 from .states.resharded_folder import ABOUT, FOLDER
 
@@ -93,11 +100,16 @@ class RankTrainer:
         """Accumulate the gradient of the sum over trained tokens of scale * loss; equal metrics on all ranks."""
         if scales_S is None:
             scales_S = batch_scales(samples, self.config)
+        # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
+        backward = lambda loss: self.engine.backward(loss * self.spec.world_size)  # noqa: E731
+        model = self._row_model(lambda row: self._scores(row, entropy_coef), backward)
+        loss = lambda row: partial(row_loss, self.config, self._loss_inputs(row, entropy_coef))  # noqa: E731
         totals = torch.zeros(len(STATISTICS), device=self.device)
         computed = 0
-        for tree, live in self._rows(samples):
-            totals += self._row(tree, samples, scales_S, entropy_coef, live=live)
-            computed += len(tree.tokens_N) * live
+        for passed in self._passed(model, samples, sample_data(samples, scales_S), loss):
+            if passed.live:
+                totals += passed.told
+                computed += len(passed.tree.tokens_N)
         computed_here = torch.tensor([float(computed)], device=self.device)
         if self.spec.world_size > 1:
             dist.all_reduce(totals)
@@ -108,48 +120,37 @@ class RankTrainer:
         means |= {name: found[name] for name in ("loss", "tokens_trained")}
         return means | {"kl_engine": found["kl_engine"] / free, "tokens_computed": computed_here.item()}
 
-    def _rows(self, samples: Sequence[Sample]) -> Iterator[tuple[TreeRow, bool]]:
-        """This rank's rows: every world_size-th. A rank with none left repeats its last one, and must count it as
-        nothing, because the passes of a sharded model are collectives: every rank must take part."""
-        rows = pack(samples, self.config.micro_batch_tokens)
-        for first in range(0, len(rows), self.spec.world_size):
-            mine = first + self.spec.rank
-            live = mine < len(rows)
-            yield pack_row(samples, rows[mine if live else first]), live
-            self.on_row()
+    def _passed(
+        self, model: RowModel, samples: Sequence[Sample], data: Sequence[Datum], loss: RowLoss | None
+    ) -> Iterator[PassedRow]:
+        return rows_pass(model, data, pack(data, self.config.micro_batch_tokens, loop_order(samples)), loss)
 
-    def _row(
-        self, tree: TreeRow, samples: Sequence[Sample], scales_S: Sequence[float], entropy_coef: float, *, live: bool
-    ) -> Tensor:
-        """One forward and backward; returns STATISTICS of the row (zeros unless live)."""
-        row = RowTensors.of(tree, self.device)
-        scale_K = torch.tensor(scales_S, device=self.device)[row.sample_K] * float(live)
-        reference_K = self._reference_logprobs(row) if self.config.has_kl_loss else None
-        scores = self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)
-        advantages_K = torch.tensor(entry_advantages(tree, samples), device=self.device)
-        before = entry_before(tree, samples)
-        before_K = None if before is None else torch.tensor(before, device=self.device)
-        base_K = None if self.references.base is None else self.references.base(row)
-        extras = RowExtras(before_K, reference_K, base_K, entropy_coef)
-        loss, stats = row_loss(self.config, row, scores, advantages_K, scale_K, extras)
-        # DeepSpeed averages gradients over ranks; the sum over rows is what the formula wants.
-        self.engine.backward(loss * self.spec.world_size)
-        return stats if live else torch.zeros_like(stats)
+    def _row_model(self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None) -> RowModel:
+        return RowModel(self.device, scores, backward, self.spec.rank, self.spec.world_size, self.on_row)
+
+    def _scores(self, row: RowTensors, entropy_coef: float) -> Tensor:
+        return self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)
+
+    def _loss_inputs(self, row: RowTensors, entropy_coef: float) -> LoopInputs:
+        return LoopInputs.of(
+            row,
+            reference_K=self._reference_logprobs(row) if self.config.has_kl_loss else None,
+            base_K=None if self.references.base is None else self.references.base(row),
+            entropy_coef=entropy_coef,
+        )
 
     @torch.no_grad()
     def logprobs(self, samples: Sequence[Sample], reference: bool = False) -> list[list[float]]:
         """``logprobs_T`` of each sample under the current weights or the reference's, 0 where the mask is 0."""
         lengths = [len(sample.token_ids_T) for sample in samples]
-        starts = [0, *itertools.accumulate(lengths)]
-        flat = torch.zeros(starts[-1], device=self.device)
-        for tree, live in self._rows(samples):
-            row = RowTensors.of(tree, self.device)
-            logprobs_K = self._reference_logprobs(row) if reference else self.engine(row)
-            places = [
-                starts[sample] + tree.depth_N[node] + 1
-                for node, sample in zip(tree.source_K, tree.sample_K, strict=True)
-            ]
-            flat[places] = logprobs_K if live else flat[places]
+        starts = np.array([0, *itertools.accumulate(lengths)])
+        flat = torch.zeros(int(starts[-1]), device=self.device)
+        model = self._row_model(self._reference_logprobs if reference else self.engine, None)
+        for passed in self._passed(model, samples, sample_data(samples), None):
+            if passed.live:
+                tree = passed.tree
+                places = starts[tree.datum_K] + tree.depth_N[tree.source_K] + 1
+                flat[places.tolist()] = passed.scores
         if self.spec.world_size > 1:
             dist.all_reduce(flat)
         return [part.tolist() for part in flat.split(lengths)]
@@ -164,9 +165,8 @@ class RankTrainer:
 
     def optim_step(self, step: int) -> dict[str, float]:
         """Apply the gradient as step ``step``. Raises StepRefused, weights unchanged, unless it is finite."""
-        rate = learning_rate(self.config, step)
-        for group in self.engine.optimizer.param_groups:
-            group["lr"] = rate
+        adam = loop_adam(self.config, step)
+        adam_set(self.engine.optimizer.param_groups, adam)  # the clip is DeepSpeed's, which knows the norm of all ranks
         self._step()
         norm = self._norm()
         if math.isfinite(norm) and norm > self.config.grad_norm_limit:
@@ -175,7 +175,7 @@ class RankTrainer:
         if self.optimizer.refused or not self.engine.was_step_applied():
             raise StepRefused(f"the gradient of step {step} is not finite (norm {norm})")
         self.references.follow(self.engine.module)
-        return {"grad_norm": norm, "learning_rate": rate}
+        return {"grad_norm": norm, "learning_rate": adam.learning_rate}
 
     def drop_gradient(self) -> None:
         """Clear the accumulated gradient in every buffer that DeepSpeed has for it, by a step that is refused."""

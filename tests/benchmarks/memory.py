@@ -23,8 +23,10 @@ def peak_measure(kind: str, model: str, tokens: int) -> None:
     import torch
 
     from gpu_runtime.interfaces import Sample
-    from gpu_runtime.training.packing import pack_row
-    from gpu_runtime.training.policy import Policy, RowTensors
+    from gpu_runtime.training.policy import Policy
+    from gpu_runtime.training.rows.loop_data import sample_data
+    from gpu_runtime.training.rows.packing import pack_row
+    from gpu_runtime.training.rows.tensors import RowTensors
 
     policy = Policy.load(model, torch.float32)
     for parameter in policy.parameters():
@@ -35,13 +37,14 @@ def peak_measure(kind: str, model: str, tokens: int) -> None:
     sample = Sample(ids, (0,) + (1,) * tokens, (0.0,) * len(ids), advantage=1.0)
     before = _status_mib("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
-    row = RowTensors.of(pack_row([sample], [0]), torch.device("cpu"))
+    data = sample_data([sample])
+    row = RowTensors.of(pack_row(data, [0]), data, torch.device("cpu"))
     if kind == "chunked":
         logprobs = policy(row)
     else:
         nodes = {"input_ids": row.tokens_N[None], "position_ids": row.depth_N[None], "tree": row.visible}
         logits = policy.model(**nodes, use_cache=False).logits[0]
-        logprobs = logits[row.source_K].log_softmax(-1).gather(1, row.target_K[:, None])[:, 0]
+        logprobs = logits[row.source_R].log_softmax(-1).gather(1, row.target_K[:, None])[:, 0]
     logprobs.sum().backward()
     print(_status_mib("VmHWM") - before)
 

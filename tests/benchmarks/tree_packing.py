@@ -31,11 +31,14 @@ import torch  # noqa: E402
 from transformers import AutoModelForCausalLM  # noqa: E402
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
+from gpu_runtime.model_interfaces import ADVANTAGES, OLD  # noqa: E402
 from gpu_runtime.training.cpu.malloc import heap_keep  # noqa: E402
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn  # noqa: E402
 from gpu_runtime.training.losses import clipped_ratio  # noqa: E402
-from gpu_runtime.training.packing import pack, pack_row  # noqa: E402
-from gpu_runtime.training.policy import Policy, RowTensors  # noqa: E402
+from gpu_runtime.training.policy import Policy  # noqa: E402
+from gpu_runtime.training.rows.loop_data import loop_order, sample_data  # noqa: E402
+from gpu_runtime.training.rows.packing import pack, pack_row  # noqa: E402
+from gpu_runtime.training.rows.tensors import RowTensors  # noqa: E402
 from tinkerscript.processes import machine_share  # noqa: E402
 
 OLD_LOGPROB, BUDGET = -10.8, 8192
@@ -54,10 +57,11 @@ def group_make(prompt: int, completion: int, size: int, vocabulary: int) -> list
 def packed(policy: Policy, samples: list[Sample]) -> float:
     """The trainer's way; the loss."""
     total = 0.0
-    for indices in pack(samples, BUDGET):
-        row = RowTensors.of(pack_row(samples, indices), torch.device("cpu"))
-        advantages_K = torch.tensor([sample.advantage for sample in samples])[row.sample_K]
-        loss = clipped_ratio(torch.exp(policy(row) - row.old_K), advantages_K, 0.8, 1.2).sum()
+    data = sample_data(samples)
+    for indices in pack(data, BUDGET, loop_order(samples)):
+        row = RowTensors.of(pack_row(data, indices), data, torch.device("cpu"))
+        ratio_K = torch.exp(policy(row) - row.loss_input(OLD))
+        loss = clipped_ratio(ratio_K, row.loss_input(ADVANTAGES), 0.8, 1.2).sum()
         loss.backward()
         total += loss.item()
     return total
@@ -104,7 +108,8 @@ def compare(policy: Policy, plain: torch.nn.Module, shape: tuple[int, int], opti
             error = sum((a.grad - b.grad).square().sum() for a, b in pairs).sqrt()
             error = float(error / sum(b.grad.square().sum() for _, b in pairs).sqrt())
             loss_error = abs(loss - loss_padded) / abs(loss_padded)
-    nodes = sum(len(pack_row(samples, row).tokens_N) for row in pack(samples, BUDGET))
+    data = sample_data(samples)
+    nodes = sum(len(pack_row(data, row).tokens_N) for row in pack(data, BUDGET, loop_order(samples)))
     cells = [prompt, completion, options.group * (prompt + completion), nodes]
     cells += [f"{statistics.median(flat_s):.2f}", f"{statistics.median(tree_s):.2f}"]
     cells += [f"{statistics.median(ratios):.2f}", f"{statistics.median(cpu_ratios):.2f}"]

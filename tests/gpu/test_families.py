@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.packing import pack_row
-from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.training.rows.packing import pack_row
+from gpu_runtime.training.rows.tensors import RowTensors
 from support.family_checks import drawn_samples, family_gaps
 from support.model_families import TRAINED, family_make
 from tinkerscript.wire.config import SessionConfig
@@ -36,10 +38,11 @@ def test_rows_of_any_length_are_attended_by_compiled_kernels(tmp_path, name):
     with torch._dynamo.config.patch(fail_on_recompile_limit_hit=True):  # noqa: SLF001 - it has no public name
         for tokens in (*range(20, 250, 17), 128, 256):
             sample = Sample(tuple(range(2, 92)) * 3, (0,) + (1,) * 269, (0.0,) * 270, 1.0)
-            row = pack_row([_cut(sample, tokens)], [0])
+            data = sample_data([_cut(sample, tokens)])
+            row = pack_row(data, [0])
             with torch.no_grad():
-                alone_K = policy(RowTensors.of(row, CUDA))
-            logprobs_K = policy(RowTensors.of(row, CUDA))
+                alone_K = policy(RowTensors.of(row, data, CUDA))
+            logprobs_K = policy(RowTensors.of(row, data, CUDA))
             logprobs_K.sum().backward()
             assert (logprobs_K - alone_K).abs().max() < 1e-3
 

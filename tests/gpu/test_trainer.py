@@ -7,10 +7,13 @@ import torch
 from safetensors.torch import load_file
 
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.model_interfaces import ADVANTAGES
 from gpu_runtime.training.losses import clipped_ratio
-from gpu_runtime.training.packing import pack_row
-from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.ranks import TrainerRanks
+from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.training.rows.packing import pack_row
+from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.wire.config import SessionConfig
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
@@ -40,10 +43,10 @@ def group_samples(*, groups: int, grpo_n: int, prompt: int, completion: int, voc
 def loss_and_gradient(policy, samples, rows, device):
     policy.zero_grad()
     total = 0.0
+    data = sample_data(samples)
     for indices in rows:
-        row = RowTensors.of(pack_row(samples, indices), device)
-        advantages_K = torch.tensor([s.advantage for s in samples], device=device)[row.sample_K]
-        loss = clipped_ratio(torch.exp(policy(row) + 4.5), advantages_K, 0.8, 1.2).sum()
+        row = RowTensors.of(pack_row(data, indices), data, device)
+        loss = clipped_ratio(torch.exp(policy(row) + 4.5), row.loss_input(ADVANTAGES), 0.8, 1.2).sum()
         loss.backward()
         total += loss.item()
     return total, torch.cat([p.grad.flatten().float().cpu() for p in policy.parameters()])

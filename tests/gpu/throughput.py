@@ -22,8 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
 
 from gpu_runtime.interfaces import Sample  # noqa: E402
-from gpu_runtime.training.packing import pack, pack_row  # noqa: E402
 from gpu_runtime.training.ranks import TrainerRanks  # noqa: E402
+from gpu_runtime.training.rows.loop_data import loop_order, sample_data  # noqa: E402
+from gpu_runtime.training.rows.packing import pack, pack_row  # noqa: E402
 from tinkerscript.wire.config import SessionConfig  # noqa: E402
 
 SHAPE = {
@@ -70,7 +71,8 @@ def flops(samples: list[Sample], rows: list[list[int]], shape: dict[str, int]) -
     hidden, heads, size = shape["hidden_size"], shape["num_attention_heads"], shape["head_dim"]
     attention = 2 * hidden * heads * size + 2 * hidden * shape["num_key_value_heads"] * size
     body = shape["num_hidden_layers"] * (attention + 3 * hidden * shape["intermediate_size"])
-    packed = [pack_row(samples, row) for row in rows]
+    data = sample_data(samples)
+    packed = [pack_row(data, row) for row in rows]
     nodes, trained = sum(len(row.tokens_N) for row in packed), sum(len(row.source_K) for row in packed)
     pairs = sum(depth + 1 for row in packed for depth in row.depth_N)
     head = 6.0 * hidden * shape["vocab_size"] * trained
@@ -95,7 +97,7 @@ async def measure(name: str, samples: list[Sample], model: str, options) -> None
     finally:
         await trainer.close()
     seconds = statistics.median(times[WARM_UP:])
-    rows = pack(samples, options.tokens)
+    rows = pack(sample_data(samples), options.tokens, loop_order(samples))
     nodes, given = metrics["tokens_computed"], sum(len(sample.token_ids_T) for sample in samples)
     rate = flops(samples, rows, options.shape) / seconds / 1e12
     cells = [name, f"{given}", f"{nodes:.0f}", f"{seconds:.3f}", f"{nodes / seconds:.0f}", f"{given / seconds:.0f}"]

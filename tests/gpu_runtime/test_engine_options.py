@@ -22,7 +22,8 @@ from gpu_runtime.rendering.tool_grammars import (
     harmony_call,
     text_then_calls,
 )
-from gpu_runtime.training.policy import allowed_alone, sets_tensor, token_logprobs
+from gpu_runtime.training.policy import allowed_alone, token_logprobs
+from gpu_runtime.training.rows.tensors import sets_tensor
 from support.tiny_model import tiny_model_make
 from support.vllm_sample import PROMPT_IDS, sample_all
 

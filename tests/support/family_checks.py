@@ -9,8 +9,10 @@ from transformers import AutoModelForCausalLM
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.model_check import policy_verify
-from gpu_runtime.training.packing import pack_row
-from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.training.rows.packing import pack_row
+from gpu_runtime.training.rows.tensors import RowTensors
 from support.model_families import VOCABULARY
 from tinkerscript.wire.config import SessionConfig
 
@@ -36,11 +38,12 @@ def family_gaps(
     """
     policy = Policy.load(str(folder), torch.float32, device=device.type).to(device)
     policy_verify(policy, config, device)
-    row = pack_row(samples, range(len(samples)))
-    logprobs_K = policy(RowTensors.of(row, device))
+    data = sample_data(samples)
+    row = pack_row(data, range(len(samples)))
+    logprobs_K = policy(RowTensors.of(row, data, device))
     plain = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     expected_K = torch.cat([_own_logprobs(plain, sample) for sample in samples])
-    order = sorted(range(len(row.sample_K)), key=lambda k: row.sample_K[k])
+    order = row.datum_K.argsort(kind="stable")
     logprobs_K.sum().backward()
     expected_K.sum().backward()
     ours, theirs = _gradient_of(policy.model), _gradient_of(plain)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
@@ -30,6 +31,13 @@ def adam_make(parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
     return torch.optim.AdamW(parameters, lr=0.0, fused=True)
 
 
+def adam_set(groups: Iterable[dict[str, Any]], params: AdamParams) -> None:
+    """Give an optimizer's parameter groups what the next step is to be taken with."""
+    for group in groups:
+        group["lr"], group["betas"] = params.learning_rate, (params.beta1, params.beta2)
+        group["eps"], group["weight_decay"] = params.eps, params.weight_decay
+
+
 def adam_step(optimizer: torch.optim.AdamW, params: AdamParams) -> dict[str, float]:
     """Apply and forget the gradient; returns its norm before the clip, ``grad_norm``.
 
@@ -52,9 +60,7 @@ def adam_step(optimizer: torch.optim.AdamW, params: AdamParams) -> dict[str, flo
         )
     if params.grad_clip_norm > 0:
         clip_grads_with_norm_(parameters, params.grad_clip_norm, norm)
-    for group in optimizer.param_groups:
-        group["lr"], group["betas"] = params.learning_rate, (params.beta1, params.beta2)
-        group["eps"], group["weight_decay"] = params.eps, params.weight_decay
+    adam_set(optimizer.param_groups, params)
     optimizer.step()
     optimizer.zero_grad()
     return {"grad_norm": norm.item()}

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from gpu_runtime.model_interfaces import Datum, InvalidTrainingInput, LossConfig
+from gpu_runtime.model_interfaces import TARGETS, Datum, InvalidTrainingInput, LossConfig
 from tinkerscript.wire.tinker.custom_loss import (
     FLOATS,
     GETATTR,
@@ -29,7 +29,6 @@ from tinkerscript.wire.tinker.custom_loss import (
     loss_unpack,
 )
 
-from .data_check import TARGETS
 from .masked_index import META, index_numbers, mask_of, shapes_of_all
 
 MAX_ELEMENTS = 16 << 20  # of one tensor

@@ -5,11 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from gpu_runtime.model_interfaces import Datum, InvalidTrainingInput, LossConfig
-
-from .named_losses import LOSSES, NamedLoss
-
-TARGETS = "target_tokens"
+from gpu_runtime.model_interfaces import TARGETS, Datum, InvalidTrainingInput, LossConfig
+from gpu_runtime.training.objective.named_losses import LOSSES, NamedLoss
 
 
 def loss_find(name: str) -> NamedLoss:

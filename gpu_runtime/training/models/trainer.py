@@ -5,6 +5,7 @@ What ``model_interfaces.ModelTrainer`` promises, without a process of its own; `
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gpu_runtime.model_interfaces import (
+    TARGETS,
     AdamParams,
     Datum,
     ForwardResult,
@@ -21,27 +23,26 @@ from gpu_runtime.model_interfaces import (
 )
 from gpu_runtime.training.cpu.onednn_linear import linear_layers_use_onednn
 from gpu_runtime.training.model_check import policy_verify
+from gpu_runtime.training.objective.named_losses import LOSSES, LossInputs, loss_tokens
 from gpu_runtime.training.policy import Policy
 from gpu_runtime.training.rank_spec import RankSpec, dtype_name
+from gpu_runtime.training.rows.packing import TreeRow, pack, prefix_order
+from gpu_runtime.training.rows.row_pass import RowLoss, RowModel, rows_pass
+from gpu_runtime.training.rows.tensors import RowTensors
 from tinkerscript.processes import machine_share
 
 from .adam import adam_make, adam_step
 from .adapters import adapter_add, adapter_bytes, adapter_export, adapter_remove, adapter_select
-from .custom_loss import custom_find
-from .data_check import TARGETS, data_check, loss_find, settings_check, targets_check
-from .data_packing import DataRow, rows_pack
+from .custom_loss import GraphLoss, custom_find
+from .data_check import data_check, loss_find, settings_check, targets_check
 from .export import full_weights, hugging_face_export
 from .gradients import gradients_added
-from .named_losses import LOSSES, LossInputs, loss_tokens
-from .row_forward import RowInputs, target_logprobs
 from .state_files import state_read, state_weights, state_write
 
 # Of the memory of this machine, or device, what adapters may have; the rest is the base's, the engine's and a call's.
 ADAPTERS_PART = 0.25
 WHOLE_PART = 0.75  # what a model of all weights may have, the base itself included
 WHOLE_BYTES = 4 * 5  # of each weight, in float32: itself, gradient, a call's gradient, two moments
-# From the log-probabilities of a row's targets: the loss of each, or its sum, and metrics whose sums are told.
-RowLoss = Callable[[DataRow, Tensor], tuple[Tensor, dict[str, float]]]
 
 
 @dataclass
@@ -211,13 +212,14 @@ class BaseWithModels:
             adapter_select(self._policy.model, model.adapter)
         outputs: list[dict[str, np.ndarray]] = [{} for _ in data]
         metrics = {"loss:sum": 0.0}
-        for row in rows_pack(data, self._config.micro_batch_tokens):
-            told, logprobs_E = self._row(row, data, row_loss)
-            for key, value in told.items():
+        backward = _backward if torch.is_grad_enabled() else None
+        through = RowModel(self._device, self._policy, backward, on_row=self.on_row)
+        rows = pack(data, self._config.micro_batch_tokens, prefix_order(data))
+        for passed in rows_pass(through, data, rows, row_loss):
+            for key, value in passed.told.items():
                 metrics[key] = metrics.get(key, 0.0) + value
-            for index, logprobs in _by_datum(row, data, logprobs_E):
+            for index, logprobs in _by_datum(passed.tree, data, passed.scores.cpu().numpy()):
                 outputs[index]["logprobs"] = logprobs
-            self.on_row()
         metrics = {key: value / len(data) if key.endswith(":mean") else value for key, value in metrics.items()}
         if name in LOSSES and LOSSES[name].approximates:
             metrics[f"{name}_is_approximated:max"] = 1.0
@@ -230,52 +232,49 @@ class BaseWithModels:
             custom = custom_find(config)
             targets_check(data, name, None, **bounds)
             custom.check(data)
-            return lambda row, logprobs_E: custom.of_row(logprobs_E, row.flat_E, row.data, data)
+            return lambda row: partial(_custom_loss, custom, row)
         loss = loss_find(name)
         settings = settings_check(name, loss, config)
         data_check(data, name, loss, **bounds)
+        keys = [key for key in data[0].loss_inputs if key != TARGETS]
 
-        def named(row: DataRow, logprobs_E: Tensor) -> tuple[Tensor, dict[str, float]]:
-            keys = [key for key in data[0].loss_inputs if key != TARGETS]
-            tensors = {key: torch.from_numpy(_row_values(row, data, key)).to(self._device).float() for key in keys}
-            datum_E = torch.from_numpy(row.datum_E).to(self._device)
-            loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, datum_E, settings))
-            _finite_verify(loss_E, row)
-            return loss_E, {}
+        def named(row: RowTensors) -> Callable[[Tensor], tuple[Tensor, dict[str, float]]]:
+            tensors = {key: row.loss_input(key) for key in keys}
+
+            def compute(logprobs_E: Tensor) -> tuple[Tensor, dict[str, float]]:
+                loss_E = loss_tokens(name, LossInputs(logprobs_E, tensors, row.datum_K, settings))
+                _finite_verify(loss_E, row.datum_K)
+                return loss_E.sum(), {"loss:sum": float(loss_E.detach().double().sum())}
+
+            return compute
 
         return named
 
-    def _row(
-        self, row: DataRow, data: Sequence[Datum], row_loss: RowLoss
-    ) -> tuple[dict[str, float], np.ndarray]:  # fmt: skip
-        """One forward and, where gradients are on, backward pass: (metrics, ``logprobs_E``)."""
-        targets_E = torch.from_numpy(_row_values(row, data, TARGETS)).long()
-        logprobs_E = target_logprobs(self._policy, RowInputs.of(row, targets_E, self._device))
-        loss, metrics = row_loss(row, logprobs_E)
-        if torch.is_grad_enabled() and loss.requires_grad:
-            loss.sum().backward()
-        return {"loss:sum": float(loss.detach().double().sum())} | metrics, logprobs_E.detach().cpu().numpy()
+
+def _custom_loss(custom: GraphLoss, row: RowTensors, logprobs_E: Tensor) -> tuple[Tensor, dict[str, float]]:
+    loss, metrics = custom.of_row(logprobs_E, row.row.flat_K, row.row.indices, row.data)
+    return loss, {"loss:sum": float(loss.detach())} | metrics
 
 
-def _row_values(row: DataRow, data: Sequence[Datum], key: str) -> np.ndarray:
-    """The values of a tensor in the order of the row's targets."""
-    return np.concatenate([data[index].loss_inputs[key].reshape(-1) for index in row.data])[row.flat_E]
+def _backward(loss: Tensor) -> None:
+    if loss.requires_grad:  # a client's own loss may be a constant
+        loss.backward()
 
 
-def _by_datum(row: DataRow, data: Sequence[Datum], values_E: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """(index of the datum, its values in the shape of its targets)."""
-    flat = np.empty_like(values_E)
-    flat[row.flat_E] = values_E
-    targets = [data[index].loss_inputs["target_tokens"] for index in row.data]
+def _by_datum(row: TreeRow, data: Sequence[Datum], values_E: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """(index of the datum, its values in the shape of its targets; 0 where none counts)."""
+    targets = [data[index].loss_inputs[TARGETS] for index in row.indices]
+    flat = np.zeros(sum(each.size for each in targets), values_E.dtype)
+    flat[row.flat_K] = values_E
     pieces = np.split(flat, np.cumsum([each.size for each in targets])[:-1])
-    return [(index, piece.reshape(each.shape)) for index, each, piece in zip(row.data, targets, pieces, strict=True)]
+    return [(index, piece.reshape(each.shape)) for index, each, piece in zip(row.indices, targets, pieces, strict=True)]
 
 
-def _finite_verify(loss_E: Tensor, row: DataRow) -> None:
+def _finite_verify(loss_E: Tensor, datum_E: Tensor) -> None:
     broken = ~torch.isfinite(loss_E.detach())
     if broken.any():
         at = int(broken.nonzero()[0])
         raise InvalidTrainingInput(
-            f"the loss of datum {row.data[int(row.datum_E[at])]} is {loss_E[at].item()}: its logprobs are too far from"
+            f"the loss of datum {int(datum_E[at])} is {loss_E[at].item()}: its logprobs are too far from"
             " the model's, or an earlier step has broken the weights; nothing was accumulated"
         )

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.training.packing import entry_advantages, pack_row
+from gpu_runtime.model_interfaces import ADVANTAGES
+from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.training.rows.packing import pack_row
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -18,8 +20,10 @@ def sample(advantage: float, by_token: tuple[float, ...] | None = None, tokens=T
 
 def by_target(samples: list[Sample]) -> list[tuple[int, int, float]]:
     """(sample, token, advantage) of every trained token of one packed row."""
-    row = pack_row(samples, range(len(samples)))
-    return sorted(zip(row.sample_K, row.target_K, entry_advantages(row, samples), strict=True))
+    data = sample_data(samples)
+    row = pack_row(data, range(len(samples)))
+    advantages_K = row.entry_values(datum.loss_inputs[ADVANTAGES] for datum in data)
+    return sorted(zip(row.datum_K.tolist(), row.target_K.tolist(), advantages_K.tolist(), strict=True))
 
 
 def test_tokens_of_a_packed_row_keep_their_own_advantages() -> None:

@@ -6,8 +6,8 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.training.losses import clipped_tokens, policy_loss
 from gpu_runtime.training.objective.importance import importance_weight
+from gpu_runtime.training.objective.policy_loss import clipped_tokens, policy_loss
 from gpu_runtime.training.objective.regularizers import kl_k3
 from gpu_runtime.training.objective.token_scales import token_scales
 from tinkerscript.wire.config import SessionConfig

@@ -14,7 +14,8 @@ from gpu_runtime.journal.allowed_tokens import UNKNOWN, set_pack, set_size, sets
 from gpu_runtime.journal.journal import Journal
 from gpu_runtime.training.batching import batch_samples
 from gpu_runtime.training.objective.regularizers import token_entropy
-from gpu_runtime.training.policy import allowed_alone, sets_tensor, token_logprobs
+from gpu_runtime.training.policy import allowed_alone, token_logprobs
+from gpu_runtime.training.rows.tensors import sets_tensor
 from support.gateway_harness import make_assignment
 from support.rank_probe import gradients, in_a_rank
 from support.tiny_model import tiny_model_make

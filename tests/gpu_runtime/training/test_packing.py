@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -9,9 +10,12 @@ from hypothesis import strategies as st
 from torch.nn.attention.flex_attention import create_block_mask
 
 from gpu_runtime.interfaces import Sample
+from gpu_runtime.model_interfaces import ADVANTAGES, OLD, TARGETS, Datum
 from gpu_runtime.training.losses import clipped_ratio
-from gpu_runtime.training.packing import pack, pack_row
-from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.training.rows.loop_data import loop_order, sample_data
+from gpu_runtime.training.rows.packing import TreeRow, pack, pack_row, prefix_order
+from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask
 from support.generated import any_speed
 from support.tiny_model import tiny_model_make
@@ -40,7 +44,8 @@ def policy(tmp_path_factory):
 @any_speed
 @given(sample_lists(), st.integers(4, 40))
 def test_every_trained_token_is_packed_exactly_once(samples, budget):
-    rows = pack(samples, budget)
+    data = sample_data(samples)
+    rows = pack(data, budget, loop_order(samples))
     assert sorted(index for row in rows for index in row) == list(range(len(samples)))
     expected = sorted(
         (index, sample.token_ids_T[t])
@@ -48,15 +53,15 @@ def test_every_trained_token_is_packed_exactly_once(samples, budget):
         for t in range(1, len(sample.token_ids_T))
         if sample.mask_T[t]
     )
-    packed = [pack_row(samples, row) for row in rows]
-    assert sorted((i, t) for row in packed for i, t in zip(row.sample_K, row.target_K, strict=True)) == expected
+    packed = [pack_row(data, row) for row in rows]
+    assert sorted((i, t) for row in packed for i, t in zip(row.datum_K, row.target_K, strict=True)) == expected
 
 
 @any_speed
 @given(sample_lists())
 def test_a_node_sees_exactly_its_own_prefix(samples):
-    row = pack_row(samples, range(len(samples)))
-    visible = dense_mask(torch.tensor(row.end_N))
+    row = row_of(samples)
+    visible = dense_mask(torch.from_numpy(row.end_N))
     prefixes = {s.token_ids_T[:n] for s in samples for n in range(1, len(s.token_ids_T))}
     seen = [tuple(row.tokens_N[j] for j in range(len(row.tokens_N)) if visible[i, j]) for i in range(len(row.tokens_N))]
     assert sorted(seen) == sorted(prefixes)  # each distinct prefix is one node, computed once
@@ -66,7 +71,7 @@ def test_a_node_sees_exactly_its_own_prefix(samples):
 def test_the_gpus_mask_shows_what_the_cpus_mask_shows():
     samples = [Sample((2, 3, 4, 5, token), (0,) * 5, (0.0,) * 5, 0.0) for token in (2, 3)]
     samples.append(Sample((2, 4, 4, 4), (0,) * 4, (0.0,) * 4, 0.0))
-    end_N = torch.tensor(pack_row(samples, range(3)).end_N)
+    end_N = torch.from_numpy(row_of(samples).end_N)
     dense_NN = dense_mask(end_N)
     sees = block_mask(end_N).mask_mod
     index_N = torch.arange(len(end_N))
@@ -81,7 +86,7 @@ def test_the_gpus_blocks_leave_out_no_visible_pair_and_are_whole_where_all_are_v
     prompts = [[rng.randrange(2, 90) for _ in range(length)] for length in (300, 40)]
     answers = [p + [rng.randrange(2, 90) for _ in range(n)] for p in prompts for n in (200, 5, 130)]
     samples = [Sample(tuple(ids), (0,) * len(ids), (0.0,) * len(ids), 0.0) for ids in answers]
-    end_N = torch.tensor(pack_row(samples, range(len(samples))).end_N)
+    end_N = torch.from_numpy(row_of(samples).end_N)
     ours = block_mask(end_N, window)
     own = create_block_mask(ours.mask_mod, None, None, len(end_N), len(end_N), device="cpu")
     whole, some = block_table(ours.full_kv_num_blocks, ours.full_kv_indices), ours.to_dense()[0, 0].bool()
@@ -116,9 +121,29 @@ def test_loss_and_gradients_equal_the_unpacked_computation(policy, samples):
 
 def test_the_budget_bounds_a_row_unless_one_sample_is_larger():
     samples = [Sample(tuple(range(g * 100, g * 100 + 20)), (0,) * 20, (0.0,) * 20, 0.0, group=g) for g in range(5)]
-    sizes = [len(pack_row(samples, row).tokens_N) for row in pack(samples, 40)]
+    data, order = sample_data(samples), loop_order(samples)
+    sizes = [len(pack_row(data, row).tokens_N) for row in pack(data, 40, order)]
     assert sizes == [38, 38, 19]
-    assert len(pack(samples, 5)) == 5
+    assert len(pack(data, 5, order)) == 5
+
+
+@any_speed
+@given(st.lists(token_lists, min_size=1, max_size=6), st.integers(4, 40))
+def test_data_in_lexicographic_order_share_all_that_they_can(lists, budget):
+    """Whatever order they were sent in: as few nodes as the trie of a whole call has, where a row holds it."""
+    data = [Datum(np.array(ids), {TARGETS: np.array(ids)}) for ids in lists]
+    rows = pack(data, budget, prefix_order(data))
+    shuffled = data[::-1]
+    again = pack(shuffled, budget, prefix_order(shuffled))
+    tokens = [[tuple(data[index].token_ids_N) for index in row] for row in rows]
+    assert tokens == [[tuple(shuffled[index].token_ids_N) for index in row] for row in again]
+    if len(rows) == 1:
+        nodes = {tuple(ids[:n]) for ids in lists for n in range(1, len(ids) + 1)}
+        assert len(pack_row(data, rows[0]).tokens_N) == len(nodes)
+
+
+def row_of(samples: list[Sample]) -> TreeRow:
+    return pack_row(sample_data(samples), range(len(samples)))
 
 
 def dense_mask(end_N):
@@ -130,13 +155,14 @@ def dense_mask(end_N):
 def _loss_and_gradient(policy, samples, rows):
     policy.zero_grad()
     total = 0.0
+    data = sample_data(samples)
     for indices in rows:
-        row = pack_row(samples, indices)
-        if not row.target_K:
+        row = pack_row(data, indices)
+        if not len(row.target_K):
             continue
-        tensors = RowTensors.of(row, torch.device("cpu"))
-        advantages = torch.tensor([s.advantage for s in samples])[tensors.sample_K]
-        loss = clipped_ratio(torch.exp(policy(tensors) - tensors.old_K), advantages, 0.8, 1.2).sum()
+        tensors = RowTensors.of(row, data, torch.device("cpu"))
+        ratio_K = torch.exp(policy(tensors) - tensors.loss_input(OLD))
+        loss = clipped_ratio(ratio_K, tensors.loss_input(ADVANTAGES), 0.8, 1.2).sum()
         loss.backward()
         total += loss.item()
     gradients = [p.grad.flatten() for p in policy.parameters() if p.grad is not None]

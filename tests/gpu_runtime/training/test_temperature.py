@@ -7,8 +7,10 @@ import torch
 
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.batching import batch_samples
-from gpu_runtime.training.packing import pack_row
-from gpu_runtime.training.policy import RowTensors, token_logprobs
+from gpu_runtime.training.policy import token_logprobs
+from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.training.rows.packing import pack_row
+from gpu_runtime.training.rows.tensors import RowTensors
 from support.trained_batches import batch, call, episode
 from tinkerscript.wire.config import SessionConfig
 
@@ -82,9 +84,14 @@ def entropy(logits_V: torch.Tensor) -> float:
 
 def test_a_row_keeps_the_temperature_of_each_entry_and_none_where_all_are_one():
     cold = Sample((1, 2, 3), (0, 1, 1), (0.0, -1.0, -1.0), 1.0, temperatures_T=(1.0, 0.5, 2.0))
-    row = RowTensors.of(pack_row([cold], [0]), CPU)
-    assert row.temperature_K.tolist() == [0.5, 2.0]
-    assert RowTensors.of(pack_row([Sample((1, 2), (0, 1), (0.0, -1.0), 1.0)], [0]), CPU).temperature_K is None
+    assert row_of(cold).temperature_K.tolist() == [0.5, 2.0]
+    assert row_of(Sample((1, 2), (0, 1), (0.0, -1.0), 1.0)).temperature_K is None
+    assert row_of(Sample((1, 2), (0, 1), (0.0, -1.0), 1.0, temperatures_T=(1.0, 1.0))).temperature_K is None
+
+
+def row_of(sample: Sample) -> RowTensors:
+    data = sample_data([sample])
+    return RowTensors.of(pack_row(data, [0]), data, CPU)
 
 
 def test_calls_that_merged_keep_their_own_temperatures():

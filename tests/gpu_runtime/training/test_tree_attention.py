@@ -12,8 +12,10 @@ from transformers import AutoModelForCausalLM
 from gpu_runtime.errors import ModelUnsupported
 from gpu_runtime.interfaces import Sample
 from gpu_runtime.training.cpu.tree_attention import Tree, TreeAttention, node_depths, tree_of
-from gpu_runtime.training.packing import pack_row
-from gpu_runtime.training.policy import Policy, RowTensors
+from gpu_runtime.training.policy import Policy
+from gpu_runtime.training.rows.loop_data import sample_data
+from gpu_runtime.training.rows.packing import pack_row
+from gpu_runtime.training.rows.tensors import RowTensors
 from gpu_runtime.training.tree_flex import block_mask
 from support.tiny_model import tiny_model_make
 
@@ -26,7 +28,7 @@ def ends(draw) -> torch.Tensor:
     rng = random.Random(draw(st.integers(0, 2**32)))
     lists = [[rng.randrange(3) for _ in range(rng.randrange(1, 12))] for _ in range(draw(st.integers(1, 7)))]
     samples = [Sample((*ids, 0), (0,) * (len(ids) + 1), (0.0,) * (len(ids) + 1), 0.0) for ids in lists]
-    return torch.tensor(pack_row(samples, range(len(samples))).end_N)
+    return torch.from_numpy(pack_row(sample_data(samples), range(len(samples))).end_N)
 
 
 def dense(end_N: torch.Tensor) -> torch.Tensor:
@@ -117,7 +119,7 @@ def test_a_group_of_eight_computes_a_fraction_of_the_square():
     """Prompt 1024, completion 128: what a dense mask would compute, and what the blocks do."""
     prompt = tuple(range(2, 1026))
     samples = [Sample((*prompt, 5000 + i, *range(128)), (0,) * 1153, (0.0,) * 1153, 0.0) for i in range(8)]
-    end_N = torch.tensor(pack_row(samples, range(8)).end_N)
+    end_N = torch.from_numpy(pack_row(sample_data(samples), range(8)).end_N)
     pairs = sum((b.last - b.first) * sum(last - first for first, last in b.ranges) for b in tree_of(end_N).blocks)
     needed = int(dense(end_N).sum())
     assert pairs < 1.3 * needed < 0.6 * len(end_N) ** 2
@@ -154,8 +156,9 @@ def test_log_probabilities_and_gradients_are_those_of_transformers_own_attention
         for _ in range(3):
             ids = (*prompt, *(rng.randrange(2, 90) for _ in range(70)))
             samples.append(Sample(ids, (0,) * 150 + (1,) * 70, (0.0,) * 220, 1.0, group=group))
-    row = pack_row(samples, range(6))
-    logprobs_K = policy(RowTensors.of(row, torch.device("cpu")))
+    data = sample_data(samples)
+    row = pack_row(data, range(6))
+    logprobs_K = policy(RowTensors.of(row, data, torch.device("cpu")))
     logprobs_K.square().sum().backward()
     expected = []
     for sample in samples:
@@ -164,7 +167,7 @@ def test_log_probabilities_and_gradients_are_those_of_transformers_own_attention
         expected.append(logits.log_softmax(-1).gather(1, ids_T[150:, None])[:, 0])
     torch.cat(expected).square().sum().backward()
     # Entries stand in the order of the tree; a sample's own stay in theirs.
-    order = sorted(range(len(row.sample_K)), key=lambda k: row.sample_K[k])
+    order = row.datum_K.argsort(kind="stable")
     torch.testing.assert_close(logprobs_K[order], torch.cat(expected), rtol=1e-5, atol=1e-5)
     ours, theirs = (torch.cat([p.grad.flatten() for p in m.parameters()]) for m in (policy.model, plain))
     assert (ours - theirs).norm() / theirs.norm() < 1e-5

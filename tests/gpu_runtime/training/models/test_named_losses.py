@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from gpu_runtime.training.models.named_losses import LOSSES, LossInputs, loss_tokens
+from gpu_runtime.training.objective.named_losses import LOSSES, LossInputs, loss_tokens
 from support.model_data import SETTINGS, drawn_data, plain_loss
 
 NAMES = sorted(LOSSES)

@@ -1,94 +1,94 @@
-"""The managed loop and a Tinker client ask for the same step: a sum whose weights are the loop's averages.
+"""A step of the managed loop is one of the primitives: forward_backward with its averages as weights, then optim_step.
 
-One goes through DeepSpeed and the ranks' processes, the other through the primitives: their weights agree.
+One goes through DeepSpeed, the other is asked for as a client would: gradients and weights agree to the bit.
 """
 
-import asyncio
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import AdamParams, Datum
+from gpu_runtime.model_interfaces import AdamParams
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.objective.token_scales import batch_scales
-from gpu_runtime.training.ranks import TrainerRanks
-from support.published_weights import published_weights
+from gpu_runtime.training.optimizer import loop_adam
+from gpu_runtime.training.rows.loop_data import sample_data
+from support.gradient_cases import NO_CLIP
 from support.rank_batches import batch
+from support.rank_probe import gradients, in_a_rank, weights_after
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.training.losses import clip_bounds
+from tinkerscript.wire.training.losses import CLIPPED_LOSSES, clip_bounds
 
 pytestmark = pytest.mark.engine
-STEPS = (1, 2)
-LOSSES = {"importance_sampling": "importance_sampling", "grpo": "ppo", "dapo": "ppo"}  # the loop's name, the wire's
+# The loop's name of a loss, the wire's.
+LOSSES = {
+    "importance_sampling": "importance_sampling", "grpo": "ppo", "dr_grpo": "ppo", "dapo": "ppo", "gspo": "gspo",
+    "cispo": "cispo", "dro": "dro",
+}  # fmt: skip
 
 
 def config_of(loss: str) -> SessionConfig:
-    return SessionConfig(loss=loss, learning_rate=1e-3, micro_batch_tokens=64)
+    return SessionConfig(**NO_CLIP, loss=loss, learning_rate=1e-3, micro_batch_tokens=64)
 
 
-def datum(sample: Sample, scale: float) -> Datum:
-    """What a client sends of a sample: targets are shifted, and what is not trained weighs nothing."""
-    trained_N = np.array(sample.mask_T[1:], np.float32)
-    inputs = {
-        "target_tokens": np.array(sample.token_ids_T[1:]),
-        "logprobs": np.array(sample.logprobs_T[1:], np.float32),
-        "advantages": np.full(len(trained_N), sample.advantage, np.float32),
-        "weights": trained_N * np.float32(scale),
-    }
-    return Datum(np.array(sample.token_ids_T[:-1]), inputs)
+def samples_of(number: int) -> list[Sample]:
+    """A batch whose groups are in lexicographic order, so that a client's data are packed into the same rows."""
+    samples = sorted(batch(number), key=lambda sample: sample.token_ids_T)
+    prompts = list(dict.fromkeys(sample.token_ids_T[:12] for sample in samples))
+    return [dataclasses.replace(sample, group=prompts.index(sample.token_ids_T[:12])) for sample in samples]
 
 
-def of_the_loop(base: Path, loss: str, folder: Path) -> dict[str, torch.Tensor]:
-    """Weights after the steps of the managed loop's trainer."""
-
-    async def run() -> dict[str, torch.Tensor]:
-        config = config_of(loss)
-        trainer = TrainerRanks(str(base), config, "cpu")
-        try:
-            for step in STEPS:
-                await trainer.forward_backward(batch(step), 0.0, batch_scales(batch(step), config))
-                await trainer.optim_step(step)
-            await trainer.publish(folder)
-            return {name: weight.clone() for name, weight in published_weights(folder).items()}
-        finally:
-            await trainer.close()
-
-    return asyncio.run(run())
+BATCHES = [samples_of(1), samples_of(2)]
 
 
-def of_the_primitives(trainer: BaseWithModels, loss: str) -> dict[str, torch.Tensor]:
-    """Weights after the same steps as a client asks for them."""
-    config = config_of(loss)
-    adam = AdamParams(
-        learning_rate=1e-3, beta1=config.adam_beta1, beta2=config.adam_beta2, eps=config.adam_eps,
-        weight_decay=config.weight_decay, grad_clip_norm=config.grad_clip,
-    )  # fmt: skip
-    settings = {}
-    if LOSSES[loss] == "ppo":
-        bounds = clip_bounds(loss, config.clip_low, config.clip_high)
-        settings = dict(zip(("clip_low_threshold", "clip_high_threshold"), bounds, strict=True))
-    trainer.create_model("m", None)
-    for step in STEPS:
-        samples: Sequence[Sample] = batch(step)
-        data = [datum(*each) for each in zip(samples, batch_scales(samples, config), strict=True)]
-        trainer.forward_backward("m", data, LOSSES[loss], settings)
-        trainer.optim_step("m", adam)
-    return {name: weight.detach() for name, weight in trainer._models["m"].parameters.items()}  # noqa: SLF001
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As the other side has it: the order of a sum over threads is no part of the guarantee."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def asked(trainer: BaseWithModels, loss: str, samples: Sequence[Sample]) -> None:
+    """forward_backward with the loop's averages as weights."""
+    config, settings = config_of(loss), {}
+    if loss in CLIPPED_LOSSES:
+        low, high = clip_bounds(loss, config.clip_low, config.clip_high)
+        settings = {"clip_low_threshold": low, "clip_high_threshold": high}
+    elif loss == "dro":
+        settings = {"beta": config.dro_beta}
+    data = sample_data(samples, batch_scales(samples, config))
+    trainer.forward_backward("m", data, LOSSES[loss], settings)
+
+
+@pytest.fixture(scope="module")
+def looped(base: Path) -> tuple[dict[str, dict], dict[str, dict]]:
+    """Of each loss the gradient of the managed loop's first step, and its weights after two."""
+    found = in_a_rank(gradients, str(base), [(config_of(loss), BATCHES[0]) for loss in LOSSES])
+    weights = in_a_rank(weights_after, str(base), [(config_of(loss), 0) for loss in LOSSES], BATCHES)
+    of_first = {loss: gradient for loss, (_, gradient, _) in zip(LOSSES, found, strict=True)}
+    return of_first, dict(zip(LOSSES, weights, strict=True))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_a_step_of_the_loop_is_that_of_the_primitives_with_its_averages_as_weights(
-    base: Path, trainer_of, tmp_path: Path, loss: str
-) -> None:
-    looped = of_the_loop(base, loss, tmp_path)
-    trainer = trainer_of(micro_batch_tokens=64)
-    began = {name: weight.detach().clone() for name, weight in trainer._policy.model.named_parameters()}  # noqa: SLF001
-    stepped = of_the_primitives(trainer, loss)
-    assert stepped.keys() <= looped.keys()
-    moved = sum((stepped[name] - began[name]).double().square().sum() for name in stepped).sqrt()
-    apart = sum((stepped[name] - looped[name]).double().square().sum() for name in stepped).sqrt()
-    assert moved > 0 and (apart / moved).item() < 1e-4
+def test_a_step_of_the_loop_is_that_of_the_primitives_to_the_bit(looped, trainer_of, loss: str) -> None:
+    gradients_of, weights_of = looped
+    trainer: BaseWithModels = trainer_of(micro_batch_tokens=64)
+    trainer.create_model("m", None)
+    parameters = trainer._models["m"].parameters  # noqa: SLF001
+    asked(trainer, loss, BATCHES[0])
+    assert parameters.keys() == gradients_of[loss].keys()
+    for name, parameter in parameters.items():
+        assert parameter.grad is not None and bool(parameter.grad.any()), name
+        assert torch.equal(parameter.grad, gradients_of[loss][name]), name
+    for step, samples in enumerate(BATCHES, start=1):
+        if step > 1:
+            asked(trainer, loss, samples)
+        adam: AdamParams = loop_adam(config_of(loss), step)
+        trainer.optim_step("m", adam)
+    for name, parameter in parameters.items():
+        assert torch.equal(parameter.detach(), weights_of[loss][name]), name

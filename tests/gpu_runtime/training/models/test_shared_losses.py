@@ -6,8 +6,8 @@ What the loop calls a scale of a token (``token_scales``) is the primitive's ``w
 import pytest
 import torch
 
-from gpu_runtime.training.losses import policy_loss
-from gpu_runtime.training.models.named_losses import LossInputs, loss_tokens
+from gpu_runtime.training.objective.named_losses import LossInputs, loss_tokens
+from gpu_runtime.training.objective.policy_loss import policy_loss
 from gpu_runtime.training.objective.token_scales import token_scales
 from tinkerscript.wire.config import SessionConfig
 from tinkerscript.wire.training.losses import clip_bounds

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from gpu_runtime.model_interfaces import ADVANTAGES, OLD, WEIGHTS
 from gpu_runtime.training.losses import (
     clipped_ratio,
     clipped_weight,
@@ -24,7 +25,7 @@ from gpu_runtime.training.losses import (
 )
 
 LOW, HIGH = "clip_low_threshold", "clip_high_threshold"
-OLD, ADVANTAGES, WEIGHTS, RATIO_MASK = "logprobs", "advantages", "weights", "sequence_ratio_mask"
+RATIO_MASK = "sequence_ratio_mask"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,186 @@
+"""Packs data as trees, so that a prefix that many of them share is computed once.
+
+The data of one row become a trie over token ids. Its nodes, numbered in depth-first order, are the row's tokens: N
+nodes, position = depth, and a node attends to itself and its ancestors alone. A target of a datum is an entry (K of
+them): it is predicted from the hidden state of the node of its token.
+
+    data  a b c | a b d | a e      row  a b c d e      depth  0 1 2 2 1      parents of c, d: b;  of b, e: a
+
+Because a node sees exactly the tokens that its data saw, at the same positions, loss and gradients equal the unpacked
+computation up to rounding.
+
+No torch in here, and no object for each token: a run of tokens without a fork is one edge of the tree, compared and
+numbered by numpy. On a GPU a step waits for its rows.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpu_runtime.model_interfaces import TARGETS, Datum
+
+
+@dataclass(frozen=True)
+class TreeRow:
+    """One packed row. ``end_N[i]`` is one past the last node of i's subtree: j sees i iff i <= j < end_N[i].
+
+    ``indices`` says which data. Entries are in ascending order of ``source_K``, the node that predicts, those of one
+    node in the order of ``indices``: ``target_K`` the token id, ``datum_K`` the index of the datum, ``flat_K`` the
+    place among all targets of the row's data one after another, each flattened.
+    """
+
+    indices: tuple[int, ...]
+    tokens_N: np.ndarray
+    depth_N: np.ndarray
+    end_N: np.ndarray
+    source_K: np.ndarray
+    target_K: np.ndarray
+    datum_K: np.ndarray
+    flat_K: np.ndarray
+
+    def entry_values(self, arrays: Iterable[np.ndarray]) -> np.ndarray:
+        """Of the arrays of the row's data, each of the shape of its targets, the value of each entry."""
+        return _joined(array.reshape(-1) for array in arrays)[self.flat_K]
+
+
+@dataclass
+class _Edge:
+    """Nodes of the trie without a fork between them, and the edges that follow, by their first token, in the order in
+    which they came. ``first`` is the number of its first node once they are numbered."""
+
+    tokens: np.ndarray
+    children: dict[int, "_Edge"] = field(default_factory=dict)
+    first: int = 0
+
+
+def pack(data: Sequence[Datum], token_budget: int, order: Iterable[int]) -> list[list[int]]:
+    """Split data into rows of indices, each of about ``token_budget`` nodes or one datum.
+
+    They are taken in ``order``, and share what they share with those of their own row: the split is the same on every
+    run.
+    """
+    rows: list[list[int]] = []
+    root, size = _root(), 0
+    for index in order:
+        tokens = data[index].token_ids_N
+        added = len(tokens) - _descend(root, tokens)[2]
+        if rows and size + added <= token_budget:
+            rows[-1].append(index)
+        else:
+            rows.append([index])
+            root, size, added = _root(), 0, len(tokens)
+        _insert(root, tokens)
+        size += added
+    return rows
+
+
+def prefix_order(data: Sequence[Datum]) -> list[int]:
+    """Lexicographic: a datum comes next to the one with which it shares its longest prefix."""
+    # Big-endian bytes compare as the numbers do.
+    return sorted(range(len(data)), key=lambda index: (data[index].token_ids_N.astype(">u4").tobytes(), index))
+
+
+def pack_row(data: Sequence[Datum], indices: Sequence[int]) -> TreeRow:
+    """The tree of ``data[i] for i in indices``."""
+    root = _root()
+    own = [data[index].token_ids_N for index in indices]
+    for tokens in own:
+        _insert(root, tokens)
+    tokens_N, depth_N, end_N = _numbered(root)
+    paths = [_path(root, tokens) for tokens in own]
+    entries = _entries([data[index] for index in indices], indices, paths)
+    return TreeRow(tuple(indices), tokens_N, depth_N, end_N, *entries)
+
+
+def _root() -> _Edge:
+    return _Edge(np.zeros(0, dtype=np.int64))
+
+
+def _descend(root: _Edge, tokens: np.ndarray) -> tuple[_Edge, int, int]:
+    """(edge, shared, depth): the tree has the first ``depth`` tokens, the last ``shared`` of them on ``edge``."""
+    edge, shared, depth = root, 0, 0
+    while depth < len(tokens) and shared == len(edge.tokens):
+        child = edge.children.get(int(tokens[depth]))
+        if child is None:
+            break
+        edge, shared = child, _common_prefix(child.tokens, tokens[depth:])
+        depth += shared
+    return edge, shared, depth
+
+
+def _insert(root: _Edge, tokens: np.ndarray) -> None:
+    edge, shared, depth = _descend(root, tokens)
+    if depth == len(tokens):
+        return
+    if shared < len(edge.tokens):  # a fork where none was
+        rest = edge.tokens[shared:]
+        edge.children = {int(rest[0]): _Edge(rest, edge.children)}
+        edge.tokens = edge.tokens[:shared]
+    edge.children[int(tokens[depth])] = _Edge(tokens[depth:])
+
+
+def _common_prefix(one: np.ndarray, other: np.ndarray) -> int:
+    length = min(len(one), len(other))
+    different = one[:length] != other[:length]
+    return int(different.argmax()) if different.any() else length
+
+
+def _numbered(root: _Edge) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number the nodes in depth-first order; returns ``tokens_N``, ``depth_N``, ``end_N``."""
+    # An explicit stack: a trie is as deep as a datum is long. A number closes that edge: its subtree is over.
+    stack: list[tuple[_Edge, int] | int] = [(edge, 0) for edge in reversed(root.children.values())]
+    edges: list[tuple[_Edge, int]] = []
+    ends: list[int] = []
+    count = 0
+    while stack:
+        item = stack.pop()
+        if isinstance(item, int):
+            ends[item] = count
+            continue
+        edge, depth = item
+        edge.first = count
+        count += len(edge.tokens)
+        stack.append(len(edges))
+        edges.append(item)
+        ends.append(0)
+        stack.extend((child, depth + len(edge.tokens)) for child in reversed(edge.children.values()))
+    tokens_N = _joined(edge.tokens for edge, _ in edges)
+    depth_N = _joined(np.arange(depth, depth + len(edge.tokens)) for edge, depth in edges)
+    end_N = np.repeat(np.array(ends, dtype=np.int64), [len(edge.tokens) for edge, _ in edges])
+    return tokens_N, depth_N, end_N
+
+
+def _path(root: _Edge, tokens: np.ndarray) -> np.ndarray:
+    """The numbers of the nodes of ``tokens``, which the tree has."""
+    parts, edge, depth = [], root, 0
+    while depth < len(tokens):
+        edge = edge.children[int(tokens[depth])]
+        length = min(len(edge.tokens), len(tokens) - depth)
+        parts.append(np.arange(edge.first, edge.first + length))
+        depth += length
+    return _joined(parts)
+
+
+def _entries(
+    data: Sequence[Datum], indices: Sequence[int], paths: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(``source_K``, ``target_K``, ``datum_K``, ``flat_K``)."""
+    columns: list[list[np.ndarray]] = [[], [], [], []]
+    before = 0  # targets of the data before
+    for datum, index, path in zip(data, indices, paths, strict=True):
+        targets = datum.loss_inputs[TARGETS].reshape(-1)
+        places = np.arange(len(targets)) if datum.counted is None else np.flatnonzero(datum.counted)
+        by_token = max(1, len(targets) // max(1, len(path)))
+        found = path[places // by_token], targets[places], np.full(len(places), index), places + before
+        for column, values in zip(columns, found, strict=True):
+            column.append(values)
+        before += len(targets)
+    source_K, target_K, datum_K, flat_K = map(_joined, columns)
+    order = np.argsort(source_K, kind="stable")
+    return source_K[order], target_K[order], datum_K[order], flat_K[order]
+
+
+def _joined(parts: Iterable[np.ndarray]) -> np.ndarray:
+    found = list(parts)
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,65 @@
+"""forward_backward: data in packed rows through a model, a loss that is a sum, its gradient accumulated.
+
+The one primitive of training. The managed loop calls it with its averages as weights, on any number of ranks; a Tinker
+client with the tensors and the loss that it names.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_runtime.model_interfaces import Datum
+
+from .packing import TreeRow, pack_row
+from .tensors import RowTensors
+
+# Of a row, before its forward pass: what makes its loss (a sum) from its scores, and what is told of it.
+RowLoss = Callable[[RowTensors], Callable[[Tensor], tuple[Tensor, Any]]]
+
+
+@dataclass(frozen=True)
+class RowModel:
+    """A model under training: ``scores`` is ``Policy.forward`` in whatever wraps it, ``backward`` accumulates the
+    gradient of a sum, or is None for a forward pass alone. Of several ranks each computes its share of the rows."""
+
+    device: torch.device
+    scores: Callable[[RowTensors], Tensor]
+    backward: Callable[[Tensor], Any] | None = None
+    rank: int = 0
+    world_size: int = 1
+    on_row: Callable[[], None] = field(default=lambda: None)  # called after each row
+
+
+@dataclass(frozen=True)
+class PassedRow:
+    """A row that was computed. One that is not ``live`` is another rank's, and counts as nothing."""
+
+    tree: TreeRow
+    live: bool
+    scores: Tensor
+    told: Any
+
+
+def rows_pass(
+    model: RowModel, data: Sequence[Datum], rows: Sequence[Sequence[int]], loss: RowLoss | None
+) -> Iterator[PassedRow]:
+    """Compute this rank's share of ``rows`` (indices of ``data``), one at a time, as the iterator is taken further.
+
+    Without ``loss`` its scores alone. A rank with no row left repeats its last one, and counts it as nothing, because
+    the passes of a sharded model are collectives: every rank must take part.
+    """
+    for first in range(0, len(rows), model.world_size):
+        mine = first + model.rank
+        live = mine < len(rows)
+        tree = pack_row(data, rows[mine if live else first])
+        row = RowTensors.of(tree, data, model.device)
+        loss_of = None if loss is None else loss(row)
+        scores = model.scores(row)
+        value, told = (None, None) if loss_of is None else loss_of(scores)
+        if model.backward is not None and value is not None:
+            model.backward(value * float(live))
+        yield PassedRow(tree, live, scores.detach(), told)
+        model.on_row()

@@ -1,0 +1,117 @@
+"""A packed row on the device: what its forward pass needs, and the tensors of its loss."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gpu_runtime.journal.allowed_tokens import set_bits, sets_number
+from gpu_runtime.model_interfaces import Datum
+from gpu_runtime.training.cpu.tree_attention import Tree, tree_of
+from gpu_runtime.training.tree_flex import FlexTree, flex_tree_of
+
+from .packing import TreeRow
+
+
+@dataclass(frozen=True)
+class RowTensors:
+    """A TreeRow on the device. ``visible`` is which token may attend to which, as the device's attention takes it.
+
+    R rows of logits, of the nodes ``source_R``, serve the K entries: entry k is predicted by row ``place_K[k]``, None
+    where each has its own. ``temperature_K`` is None where all are 1: logits are then taken as they are. ``allowed_K``
+    is None where no token was sampled under a grammar, else the row of ``allowed_SB`` (bits of ids, lowest first) that
+    it was chosen from; -1 is the last row, of every id.
+    """
+
+    row: TreeRow
+    data: Sequence[Datum]
+    tokens_N: Tensor
+    depth_N: Tensor
+    visible: Tree | FlexTree
+    source_R: Tensor
+    place_K: Tensor | None
+    target_K: Tensor
+    datum_K: Tensor
+    temperature_K: Tensor | None = None
+    allowed_K: Tensor | None = None
+    allowed_SB: Tensor | None = None
+
+    @property
+    def narrowed_K(self) -> Tensor | None:
+        """Which tokens were sampled under a grammar; None where none was."""
+        return None if self.allowed_K is None else self.allowed_K >= 0
+
+    @property
+    def entries(self) -> tuple[Tensor | None, ...]:
+        """What the forward pass reads of an entry: its place, target, temperature, set of ids."""
+        return self.place_K, self.target_K, self.temperature_K, self.allowed_K
+
+    def cuts(self, firsts_R: Sequence[int]) -> list[int]:
+        """Where the entries are cut so that each part has its rows of logits, which begin at ``firsts_R``."""
+        if self.place_K is None:
+            return list(firsts_R[1:])
+        return torch.searchsorted(self.place_K, torch.tensor(firsts_R[1:], device=self.place_K.device)).tolist()
+
+    def loss_input(self, key: str) -> Tensor:
+        """``[K]`` float32: the tensor of that name of the row's data."""
+        values = self.row.entry_values(self.data[index].loss_inputs[key] for index in self.row.indices)
+        return torch.from_numpy(values).to(self.datum_K.device, torch.float32)
+
+    def has(self, key: str) -> bool:
+        """Whether the data have a tensor of that name."""
+        return key in self.data[0].loss_inputs
+
+    @classmethod
+    def of(cls, row: TreeRow, data: Sequence[Datum], device: torch.device) -> "RowTensors":
+        """The row of ``data`` on ``device``."""
+        end_N = _on(row.end_N, device)
+        source_R, place_K = _logits_rows(row, data)
+        own = [data[index] for index in row.indices]
+        temperatures = _given(row, [datum.temperatures for datum in own])
+        allowed = _given(row, [datum.allowed_sets for datum in own])
+        numbers, sets = sets_number([] if allowed is None else allowed.tolist())
+        if temperatures is not None and (temperatures == 1.0).all():
+            temperatures = None
+        return cls(
+            row=row,
+            data=data,
+            tokens_N=_on(row.tokens_N, device),
+            depth_N=_on(row.depth_N, device),
+            visible=flex_tree_of(end_N) if device.type == "cuda" else tree_of(end_N),
+            source_R=_on(source_R, device),
+            place_K=None if place_K is None else _on(place_K, device),
+            target_K=_on(row.target_K, device),
+            datum_K=_on(row.datum_K, device),
+            temperature_K=None if temperatures is None else _on(temperatures, device),
+            allowed_K=torch.tensor(numbers, device=device) if sets else None,
+            allowed_SB=sets_tensor(sets, device) if sets else None,
+        )
+
+
+def sets_tensor(sets: Sequence[bytes], device: torch.device) -> Tensor:
+    """``allowed_SB``: the bits of each set of journal/allowed_tokens.py as bytes, and of every id in the last row."""
+    rows = [torch.frombuffer(bytearray(set_bits(each)), dtype=torch.uint8) for each in sets]
+    return torch.stack([*rows, torch.full_like(rows[0], 255)]).to(device)
+
+
+def _given(row: TreeRow, arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Of each entry, or None where no datum has it: all data of a call have it or none."""
+    given = [array for array in arrays if array is not None]
+    return row.entry_values(given) if given else None
+
+
+def _logits_rows(row: TreeRow, data: Sequence[Datum]) -> tuple[np.ndarray, np.ndarray | None]:
+    """(``source_R``, ``place_K``): a node's logits once for all of its targets.
+
+    Where the data say which of their targets count, few nodes have two of those: each has logits of its own then, in
+    the order in which a managed step has always summed their gradients.
+    """
+    if any(data[index].counted is not None for index in row.indices):
+        return row.source_K, None
+    return np.unique(row.source_K, return_inverse=True)
+
+
+def _on(values: np.ndarray, device: torch.device) -> Tensor:
+    return torch.from_numpy(values).to(device)
