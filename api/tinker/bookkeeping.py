@@ -112,12 +112,15 @@ def telemetry(caller: TinkerCaller, body: Telemetry) -> Answer:
 
 def model_create(caller: TinkerCaller, body: ModelCreateBody) -> Answer:
     """``POST /create_model``."""
+    lora = body.lora_config or LoraOptions(rank=DEFAULT_RANK)
+    if lora.seed is None:  # the same in every session: a program that is run again begins with the same adapters
+        lora = lora.model_copy(update={"seed": body.model_seq_id})
     made = services.model_create(
         tinker_session=services.tinker_session_get(project=caller.project, tinker_session_id=body.session_id),
         key=caller.key,
         number=body.model_seq_id,
         base_model=body.base_model,
-        lora=body.lora_config or LoraOptions(rank=DEFAULT_RANK),
+        lora=lora,
         user_metadata=body.user_metadata,
     )
     return _model_promised(made)

@@ -125,6 +125,7 @@ async def test_bytes_are_passed_on_as_they_came_after_the_runtime_was_told_of_th
     assert paths == ["/tinker/models", "/api/v1/forward_backward", "/api/v1/forward_backward"]
     told = json.loads(gateway.requests[0][1])
     assert (told["model_id"], told["lora"]["rank"]) == (made["model_id"], 8)
+    assert told["lora"]["seed"] == 0, "the model's number: the same program begins with the same adapter"
     assert gateway.requests[1][1] == body
     assert all(request.headers["X-Relay-Key"] for request, _ in gateway.requests)
     assert "X-API-Key" not in gateway.requests[1][0].headers, "a runtime never sees a key"

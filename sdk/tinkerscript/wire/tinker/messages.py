@@ -13,7 +13,7 @@ MAX_RANK = 256
 
 
 class LoraOptions(Request):
-    """``lora_config`` of ``create_model``. Without a seed the model's id is the seed."""
+    """``lora_config`` of ``create_model``. Without a seed the model's number in its session is the seed."""
 
     rank: int = Field(ge=0, le=1024)
     seed: int | None = Field(None, ge=-(2**63), lt=2**63)
