@@ -84,8 +84,13 @@ def base_model_shape(model: BaseModel) -> ModelShape | None:
     parameters = model.parameters or weights_count(Path(model.path))
     if not parameters:
         return None
-    hidden, layers = config.get("hidden_size"), config.get("num_hidden_layers")
-    return ModelShape(parameters, hidden if isinstance(hidden, int) else 0, layers if isinstance(layers, int) else 0)
+    nested = config.get("text_config")
+    fields = {k: v for k, v in (config | (nested if isinstance(nested, dict) else {})).items() if type(v) is int}
+    hidden, layers = fields.get("hidden_size", 0), fields.get("num_hidden_layers", 0)
+    heads = fields.get("num_attention_heads", 0)
+    width = fields.get("head_dim", hidden // heads if heads else 0)
+    token_values = 2 * layers * fields.get("num_key_value_heads", heads) * width
+    return ModelShape(parameters, hidden, layers, fields.get("vocab_size", 0), token_values)
 
 
 def _folder(name: str, path: str) -> BaseModel:

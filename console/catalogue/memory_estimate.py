@@ -1,4 +1,4 @@
-"""How much memory a session will need: arithmetic on its configuration, before anything is started.
+"""How much memory a session will need: arithmetic on model, configuration and devices, before anything is started.
 
 Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.02054, section 3.1):
   engine         the dtype: 4 (float32) or 2 (bfloat16); on GPUs each engine of the session
@@ -7,67 +7,120 @@ Bytes per weight, for a model of P weights (Rajbhandari et al. 2020, arXiv:1910.
                  moves (reference_decay); the dtype once more for the base beside it (kl_base_coef)
   hand-over      the dtype, where a copy passes from the trainer to the engine: under ZeRO 3 and with LoRA
 With LoRA gradients and moments exist for the adapters alone, which are small beside P and counted as nothing.
-ZeRO shares parts of it among the ranks of a session; their sum, which is the result here, stays the same but for
-the weights, of which every rank holds its own copy below stage 3.
+
+Of N ranks each has 1/N of the moments; of the gradients too from ZeRO 2 on; of weights and reference under ZeRO 3, and
+there, of several ranks, as much of the weights as DeepSpeed keeps together at one time. All else each has whole.
 
 Activations of one micro-batch: micro_batch_tokens * hidden * layers * 34 bytes at 2 bytes each (Korthikanti et al.
-2022, arXiv:2205.05198, equation 2, without the attention matrix); with gradient checkpointing 2 of the 34 remain.
+2022, arXiv:2205.05198, equation 2, without the attention matrix); with gradient checkpointing 2 of the 34 remain. Head:
+float32 logits of the positions that the trainer computes at one time (gpu_runtime/training/policy.py), and their
+gradient.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import MemoryEstimate
 
 GIB = 1 << 30
 PROCESS_BYTES = 3 * (GIB // 2)  # libraries, buffers and code of the runtime, the engine and one rank; measured on a CPU
-ENGINE_CACHE_BYTES = GIB  # keys and values of the engine on a CPU (gpu_runtime/engine/vllm_engine.py)
+ENGINE_CACHE_BYTES = GIB  # keys and values of the engine on a CPU (gpu_runtime/engine/vllm_process.py)
 LAYER_BYTES = 34  # per token and hidden unit, at 2 bytes a value
 CHECKPOINTED_BYTES = 2
+LIVE_WEIGHTS = 1_000_000_000  # DeepSpeed's stage3_max_live_parameters
+HEAD_POSITIONS, HEAD_BYTES = 1024, 8  # float32 logits and their gradient
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What the estimate needs of a model; ``hidden`` and ``layers`` are 0 where they are not known."""
+    """What the estimate needs of a model; all but ``parameters`` are 0 where they are not known.
+
+    ``token_values``: numbers that the engine keeps of one token, keys and values of all layers.
+    """
 
     parameters: int
     hidden: int = 0
     layers: int = 0
+    vocabulary: int = 0
+    token_values: int = 0
 
 
-def memory_predict(
-    shape: ModelShape, config: SessionConfig, *, on_gpu: bool, trains: bool = True, engines: int = 1
-) -> MemoryEstimate:
-    """Bytes that the session's processes will use in all, on host and devices together; an engine's alone where it
-    does not train. ``engines``: how many hold the whole model."""
-    is_half = config.dtype == "bfloat16" or (config.dtype == "auto" and on_gpu)
-    value = 2 if is_half else 4
-    weights = shape.parameters * value
-    copies = 1 if config.zero_stage == 3 else config.trainer_ranks
-    trains_all = config.lora_rank == 0
-    kept = LAYER_BYTES if not config.gradient_checkpointing else CHECKPOINTED_BYTES
-    activations = config.micro_batch_tokens * shape.hidden * shape.layers * kept * value // 2
-    mean = shape.parameters * 4 if is_half and config.reference_decay is not None else 0
-    parts = {
-        "engine_bytes": engines * (weights + ENGINE_CACHE_BYTES),
-        "trainer_bytes": weights * copies + (weights if trains_all else 0),
-        "optimizer_bytes": shape.parameters * (12 if is_half else 8) if trains_all else 0,
-        "reference_bytes": weights * (2 if config.kl_base_coef > 0 else 1) + mean
-        if config.kl_coef > 0 and trains_all
-        else 0,
-        "handover_bytes": weights if config.zero_stage == 3 or not trains_all else 0,
-        "activation_bytes": activations * config.trainer_ranks,
-        "process_bytes": PROCESS_BYTES,
-    }
-    if not trains:
-        parts = {name: size if name in ("engine_bytes", "process_bytes") else 0 for name, size in parts.items()}
-    return MemoryEstimate(total_bytes=sum(parts.values()), engines=engines, **parts)
+@dataclass(frozen=True)
+class SessionMemory:
+    """Bytes of each part of a session. Those of a rank are of one of ``config.trainer_ranks``."""
 
+    shape: ModelShape
+    config: SessionConfig
+    on_gpu: bool
 
-def machine_least_bytes(memory: MemoryEstimate, *, nodes: int) -> int:
-    """What the first of a session's ``nodes`` machines holds at least: all but other machines' ranks.
+    @cached_property
+    def is_half(self) -> bool:
+        """Whether weights have 2 bytes and not 4."""
+        return self.config.dtype == "bfloat16" or (self.config.dtype == "auto" and self.on_gpu)
 
-    Activations are left out: they are an upper bound, reached only by batches that fill their rows.
-    """
-    of_ranks = memory.trainer_bytes + memory.optimizer_bytes + memory.reference_bytes
-    return memory.total_bytes - memory.activation_bytes - of_ranks * (nodes - 1) // nodes
+    @property
+    def value(self) -> int:
+        """Bytes of one number in the session's dtype."""
+        return 2 if self.is_half else 4
+
+    @property
+    def model(self) -> int:
+        """All weights once."""
+        return self.shape.parameters * self.value
+
+    @property
+    def trains_all(self) -> bool:
+        """Whether the base itself is trained."""
+        return self.config.lora_rank == 0
+
+    def _share(self, size: int, stage: int) -> int:
+        """A rank's part of what ZeRO cuts from ``stage`` on."""
+        return -(-size // self.config.trainer_ranks) if self.config.zero_stage >= stage else size
+
+    @property
+    def weights(self) -> int:
+        """Of a rank; under ZeRO 3 its part, and what is together at one time."""
+        gathered = min(self.shape.parameters, LIVE_WEIGHTS) * self.value
+        is_cut = self.config.zero_stage == 3 and self.config.trainer_ranks > 1
+        return self._share(self.model, 3) + (gathered if is_cut else 0)
+
+    @property
+    def gradients(self) -> int:
+        """Of a rank."""
+        return self._share(self.model, 2) if self.trains_all else 0
+
+    @property
+    def optimizer(self) -> int:
+        """Of a rank: moments, and weights in float32."""
+        return self._share(self.shape.parameters * (12 if self.is_half else 8), 1) if self.trains_all else 0
+
+    @property
+    def reference(self) -> int:
+        """Of a rank."""
+        if self.config.kl_coef == 0 or not self.trains_all:
+            return 0
+        mean = self.shape.parameters * 4 if self.is_half and self.config.reference_decay is not None else 0
+        return self._share(self.model * (2 if self.config.kl_base_coef > 0 else 1) + mean, 3)
+
+    @property
+    def activations(self) -> int:
+        """Of a rank, at most; with gradient checkpointing the inputs of all layers."""
+        kept = CHECKPOINTED_BYTES if self.config.gradient_checkpointing else LAYER_BYTES
+        return self.config.micro_batch_tokens * self.shape.hidden * self.shape.layers * kept * self.value // 2
+
+    @property
+    def head(self) -> int:
+        """Of a rank, at most."""
+        return min(HEAD_POSITIONS, self.config.micro_batch_tokens) * self.shape.vocabulary * HEAD_BYTES
+
+    @property
+    def handover(self) -> int:
+        """A copy beside the weights of the first rank."""
+        return self.model if self.config.zero_stage == 3 or not self.trains_all else 0
+
+    @property
+    def cache(self) -> int:
+        """Keys and values: on a CPU as many as the engine always has, on a GPU at least those of one context."""
+        if not self.on_gpu:
+            return ENGINE_CACHE_BYTES
+        return self.config.max_context_length * self.shape.token_values * self.value

@@ -5,7 +5,8 @@ from pathlib import Path
 from django.conf import settings
 
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
-from console.catalogue.memory_estimate import GIB, machine_least_bytes, memory_predict
+from console.catalogue.memory_estimate import GIB
+from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
 from console.sessions.limits.devices import devices_needed, devices_serving
 from console.sessions.limits.nodes import nodes_check
@@ -15,9 +16,8 @@ from console.users.keys import key_model_check
 from console.users.models import ApiKey, Project, User
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
-from tinkerscript.wire.sessions import SessionCreate, SessionKind, SessionPlan
+from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace, SessionCreate, SessionKind, SessionPlan
 from tinkerscript.wire.training.defaults import config_resolve
-from tinkerscript.wire.training.device_split import engines_most
 from tinkerscript.wire.training.model_refusals import folder_refusal
 
 
@@ -45,22 +45,14 @@ def dry_run(
     nodes_check(config=body.config, devices=devices)
     on_gpu = devices > 0
     shape = base_model_shape(model)
-    engines = engines_most(body.config, devices) if on_gpu and kind is SessionKind.EPISODES else 1
+    limit_bytes = memory_limit_bytes(on_gpu=on_gpu)
     memory = None
     if shape is not None:
-        memory = memory_predict(shape, body.config, on_gpu=on_gpu, trains=not serves, engines=engines)
-    limit_bytes = memory_limit_bytes(on_gpu=on_gpu)
-    nodes = body.config.nodes
-    if memory and limit_bytes and (least := machine_least_bytes(memory, nodes=nodes)) > limit_bytes:
-        where = " on the first of its machines" if nodes > 1 else ""
-        raise DoesNotFit(
-            f"This session needs at least {least / GIB:.1f} GiB of memory{where}, a runtime here may use "
-            f"{limit_bytes / GIB:.1f} GiB{' on each' if nodes > 1 else ''}.",
-            hint="Choose a smaller model."
-            if serves
-            else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks.",
-            details={"memory": memory.model_dump(), "memory_limit_bytes": limit_bytes},
-        )
+        memory = memory_predict(
+            shape, body.config, devices=devices, trains=not serves, one_engine=kind is not SessionKind.EPISODES,
+            machine_bytes=limit_bytes, device_bytes=settings.LAUNCHER.resources.gpu_memory_bytes,
+        )  # fmt: skip
+        memory_check(memory, serves=serves, limit_bytes=limit_bytes)
     config = config_resolve(body.config, shape.parameters if shape else None)
     return SessionPlan(
         base_model=model.name,
@@ -69,6 +61,34 @@ def dry_run(
         memory_limit_bytes=limit_bytes,
         queue_position=queue_position_new(project_id=project.id, person=person.pk if person else None, devices=devices),
     )
+
+
+def memory_check(memory: MemoryEstimate, *, serves: bool, limit_bytes: int | None) -> None:
+    """Raises DoesNotFit, with the bytes of each part, for a machine or GPU that holds more than it has."""
+    short = place_short(memory)
+    if short is None or short.available_bytes is None:
+        return
+    least, available = place_least_bytes(short), short.available_bytes
+    where = "" if short.name == "machine" else f" on {short.name}"
+    raise DoesNotFit(
+        f"This session needs at least {least / GIB:.1f} GiB of memory{where} ({least} bytes: {_largest(short)}), "
+        f"and may use {available / GIB:.1f} GiB there ({available} bytes).",
+        hint="Choose a smaller model."
+        if serves
+        else "Choose a smaller base model, a lora_rank above 0, or fewer trainer_ranks.",
+        details={"memory": memory.model_dump(), "memory_limit_bytes": limit_bytes, "place": short.name},
+    )
+
+
+def _largest(place: MemoryPlace) -> str:
+    """The parts that are always there, the largest first."""
+    told = {
+        "weights": place.weights_bytes, "gradients": place.gradient_bytes, "optimizer": place.optimizer_bytes,
+        "reference": place.reference_bytes, "hand-over": place.handover_bytes, "engine": place.engine_weights_bytes,
+        "keys and values": place.cache_bytes, "processes": place.process_bytes,
+    }  # fmt: skip
+    parts = sorted(((size, name) for name, size in told.items() if size), reverse=True)
+    return ", ".join(f"{name} {size / GIB:.1f}" for size, name in parts) + " GiB"
 
 
 def lengths_check(model: BaseModel, config: SessionConfig) -> None:

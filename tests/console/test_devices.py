@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, connections
 
 from console.catalogue.memory_estimate import ModelShape
-from console.errors import InvalidRequest, QuotaExceeded
+from console.errors import DoesNotFit, InvalidRequest, QuotaExceeded
 from console.live.models import EventRecord
 from console.scheduling import processes
 from console.scheduling.launchers import process as process_module
@@ -238,8 +238,33 @@ def test_a_dry_run_counts_an_engine_on_each_device_that_the_ranks_leave(db, proj
 
     assert engines(devices=8, trainer_ranks=2) == 6
     assert engines(devices=4, trainer_ranks=4) == 1, "by turns"
-    assert engines(devices=6, trainer_ranks=4, placement="shared") == 1
+    assert engines(devices=4, trainer_ranks=4, placement="shared") == 1
     assert engines(SessionKind.TINKER, devices=8) == engines(SessionKind.SERVING) == engines() == 1
+
+
+def test_a_session_on_shared_devices_has_one_for_each_rank(db, project, machine) -> None:
+    """More would have nothing to do."""
+    devices_sync(ids=EIGHT)
+    with pytest.raises(InvalidRequest, match="uses 4 devices, and devices is 6"):
+        session_create(project=project, body=body(devices=6, trainer_ranks=4, placement="shared"))
+    machine.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=2))
+    assert session_create(project=project, body=body(placement="shared")).devices == 1
+    assert session_create(project=project, body=body()).devices == 2
+
+
+def test_a_gpu_that_is_too_small_is_refused_with_the_bytes_of_each_part(db, project, machine, monkeypatch) -> None:
+    devices_sync(ids=EIGHT)
+    monkeypatch.setattr(dry_run, "base_model_shape", lambda model: ModelShape(7_000_000_000))
+    machine.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=8, gpu_memory_bytes=80 * GIB))
+    told = r"on GPU 2 of 2 \(\d+ bytes: optimizer 78.2, weights 13.0, gradients 13.0 GiB\), .* 80.0 GiB there \(8589934"
+    with pytest.raises(DoesNotFit, match=told) as refused:
+        session_create(project=project, body=body(devices=2))
+    places = refused.value.details["memory"]["places"]
+    engine, rank, host = (place["available_bytes"] for place in places)
+    assert (engine, rank, host) == (int(80 * GIB * 0.92), 80 * GIB, None)
+    assert not Session.objects.exists()
+    plan = dry_run.dry_run(project=project, body=body(devices=8, trainer_ranks=7, zero_stage=3))
+    assert plan.memory is not None and len(plan.memory.places) == 9
 
 
 def test_fewer_devices_than_the_placement_needs_are_refused(db, project, machine) -> None:

@@ -1,22 +1,29 @@
-"""Predicted memory: the formula, by hand."""
+"""Predicted memory: the formula, by hand, of the whole session and of each machine and GPU."""
 
 import pytest
 
-from console.catalogue.memory_estimate import (
-    ENGINE_CACHE_BYTES,
-    PROCESS_BYTES,
-    ModelShape,
-    machine_least_bytes,
-    memory_predict,
-)
+from console.catalogue.memory_estimate import ENGINE_CACHE_BYTES, PROCESS_BYTES, ModelShape
+from console.catalogue.memory_places import PARTS, memory_predict, place_least_bytes, place_short
 from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import MemoryPlace
 
 P = 1_000_000
 FIXED = ENGINE_CACHE_BYTES + PROCESS_BYTES
+SHAPE = ModelShape(P, hidden=64, layers=3, vocabulary=500, token_values=96)
 
 
-def total(shape: ModelShape = ModelShape(P), *, on_gpu: bool = False, **options: object) -> int:
-    return memory_predict(shape, SessionConfig(**options), on_gpu=on_gpu).total_bytes - FIXED
+def total(shape: ModelShape = ModelShape(P), **options: object) -> int:
+    return memory_predict(shape, SessionConfig(**options)).total_bytes - FIXED
+
+
+def places(
+    devices: int = 0, shape: ModelShape = SHAPE, device_bytes: int | None = None, **options
+) -> list[MemoryPlace]:
+    config = SessionConfig(**options)
+    found = memory_predict(shape, config, devices=devices, device_bytes=device_bytes).places
+    for place in found:
+        assert sum(getattr(place, part) for part in PARTS) == place.total_bytes
+    return found
 
 
 def test_float32_takes_twenty_bytes_a_weight() -> None:
@@ -28,7 +35,9 @@ def test_a_hand_over_that_copies_is_counted() -> None:
 
 
 def test_bfloat16_keeps_a_float32_copy_beside_the_moments() -> None:
-    assert total(on_gpu=True) == total(dtype="bfloat16") == P * (2 + 2 + 2 + 12)
+    assert total(dtype="bfloat16") == P * (2 + 2 + 2 + 12)
+    on_gpu = memory_predict(ModelShape(P), SessionConfig(), devices=2)
+    assert on_gpu.total_bytes - PROCESS_BYTES == P * (2 + 2 + 2 + 12)
 
 
 def test_a_reference_is_counted_only_with_kl() -> None:
@@ -39,15 +48,23 @@ def test_a_reference_is_counted_only_with_kl() -> None:
     assert total(**moving, kl_base_coef=0.1) - total(**moving) == 4 * P
 
 
-def test_every_rank_has_its_own_weights_below_stage_3() -> None:
-    assert total(trainer_ranks=3) - total() == 2 * 4 * P
-    assert total(trainer_ranks=3, zero_stage=3) == total(zero_stage=3)
+def test_every_rank_has_its_own_weights_and_reference_below_stage_3() -> None:
+    assert total(trainer_ranks=4) - total() == 3 * 4 * P
+    assert total(trainer_ranks=4, kl_coef=0.1) - total(trainer_ranks=4) == 4 * 4 * P
+    sharded = {"trainer_ranks": 4, "zero_stage": 3}
+    assert total(**sharded, kl_coef=0.1) - total(**sharded) == 4 * P
+    assert total(**sharded) - total(zero_stage=3) == 4 * 4 * P, "what is put together while a layer computes"
+
+
+def test_every_rank_has_its_own_gradients_below_stage_2() -> None:
+    assert total(trainer_ranks=4, zero_stage=1) - total(trainer_ranks=4, zero_stage=2) == 3 * 4 * P
 
 
 def test_each_engine_has_the_whole_model() -> None:
-    one, three = (memory_predict(ModelShape(P), SessionConfig(), on_gpu=True, engines=count) for count in (1, 3))
+    one, three = (memory_predict(SHAPE, SessionConfig(), devices=count + 1) for count in (1, 3))
     assert (one.engines, three.engines) == (1, 3)
-    assert three.engine_bytes == 3 * one.engine_bytes == 3 * (2 * P + ENGINE_CACHE_BYTES)
+    assert three.engine_bytes == 3 * one.engine_bytes == 3 * (2 * P + 2048 * 96 * 2)
+    assert memory_predict(SHAPE, SessionConfig(), devices=4, one_engine=True).engines == 1
 
 
 def test_adapters_have_no_moments_of_the_whole_model() -> None:
@@ -55,20 +72,60 @@ def test_adapters_have_no_moments_of_the_whole_model() -> None:
 
 
 @pytest.mark.parametrize(("option", "kept"), [({}, 34), ({"gradient_checkpointing": True}, 2)])
-def test_activations_grow_with_the_micro_batch(option: dict, kept: int) -> None:
-    shape = ModelShape(P, hidden=64, layers=3)
-    assert total(shape, micro_batch_tokens=128, **option) - total() == 128 * 64 * 3 * kept * 4 // 2
+def test_activations_and_head_grow_with_the_micro_batch(option: dict, kept: int) -> None:
+    grown = total(SHAPE, micro_batch_tokens=128, **option) - total()
+    assert grown == 128 * 64 * 3 * kept * 4 // 2 + 128 * 500 * 8
+    most, more = (places(micro_batch_tokens=tokens)[0].head_bytes for tokens in (1024, 4096))
+    assert most == more == 1024 * 500 * 8, "logits exist for so many positions at one time"
 
 
 def test_the_parts_add_up() -> None:
-    estimate = memory_predict(ModelShape(P, 64, 3), SessionConfig(kl_coef=0.1), on_gpu=False)
-    parts = estimate.model_dump(exclude={"total_bytes", "engines"})
-    assert sum(parts.values()) == estimate.total_bytes
+    estimate = memory_predict(SHAPE, SessionConfig(kl_coef=0.1))
+    parts = estimate.model_dump(exclude={"total_bytes", "engines", "places"})
+    assert sum(parts.values()) == estimate.total_bytes == sum(place.total_bytes for place in estimate.places)
 
 
-def test_the_first_of_several_machines_holds_all_but_the_ranks_of_the_others() -> None:
-    options = {"trainer_ranks": 4, "kl_coef": 0.1, "zero_stage": 3}
-    estimate = memory_predict(ModelShape(P, 64, 3), SessionConfig(**options), on_gpu=False)
-    alone = machine_least_bytes(estimate, nodes=1)
-    assert alone == estimate.total_bytes - estimate.activation_bytes
-    assert alone - machine_least_bytes(estimate, nodes=4) == 3 * P * (4 + 4 + 8 + 4) // 4
+def test_the_ranks_are_on_all_machines_and_the_rest_on_the_first() -> None:
+    first, *others = places(nodes=4, trainer_ranks=8, kl_coef=0.1, zero_stage=3)
+    assert [place.name for place in others] == ["machine 2 of 4", "machine 3 of 4", "machine 4 of 4"]
+    assert [(place.ranks, place.engines) for place in (first, *others)] == [(2, 1)] + [(2, 0)] * 3
+    only_first = first.engine_weights_bytes + first.cache_bytes + first.handover_bytes + first.process_bytes
+    assert only_first == 4 * P + FIXED + 4 * P and first.total_bytes - only_first == others[0].total_bytes
+    assert others[0].optimizer_bytes == 2 * P * 8 // 8 and others[0].reference_bytes == 2 * P * 4 // 8
+
+
+def test_engines_and_ranks_have_gpus_of_their_own_where_there_are_enough() -> None:
+    *gpus, host = places(devices=4, trainer_ranks=2, zero_stage=1)
+    assert [(gpu.engines, gpu.ranks) for gpu in gpus] == [(1, 0), (1, 0), (0, 1), (0, 1)]
+    assert gpus[0].total_bytes == 2 * P + 2048 * 96 * 2
+    assert place_least_bytes(gpus[3]) == P * (2 + 2) + P * 12 // 2
+    assert (host.name, host.total_bytes) == ("host", PROCESS_BYTES)
+
+
+def test_engine_and_rank_share_a_gpu_and_moments_may_go_to_the_host() -> None:
+    gpu, host = places(devices=1)
+    assert (gpu.engines, gpu.ranks) == (1, 1)
+    assert place_least_bytes(gpu) == P * (2 + 2 + 2 + 12) + 2048 * 96 * 2
+    gpu, host = places(devices=1, offload_optimizer=True)
+    assert gpu.optimizer_bytes == 0 and host.optimizer_bytes == 12 * P
+
+
+def test_an_engine_is_spread_over_as_many_gpus_as_its_weights_and_one_context_need() -> None:
+    whole = 2 * P + 2048 * 96 * 2
+    *gpus, _ = places(devices=5, device_bytes=int(whole / 0.92 / 2) + 10)
+    assert [gpu.engines for gpu in gpus] == [1, 0, 1, 0, 0]
+    assert [gpu.engine_weights_bytes for gpu in gpus] == [P] * 4 + [0]
+    assert gpus[0].available_bytes == int((int(whole / 0.92 / 2) + 10) * 0.92) and gpus[4].engine_weights_bytes == 0
+
+
+def test_the_first_place_that_is_too_small_is_found_without_its_upper_bounds() -> None:
+    config = SessionConfig(trainer_ranks=2, nodes=2)
+    least = max(place_least_bytes(place) for place in memory_predict(SHAPE, config).places)
+    assert place_short(memory_predict(SHAPE, config, machine_bytes=least)) is None
+    short = place_short(memory_predict(SHAPE, config, machine_bytes=least - 1))
+    assert short is not None and short.name == "machine 1 of 2"
+    rank = P * (2 + 2 + 12)
+    assert place_short(memory_predict(SHAPE, SessionConfig(), devices=2, device_bytes=rank)) is None
+    short = place_short(memory_predict(SHAPE, SessionConfig(), devices=2, device_bytes=rank - 1))
+    assert short is not None and (short.name, short.ranks) == ("GPU 2 of 2", 1)
+    assert place_short(memory_predict(SHAPE, SessionConfig(), devices=2)) is None, "not known"

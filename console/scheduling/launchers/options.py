@@ -24,6 +24,7 @@ USED_BY = {
     "TINKERSCRIPT_RUNTIME_MEMORY_GIB": NAMES,
     "TINKERSCRIPT_RUNTIME_CPUS": NAMES,
     "TINKERSCRIPT_RUNTIME_GPUS": NAMES,
+    "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": NAMES,
     "TINKERSCRIPT_DEVICES": ("process", "docker"),
     "TINKERSCRIPT_WARM": ("process",),
     "TINKERSCRIPT_RUNTIME_IMAGE": ("docker", "kubernetes"),
@@ -86,11 +87,7 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str, most: int) -
         _check_reach(name, server_url, s3_endpoint_url)
     return LauncherOptions(
         name=name,
-        resources=Resources(
-            memory_bytes=_read_optional("TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30),
-            cpus=_read_optional("TINKERSCRIPT_RUNTIME_CPUS", high=4096),
-            gpus=_read_optional("TINKERSCRIPT_RUNTIME_GPUS", low=0, high=64),
-        ),
+        resources=_read_resources(name),
         image=read_text("TINKERSCRIPT_RUNTIME_IMAGE", ""),
         docker_network=read_text("TINKERSCRIPT_DOCKER_NETWORK", "tinkerscript-runtimes"),
         kubernetes_namespace=read_text("TINKERSCRIPT_KUBERNETES_NAMESPACE", "tinkerscript"),
@@ -99,6 +96,21 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str, most: int) -
         slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS"),
         devices=_read_devices("TINKERSCRIPT_DEVICES"),
         warm=_read_warm("TINKERSCRIPT_WARM", most=most) if name == "process" else {},
+    )
+
+
+def _read_resources(launcher: str) -> Resources:
+    gpus = _read_optional("TINKERSCRIPT_RUNTIME_GPUS", low=0, high=64)
+    gpu_memory_bytes = _read_optional("TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB", high=1 << 12, unit=1 << 30)
+    if gpu_memory_bytes and not gpus and (gpus == 0 or launcher != "process"):
+        raise ImproperlyConfigured(
+            "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB does nothing without TINKERSCRIPT_RUNTIME_GPUS."
+        )
+    return Resources(
+        memory_bytes=_read_optional("TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30),
+        cpus=_read_optional("TINKERSCRIPT_RUNTIME_CPUS", high=4096),
+        gpus=gpus,
+        gpu_memory_bytes=gpu_memory_bytes,
     )
 
 

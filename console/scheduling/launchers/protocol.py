@@ -26,6 +26,7 @@ class Resources:
     memory_bytes: int | None = None
     cpus: int | None = None
     gpus: int | None = None  # of a session that names no number
+    gpu_memory_bytes: int | None = None  # of each, as the operator says; None: not known before a start
 
 
 @dataclass(frozen=True)

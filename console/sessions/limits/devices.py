@@ -96,6 +96,15 @@ def devices_needed(*, config: SessionConfig) -> int:
             f"and devices is {config.devices}.",
             hint="Raise config.devices, or lower config.trainer_ranks.",
         )
+    if config.placement == "shared":  # engine and ranks have the same ones, one for each rank
+        usual = least
+        if (config.devices or 0) > least:
+            raise _refused(
+                "devices",
+                f"placement=shared with trainer_ranks={config.trainer_ranks} uses {least} devices, and devices is "
+                f"{config.devices}: the others would have nothing to do.",
+                hint=f"Ask for {least}, or leave config.placement at auto.",
+            )
     wanted = max(usual, least) if config.devices is None else config.devices
     if most is not None and wanted > most:
         if config.devices is None:

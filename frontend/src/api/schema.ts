@@ -3008,8 +3008,20 @@ export interface components {
             engines: number;
             /** Handover Bytes */
             handover_bytes: number;
+            /**
+             * Head Bytes
+             * @description Logits and their gradient on every rank, at most.
+             * @default 0
+             */
+            head_bytes: number;
             /** Optimizer Bytes */
             optimizer_bytes: number;
+            /**
+             * Places
+             * @description Of what each machine or GPU holds.
+             * @default []
+             */
+            places: components["schemas"]["MemoryPlace"][];
             /**
              * Process Bytes
              * @description Libraries and buffers, measured.
@@ -3024,6 +3036,69 @@ export interface components {
              * @description Weights and gradients.
              */
             trainer_bytes: number;
+        };
+        /**
+         * MemoryPlace
+         * @description Predicted memory of a machine or a GPU, by part. ``total_bytes`` is the sum of the parts.
+         */
+        MemoryPlace: {
+            /**
+             * Activation Bytes
+             * @description Of one micro-batch, at most; 0 where the model's shape is not known.
+             */
+            activation_bytes: number;
+            /**
+             * Available Bytes
+             * @description What it may use there; None where it is not known.
+             */
+            available_bytes: number | null;
+            /**
+             * Cache Bytes
+             * @description Keys and values: on a GPU those of one context, an engine takes what is left.
+             */
+            cache_bytes: number;
+            /** Engine Weights Bytes */
+            engine_weights_bytes: number;
+            /**
+             * Engines
+             * @description Engines that begin on it; one over several GPUs begins on the first.
+             */
+            engines: number;
+            /** Gradient Bytes */
+            gradient_bytes: number;
+            /** Handover Bytes */
+            handover_bytes: number;
+            /**
+             * Head Bytes
+             * @description Logits and their gradient, at most.
+             */
+            head_bytes: number;
+            /**
+             * Name
+             * @description machine, machine 1 of 2, GPU 1 of 4, host.
+             */
+            name: string;
+            /** Optimizer Bytes */
+            optimizer_bytes: number;
+            /**
+             * Process Bytes
+             * @description Libraries and buffers, measured.
+             */
+            process_bytes: number;
+            /**
+             * Ranks
+             * @description Ranks of the trainer on it.
+             */
+            ranks: number;
+            /** Reference Bytes */
+            reference_bytes: number;
+            /** Total Bytes */
+            total_bytes: number;
+            /**
+             * Weights Bytes
+             * @description The trainer's weights; under ZeRO 3 a part, and what is put together of it at one time.
+             */
+            weights_bytes: number;
         };
         /**
          * MetricAxis

@@ -42,6 +42,7 @@ export type KeyCreate = Schemas["KeyCreate"];
 export type KeyCreated = FromServer<Schemas["KeyCreated"]>;
 export type Member = FromServer<Schemas["MemberView"]>;
 export type MemoryEstimate = FromServer<Schemas["MemoryEstimate"]>;
+export type MemoryPlace = FromServer<Schemas["MemoryPlace"]>;
 export type MetricColumns = FromServer<Schemas["MetricColumns"]>;
 export type MetricRule = FromServer<Schemas["MetricRuleView"]>;
 export type MetricRuleCreate = Schemas["MetricRuleCreate"];

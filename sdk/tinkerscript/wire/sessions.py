@@ -89,6 +89,30 @@ class SessionSort(StrEnum):
     DEVICE_TIME = "device_time"  # of all its runtimes: what its cost follows
 
 
+class MemoryPlace(Response):
+    """Predicted memory of a machine or a GPU, by part. ``total_bytes`` is the sum of the parts."""
+
+    name: str = Field(description="machine, machine 1 of 2, GPU 1 of 4, host.")
+    engines: int = Field(description="Engines that begin on it; one over several GPUs begins on the first.")
+    ranks: int = Field(description="Ranks of the trainer on it.")
+    weights_bytes: int = Field(
+        description="The trainer's weights; under ZeRO 3 a part, and what is put together of it at one time."
+    )
+    gradient_bytes: int
+    optimizer_bytes: int
+    reference_bytes: int
+    activation_bytes: int = Field(description="Of one micro-batch, at most; 0 where the model's shape is not known.")
+    head_bytes: int = Field(description="Logits and their gradient, at most.")
+    handover_bytes: int
+    engine_weights_bytes: int
+    cache_bytes: int = Field(
+        description="Keys and values: on a GPU those of one context, an engine takes what is left."
+    )
+    process_bytes: int = Field(description="Libraries and buffers, measured.")
+    total_bytes: int
+    available_bytes: int | None = Field(description="What it may use there; None where it is not known.")
+
+
 class MemoryEstimate(Response):
     """Predicted memory of all processes of a session, host and devices together (catalogue/memory_estimate.py)."""
 
@@ -104,7 +128,9 @@ class MemoryEstimate(Response):
     activation_bytes: int = Field(
         description="Of one micro-batch on every rank; 0 where the model's shape is not known."
     )
+    head_bytes: int = Field(0, description="Logits and their gradient on every rank, at most.")
     process_bytes: int = Field(description="Libraries and buffers, measured.")
+    places: list[MemoryPlace] = Field([], description="Of what each machine or GPU holds.")
 
 
 class SessionPlan(Response):

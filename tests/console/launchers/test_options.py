@@ -36,8 +36,13 @@ def test_processes_are_the_default_and_need_nothing(read) -> None:
 
 
 def test_amounts_are_read_in_their_units(read) -> None:
-    options = read(DOCKER | {"TINKERSCRIPT_RUNTIME_GPUS": "2", "TINKERSCRIPT_RUNTIME_CPUS": "8"})
-    assert options.resources == Resources(memory_bytes=16 << 30, cpus=8, gpus=2)
+    given = {
+        "TINKERSCRIPT_RUNTIME_GPUS": "2",
+        "TINKERSCRIPT_RUNTIME_CPUS": "8",
+        "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80",
+    }
+    options = read(DOCKER | given)
+    assert options.resources == Resources(memory_bytes=16 << 30, cpus=8, gpus=2, gpu_memory_bytes=80 << 30)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,8 @@ def test_amounts_are_read_in_their_units(read) -> None:
         ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": ""}, "needs TINKERSCRIPT_RUNTIME_MEMORY_GIB"),
         ({"TINKERSCRIPT_RUNTIME_MEMORY_GIB": "0"}, "TINKERSCRIPT_RUNTIME_MEMORY_GIB='0'"),
         ({"TINKERSCRIPT_RUNTIME_GPUS": "all"}, "TINKERSCRIPT_RUNTIME_GPUS='all'"),
+        ({"TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80"}, "does nothing without TINKERSCRIPT_RUNTIME_GPUS"),
+        ({"TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB": "80 GB", "TINKERSCRIPT_RUNTIME_GPUS": "1"}, "GPU_MEMORY_GIB='80 GB'"),
         ({"TINKERSCRIPT_DEVICES": "0,all"}, "'all' is not an index"),
         ({"TINKERSCRIPT_DEVICES": "0,1,0"}, "names device 0 twice"),
         ({"TINKERSCRIPT_SLURM_OPTIONS": "--partition=x"}, "TINKERSCRIPT_SLURM_OPTIONS does nothing"),

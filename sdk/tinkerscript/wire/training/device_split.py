@@ -11,12 +11,3 @@ def engine_device_count(config: SessionConfig, devices: int) -> tuple[int, bool]
     """
     is_shared = config.placement == "shared" or devices <= config.trainer_ranks
     return (config.trainer_ranks if is_shared else devices - config.trainer_ranks), is_shared
-
-
-def engines_most(config: SessionConfig, devices: int) -> int:
-    """How many engines a session with these GPUs has where its model fits one of them; fewer where it does not.
-
-    One where the ranks use its GPUs too: each engine that sleeps would keep its weights in the memory of the host.
-    """
-    count, is_shared = engine_device_count(config, devices)
-    return 1 if is_shared else count

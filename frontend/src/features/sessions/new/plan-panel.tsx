@@ -2,7 +2,8 @@
 import { Badge, type Tone } from "../../../ui/badge";
 import { bytes } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
-import { memoryParts, memoryFit, type MemoryPlan, type MemoryFit } from "./plan";
+import { memoryParts, memoryFit, placeParts, placeRuns, type MemoryPlan, type MemoryFit } from "./plan";
+import type { MemoryPlace } from "../../../api/types";
 
 const TONES: Record<MemoryFit, Tone> = { fits: "good", tight: "warn", "does not fit": "bad", unknown: "neutral" };
 const FIT_TEXT: Record<MemoryFit, string> = {
@@ -44,7 +45,31 @@ export function PlanPanel({ plan, queuePosition }: PlanPanelProps) {
           </dl>
         )}
       </div>
+      {plan.memory && <Places places={plan.memory.places} />}
     </Panel>
+  );
+}
+
+/** What each machine or GPU holds, by part, beside what it has. */
+function Places({ places }: { places: MemoryPlace[] }) {
+  return (
+    <ul className="border-t border-line px-4 py-3 text-xs" aria-label="Memory by place">
+      {places.map((place) => (
+        <li key={place.name} className="py-1">
+          <p className="flex justify-between gap-3">
+            <span className="font-medium">
+              {place.name}
+              {placeRuns(place) && <span className="text-muted"> · {placeRuns(place)}</span>}
+            </span>
+            <span className="tabular-nums">
+              {bytes(place.total_bytes)}
+              {place.available_bytes !== null && ` of ${bytes(place.available_bytes)}`}
+            </span>
+          </p>
+          <p className="text-muted">{placeParts(place).map(([name, size]) => `${name} ${bytes(size)}`).join(", ")}</p>
+        </li>
+      ))}
+    </ul>
   );
 }
 

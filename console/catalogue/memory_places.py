@@ -1,0 +1,118 @@
+"""The parts of memory_estimate.py on the places of a session: its machines, or its GPUs and their host.
+
+On a CPU the ranks are spread evenly over the session's machines, of which the first has all else. Of GPUs, each rank
+has one and engines have the others; where there are no others, engines and ranks have the same ones.
+"""
+
+from collections.abc import Iterator
+
+from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.sessions import MemoryEstimate, MemoryPlace
+from tinkerscript.wire.training.device_split import engine_device_count
+
+from .memory_estimate import PROCESS_BYTES, ModelShape, SessionMemory
+
+ENGINE_SHARE = {False: 0.92, True: 0.5}  # of a GPU, alone and beside a rank: gpu_runtime/engine/vllm_process.py
+SPREADS = (1, 2, 4, 8, 16)  # over how many GPUs one engine may be spread
+SUMS = ("total_bytes", "available_bytes")
+PARTS = [name for name in MemoryPlace.model_fields if name.endswith("_bytes") and name not in SUMS]
+
+
+def memory_predict(
+    shape: ModelShape, config: SessionConfig, *, devices: int = 0, trains: bool = True,
+    one_engine: bool = False, machine_bytes: int | None = None, device_bytes: int | None = None,
+) -> MemoryEstimate:  # fmt: skip
+    """What each place of a session will hold, and all of them together; of an engine alone where it does not train.
+
+    ``devices`` is its GPUs, 0 on a CPU; ``one_engine``: of several that would fit only one is started, as in sessions
+    of Tinker clients. ``machine_bytes`` and ``device_bytes`` are what a machine and a GPU have (None: not known).
+    """
+    memory = SessionMemory(shape, config, on_gpu=devices > 0)
+    if devices:
+        places = list(_gpus(memory, devices, device_bytes, trains=trains, one_engine=one_engine))
+    else:
+        places = list(_machines(memory, machine_bytes, trains=trains))
+    all_of = {name: sum(getattr(place, name) for place in places) for name in PARTS}
+    return MemoryEstimate(
+        total_bytes=sum(all_of.values()),
+        engines=max(1, sum(place.engines for place in places)),
+        engine_bytes=all_of["engine_weights_bytes"] + all_of["cache_bytes"],
+        trainer_bytes=all_of["weights_bytes"] + all_of["gradient_bytes"],
+        places=places,
+        **{name: all_of[name] for name in MemoryEstimate.model_fields.keys() & all_of.keys()},
+    )
+
+
+def place_least_bytes(place: MemoryPlace) -> int:
+    """What the place holds at least: activations and head are upper bounds, reached by batches that fill their rows."""
+    return place.total_bytes - place.activation_bytes - place.head_bytes
+
+
+def place_short(estimate: MemoryEstimate) -> MemoryPlace | None:
+    """The first place that has less than it holds at least."""
+    short = (p for p in estimate.places if p.available_bytes is not None and place_least_bytes(p) > p.available_bytes)
+    return next(short, None)
+
+
+def _machines(memory: SessionMemory, available: int | None, *, trains: bool) -> Iterator[MemoryPlace]:
+    nodes = memory.config.nodes if trains else 1
+    ranks = memory.config.trainer_ranks // nodes if trains else 0
+    for node in range(nodes):
+        parts = _of_ranks(memory, ranks)
+        if node == 0:
+            parts |= {"engine_weights_bytes": memory.model, "cache_bytes": memory.cache, "process_bytes": PROCESS_BYTES}
+            parts["handover_bytes"] = memory.handover if trains else 0
+        name = "machine" if nodes == 1 else f"machine {node + 1} of {nodes}"
+        yield _place(name, parts, available, engines=int(node == 0), ranks=ranks)
+
+
+def _gpus(
+    memory: SessionMemory, devices: int, available: int | None, *, trains: bool, one_engine: bool
+) -> Iterator[MemoryPlace]:
+    config = memory.config
+    count, is_shared = engine_device_count(config, devices) if trains else (1, False)
+    usable = None if available is None else int(available * ENGINE_SHARE[is_shared])
+    spread = _spread(memory, count, usable)
+    engines = 1 if is_shared or one_engine else count // spread
+    host = {"process_bytes": PROCESS_BYTES}
+    offloaded = ["optimizer_bytes"] * config.offload_optimizer
+    for device in range(devices):
+        parts: dict[str, int] = {}
+        has_engine = device < engines * spread
+        rank = (device if is_shared else device - count) if trains else -1
+        if has_engine:
+            parts |= {"engine_weights_bytes": memory.model // spread, "cache_bytes": memory.cache // spread}
+        if 0 <= rank < config.trainer_ranks:
+            parts |= _of_ranks(memory, 1)
+            parts["handover_bytes"] = memory.handover if rank == 0 else 0
+            for part in offloaded:
+                host[part] = host.get(part, 0) + parts.pop(part)
+        # What an engine may use of a GPU is a part of it; a rank beside it has the rest.
+        limit = usable if has_engine and not is_shared else available
+        first = int(has_engine and device % spread == 0)
+        yield _place(f"GPU {device + 1} of {devices}", parts, limit, engines=first, ranks=int(rank >= 0))
+    yield _place("host", host, None, engines=0, ranks=0)
+
+
+def _spread(memory: SessionMemory, most: int, usable: int | None) -> int:
+    """Over how many GPUs one engine is spread: the fewest that its weights and one context fit, else the most."""
+    possible = [count for count in SPREADS if count <= most]
+    if usable is None:
+        return 1
+    return next((count for count in possible if (memory.model + memory.cache) // count <= usable), possible[-1])
+
+
+def _of_ranks(memory: SessionMemory, ranks: int) -> dict[str, int]:
+    of_one = {
+        "weights_bytes": memory.weights, "gradient_bytes": memory.gradients, "optimizer_bytes": memory.optimizer,
+        "reference_bytes": memory.reference, "activation_bytes": memory.activations, "head_bytes": memory.head,
+    }  # fmt: skip
+    return {name: size * ranks for name, size in of_one.items()}
+
+
+def _place(name: str, parts: dict[str, int], available: int | None, *, engines: int, ranks: int) -> MemoryPlace:
+    whole = dict.fromkeys(PARTS, 0) | parts
+    total = sum(whole.values())
+    return MemoryPlace(
+        name=name, engines=engines, ranks=ranks, total_bytes=total, available_bytes=available, **whole
+    )  # fmt: skip
