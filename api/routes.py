@@ -66,6 +66,7 @@ from api.views.sessions import (
     evaluation_create,
     event_list,
     metric_columns,
+    place_list,
     resource_columns,
     session_create,
     session_delete,
@@ -123,7 +124,7 @@ from tinkerscript.wire.reading.resources import ResourceColumns
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, DocumentPlaces, Orders, UploadCommitted, UploadTargets
-from tinkerscript.wire.server import ServerView
+from tinkerscript.wire.server import PlaceList, ServerView
 from tinkerscript.wire.serving.endpoints import ServingEndpoint
 from tinkerscript.wire.sessions import (
     Accounting,
@@ -189,6 +190,7 @@ route("DELETE", "/webhooks/{webhook_id}", webhook_delete, admin, None, status=20
 route("GET", "/webhooks/{webhook_id}/deliveries", delivery_list, admin, DeliveryList)
 
 route("GET", "/base-models", base_model_list, sessions_read, BaseModelList)
+route("GET", "/places", place_list, sessions_read, PlaceList)
 route("GET", "/sessions", session_list, sessions_read, SessionList)
 route("POST", "/sessions", session_create, sessions_write, SessionView, status=201, once=True)
 route("POST", "/sessions/dry-run", session_dry_run, sessions_write, SessionPlan, audit=False)

@@ -8,6 +8,7 @@ TINKERSCRIPT_PUBLIC_URL http://HOST:PORT           origin that clients use; the 
 TINKERSCRIPT_MODELS                                extra base models: name=/folder,name=/folder
 TINKERSCRIPT_MAX_RUNTIMES 1                        sessions that may run at once on this machine
 TINKERSCRIPT_LAUNCHER   process                    or docker, kubernetes, slurm: see scheduling/launchers/options.py
+TINKERSCRIPT_PLACES                                a file of further places: see scheduling/launchers/places.py
 TINKERSCRIPT_RUNTIME_SERVER_URL (the lease process) origin at which runtimes find the server
 TINKERSCRIPT_LEASE_PORT (a free one)               the lease process's, on HOST; a free one: on this machine alone
 TINKERSCRIPT_SECRET_KEY DATA/secret_key            signs cookies and episode keys; made once when not given
@@ -53,13 +54,16 @@ from console.config.private_files import read_or_create
 from console.config.saml import saml_provider, saml_read
 from console.config.sign_up import origin_default, sign_up_read
 from console.scheduling.launchers.options import launcher_options_read
+from console.scheduling.launchers.places import launchers_named, places_read, tables_read
 from console.server.logs import JSON_LINES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 # -- This server --------------------------------------------------------------------------------------------------
 DATA = Path(read_text("TINKERSCRIPT_DATA", ".data")).expanduser().resolve()
-data_folder_open(DATA, is_shared_volume=read_text("TINKERSCRIPT_LAUNCHER", "process") == "kubernetes")
+_places = tables_read(read_text("TINKERSCRIPT_PLACES", ""))
+_launchers = {read_text("TINKERSCRIPT_LAUNCHER", "process"), *launchers_named(_places)}
+data_folder_open(DATA, is_shared_volume="kubernetes" in _launchers)
 HOST = read_text("TINKERSCRIPT_HOST", "127.0.0.1")
 PORT = read_int("TINKERSCRIPT_PORT", 8000, low=1, high=65535)
 PUBLIC_URL = read_url("TINKERSCRIPT_PUBLIC_URL", origin_default(HOST, PORT), schemes=("http", "https"))
@@ -121,6 +125,9 @@ if not S3_ENDPOINT_URL and (S3_ACCESS_KEY or S3_SECRET_KEY):
 # Without an address of its own the lease process listens on loopback, whatever HOST is.
 LAUNCHER = launcher_options_read(
     server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL, most=MAX_RUNTIMES
+)
+PLACES = places_read(
+    _places, server_url=RUNTIME_SERVER_URL or LEASE_URL or "http://127.0.0.1", s3_endpoint_url=S3_ENDPOINT_URL
 )
 PRESIGNED_URL_S = 900  # for users: they ask again
 TRANSFER_URL_S = 6 * 3600  # for runtimes: a plan covers hundreds of gigabytes

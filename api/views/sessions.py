@@ -12,10 +12,12 @@ from console.live.hub import event_page
 from console.scheduling import logs
 from console.sessions import selectors, services
 from console.sessions.dry_run import dry_run
+from console.sessions.limits.places import place_list as places
 from console.sessions.models import Session
 from tinkerscript.wire.events import Evaluation, Event, EventKind, EventPage
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
+from tinkerscript.wire.server import PlaceList
 from tinkerscript.wire.sessions import (
     BaseModelList,
     SessionCreate,
@@ -25,6 +27,11 @@ from tinkerscript.wire.sessions import (
     SessionUpdate,
     SessionView,
 )
+
+
+def place_list(request: ApiRequest) -> PlaceList:
+    """Where sessions of this server can run, with what runs and waits at each place."""
+    return PlaceList(items=places())
 
 
 def base_model_list(request: ApiRequest) -> BaseModelList:

@@ -1,6 +1,7 @@
 """How settings are read from the environment. A malformed value stops start-up and is named."""
 
 import os
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -27,18 +28,22 @@ def unknown_refuse() -> None:
             raise ImproperlyConfigured(f"{name} is no setting of this server.{meant} docs/operations lists them all.")
 
 
-def read_text(name: str, default: str, *, among: tuple[str, ...] = ()) -> str:
-    """A variable's text, one of ``among`` where that is given. An empty variable counts as absent."""
+def read_text(name: str, default: str, *, among: tuple[str, ...] = (), source: Mapping[str, str] = os.environ) -> str:
+    """A variable's text, one of ``among`` where that is given. An empty variable counts as absent.
+
+    ``source`` has the variables: the environment, or those that a file gives a place
+    (console/scheduling/launchers/places.py).
+    """
     _read.add(name)
-    value = os.environ.get(name, "").strip() or default
+    value = source.get(name, "").strip() or default
     if among and value not in among:
         raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(among)}.")
     return value
 
 
-def read_int(name: str, default: int, *, low: int, high: int) -> int:
+def read_int(name: str, default: int, *, low: int, high: int, source: Mapping[str, str] = os.environ) -> int:
     """A whole number between ``low`` and ``high``."""
-    value = read_text(name, str(default))
+    value = read_text(name, str(default), source=source)
     if not value.isascii() or not value.isdigit() or not low <= int(value) <= high:
         raise ImproperlyConfigured(f"{name}={value!r} is not a whole number from {low} to {high}.")
     return int(value)
@@ -53,10 +58,10 @@ def read_url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
     return value
 
 
-def read_pairs(name: str, *, form: str) -> dict[str, str]:
+def read_pairs(name: str, *, form: str, source: Mapping[str, str] = os.environ) -> dict[str, str]:
     """``key=value,key=value`` as a dict; ``form`` is what an entry looks like, for the message."""
     pairs = {}
-    for entry in filter(None, read_text(name, "").split(",")):
+    for entry in filter(None, read_text(name, "", source=source).split(",")):
         key, separator, value = (part.strip() for part in entry.partition("="))
         if not (separator and key and value):
             raise ImproperlyConfigured(f"{name}: {entry!r} does not read {form}.")

@@ -12,6 +12,7 @@ from console.sessions.limits.queue import queue_order
 from console.sessions.models import Session
 from console.sessions.states import Desired
 from console.tinker.models import TinkerRuntime
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
 ABSENT_S = 60.0  # a client sends a heartbeat every 10 s
@@ -28,6 +29,7 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
     absent = TinkerRuntime.objects.filter(
         session__state=SessionState.READY, session__desired=Desired.RUN, tinker_session__finished__isnull=True,
         tinker_session__heartbeat_at__lt=before, tinker_session__is_of_endpoints=False,
+        session__place=HERE,
     ).exclude(session__last_activity_at__gte=before)  # fmt: skip
     rows = list(absent.select_related("session", "tinker_session").order_by("tinker_session__heartbeat_at"))
     for row in rows[: _places_wanted(now)] if rows else ():
@@ -38,8 +40,9 @@ def absent_clients_give_way(*, now: datetime, judging_since: datetime) -> None:
 
 def _places_wanted(now: datetime) -> int:
     """How many sessions wait for what others have, less those that are on their way out already."""
-    waiting = Session.objects.filter(id__in=[turn.session_id for turn in queue_order().turns if not turn.is_held])
+    here = Session.objects.filter(place=HERE)  # what a client of the Tinker wire has is no cluster's
+    waiting = here.filter(id__in=[turn.session_id for turn in queue_order().turns if not turn.is_held])
     could_start = sum(now >= liveness.restart_not_before(session) for session in waiting)
-    leaving = Session.objects.filter(state=SessionState.READY, desired=Desired.SUSPEND).count()
-    leaving += Session.objects.filter(state=SessionState.STOPPING).count()
+    leaving = here.filter(state=SessionState.READY, desired=Desired.SUSPEND).count()
+    leaving += here.filter(state=SessionState.STOPPING).count()
     return max(0, could_start - leaving)

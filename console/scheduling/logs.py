@@ -11,13 +11,14 @@ from django.db import DatabaseError
 from console.errors import SessionNotReady
 from console.live.models import RuntimeLog
 from console.object_store import seaweedfs
-from console.scheduling.launchers.choice import OtherLauncher, launcher_get
+from console.scheduling.launchers.choice import OtherLauncher, launcher_get, launchers_elsewhere, session_launcher
 from console.scheduling.launchers.log_file import LOG, log_bound
 from console.scheduling.launchers.process import ProcessLauncher
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.sessions.models import Session
 from console.sessions.selectors import session_get
 from console.users.models import Project
+from tinkerscript.wire.config import HERE
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ def session_logs(*, project: Project, session_id: str, lines: int, containing: s
     session = session_get(project=project, session_id=session_id)
     try:
         read = MAX_LINES if containing else lines
-        found = _launcher().logs(session.launch_handle, lines=read) if session.launch_handle else []
+        found = _launcher(session).logs(session.launch_handle, lines=read) if session.launch_handle else []
     except (LauncherUnavailable, OtherLauncher) as error:
         raise SessionNotReady(
             f"The runtime's log cannot be read now: {error}", hint="Ask again in a moment."
@@ -88,6 +89,8 @@ def store_log_bound() -> None:
         log.warning("the log of the embedded store could not be kept small: %s", error)
 
 
-@lru_cache(maxsize=1)
-def _launcher() -> Launcher:
-    return launcher_get()
+def _launcher(session: Session) -> Launcher:
+    return session_launcher(session, here=_here(), elsewhere=_elsewhere() if session.place != HERE else {})
+
+
+_here, _elsewhere = lru_cache(maxsize=1)(launcher_get), lru_cache(maxsize=1)(launchers_elsewhere)

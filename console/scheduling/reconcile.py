@@ -7,7 +7,7 @@ nothing. Moves are conditional, so that a tick that acts on an old view changes 
 import logging
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -17,6 +17,7 @@ from console.errors import Conflict
 from console.scheduling import liveness
 from console.scheduling.absent_clients import absent_clients_give_way
 from console.scheduling.draining import is_draining
+from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import runtime_handle
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
@@ -25,11 +26,13 @@ from console.scheduling.recovery import move, recover, requeue, runtime_end, une
 from console.scheduling.session_notes import AwayNotes, address_note, stuck_announce, suspend_request, waiting_note
 from console.scheduling.starts import QueuedStarts
 from console.sessions.limits.devices import devices_release, devices_sync
+from console.sessions.limits.places import places_free
 from console.sessions.limits.queue import queue_next, queue_waiting
 from console.sessions.models import Session
 from console.sessions.selectors import session_counts
 from console.sessions.states import Desired
 from console.sessions.transitions import WITH_RUNTIME
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
 log = logging.getLogger(__name__)
@@ -40,26 +43,29 @@ PAUSE_S = 10.0  # after a gap this long between ticks the reconciler was stopped
 COLUMNS_READ = (
     "state", "desired", "phase", "restarts", "created_at", "state_since", "lease_sha256", "lease_expires_at",
     "launch_handle", "address", "gateway_port", "progress_at", "last_activity_at", "accounting", "config",
+    "place",
 )  # fmt: skip
 
 
 class Reconciler:
-    """One reconciler. ``devices`` are those of this machine; ``disk_free`` returns the bytes left for runtimes.
+    """One reconciler, of what ``launcher`` starts here and those of ``elsewhere`` at the further places.
 
-    ``warm`` are runtimes that wait for a session.
+    ``devices`` are those of this machine; ``disk_free`` returns the bytes left for runtimes; ``warm`` are runtimes
+    that wait for a session.
     """
 
     def __init__(
         self,
         launcher: Launcher,
         *,
+        elsewhere: Mapping[str, Launcher] | None = None,
         devices: Sequence[str] = (),
         warm: WarmRuntimes | None = None,
         disk_free: Callable[[], int] = lambda: shutil.disk_usage(settings.DATA).free,
     ) -> None:
-        self._launcher = launcher
+        self._here, self._elsewhere = launcher, elsewhere or {}
         self._devices, self._warm = devices, warm
-        self._starts = QueuedStarts(launcher, known=devices, warm=warm, disk_free=disk_free)
+        self._starts = QueuedStarts(launcher, elsewhere=self._elsewhere, known=devices, warm=warm, disk_free=disk_free)
         self._holder = holder_new()
         self._last_tick: datetime | None = None
         self._tick_s = 0.0
@@ -106,14 +112,13 @@ class Reconciler:
     def _start_queued(self, now: datetime) -> None:
         """Start those for which there is room; if some still wait, sessions without a client make room."""
         self._starts.begin_tick()
-        taken = Session.objects.filter(state__in=WITH_RUNTIME).count()
-        for session_id in queue_next(slots=settings.MAX_RUNTIMES - taken):
+        for session_id in queue_next(slots=places_free()):
             self._guarded(self._starts.start, session_id)
         absent_clients_give_way(now=now, judging_since=self._judging_since)
 
     def _keep_warm(self, warm: WarmRuntimes) -> None:
         """As many as the sessions leave room for; what has no session yet never takes one's place."""
-        counts = session_counts()
+        counts = session_counts(place=HERE)
         queued = queue_waiting() if counts[SessionState.QUEUED] else 0
         room = settings.MAX_RUNTIMES - sum(counts[state] for state in WITH_RUNTIME) - queued
         # Who waits needs the devices, and who loads the processors.
@@ -132,12 +137,15 @@ class Reconciler:
             self._guarded(self._release, session, grace_s)
 
     def _release(self, session: Session, grace_s: float) -> None:
-        runtime_end(session, launcher=self._launcher, grace_s=grace_s)
+        runtime_end(session, launcher=self._launcher(session), grace_s=grace_s)
         running = session.state in {SessionState.PROVISIONING, SessionState.LOADING, SessionState.READY}
         if running and session.desired == Desired.SUSPEND:
             self._move_suspended(session)
         elif running and session.desired == Desired.RUN:
             requeue(session, "the server was stopped", session.restarts, session.created_at)
+
+    def _launcher(self, session: Session) -> Launcher:
+        return session_launcher(session, here=self._here, elsewhere=self._elsewhere)
 
     def _guarded(self, act: Callable[..., None], *arguments: object) -> None:
         session_id = arguments[0].id if isinstance(arguments[0], Session) else str(arguments[0])
@@ -148,9 +156,11 @@ class Reconciler:
             pass  # its state changed after it was read: the next tick reads it again
         except LauncherUnavailable as away:
             # The launcher could not say what became of its runtime: nothing is done on a guess.
-            lasted = self._away.note(session_id, str(away), timezone.now())
+            place = Session.objects.filter(id=session_id).values_list("place", flat=True).first()
+            said = f"place {place}: {away}" if place in self._elsewhere else str(away)
+            lasted = self._away.note(session_id, said, timezone.now())
             if isinstance(away, SlowToEnd) and lasted >= UNENDED_DEADLINE:
-                unended_give_up(session_id, str(away), lasted)
+                unended_give_up(session_id, said, lasted)
         except Exception:
             log.exception("a session could not be reconciled: %s", session_id)
 
@@ -161,7 +171,7 @@ class Reconciler:
             self._stopping(session)
         else:
             # It should not run: it failed or ended while its process was still there.
-            runtime_end(session, launcher=self._launcher, grace_s=KILL_GRACE_S)
+            runtime_end(session, launcher=self._launcher(session), grace_s=KILL_GRACE_S)
             Session.objects.filter(id=session.id, state=session.state).update(launch_handle=None)
 
     def _running(self, session: Session) -> None:
@@ -169,24 +179,24 @@ class Reconciler:
         if session.desired == Desired.STOP:
             move(session, SessionState.STOPPING, reason="stop requested")
             return
-        status = self._launcher.inspect(runtime_handle(session))
+        status = self._launcher(session).inspect(runtime_handle(session))
         if session.desired == Desired.SUSPEND and session.state == SessionState.READY:
             self._suspending(session, alive=status.state == "running", now=now)
             return
         self._suspending_since.pop(session.id, None)
         if status.state == "running":
-            address_note(session, self._launcher)
+            address_note(session, self._launcher(session))
         if not status.is_alive:
             code = "" if status.code is None else f" with code {status.code}"
             why = f": {status.reason}" if status.reason else ""
-            recover(session, f"the runtime's process ended{code}{why}", "exited", launcher=self._launcher)
+            recover(session, f"the runtime's process ended{code}{why}", "exited", launcher=self._launcher(session))
         elif status.state == "waiting":
             waiting_note(session, status.reason, now)
         elif self._stuck_cause(session, now):
             session.refresh_from_db()  # it may have moved since this tick read it
             if cause := self._stuck_cause(session, now):
                 stuck_announce(session, cause)
-                recover(session, cause, "stuck", launcher=self._launcher)
+                recover(session, cause, "stuck", launcher=self._launcher(session))
         elif self._draining and session.state == SessionState.READY and session.desired == Desired.RUN:
             suspend_request(session, "the server is being drained")
         elif liveness.is_idle(session, now=now):
@@ -199,7 +209,7 @@ class Reconciler:
         since = self._suspending_since.setdefault(session.id, now)
         if alive and not liveness.is_overdue(session, since=since, now=now):
             return
-        runtime_end(session, launcher=self._launcher, grace_s=KILL_GRACE_S)
+        runtime_end(session, launcher=self._launcher(session), grace_s=KILL_GRACE_S)
         self._suspending_since.pop(session.id, None)
         self._move_suspended(session)
 
@@ -207,11 +217,11 @@ class Reconciler:
         move(session, SessionState.SUSPENDED, reason="its runtime ended as asked", restarts=0, launch_handle=None)
 
     def _stopping(self, session: Session) -> None:
-        status = self._launcher.inspect(runtime_handle(session)) if session.launch_handle else None
+        status = self._launcher(session).inspect(runtime_handle(session)) if session.launch_handle else None
         alive = status is not None and status.state == "running"
         if alive and not liveness.is_overdue(session, since=session.state_since, now=timezone.now()):
             return
         if session.launch_handle:
-            runtime_end(session, launcher=self._launcher, grace_s=KILL_GRACE_S)
+            runtime_end(session, launcher=self._launcher(session), grace_s=KILL_GRACE_S)
         reason = "the runtime did not end in time and was killed" if alive else "the runtime ended"
         move(session, SessionState.STOPPED, reason=reason, launch_handle=None)

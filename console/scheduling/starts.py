@@ -1,6 +1,6 @@
 """The reconciler's starts: a queued session gets its runtime, or waits where it is with the reason in its record."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -8,6 +8,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from console.scheduling import failures, liveness
+from console.scheduling.launchers.choice import session_launcher
 from console.scheduling.launchers.launch import NotStarted, earlier_end, runtime_launch
 from console.scheduling.launchers.protocol import Launcher, SlowToEnd
 from console.scheduling.launchers.warm import WarmRuntimes
@@ -17,6 +18,7 @@ from console.sessions.limits.devices import DevicesShort, devices_decide
 from console.sessions.models import Session
 from console.sessions.services import end_without_runtime
 from console.sessions.states import Desired
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
 # Until it is tried again where an earlier runtime has to end first and does not: longer each time.
@@ -33,7 +35,9 @@ class Later:
 
 
 class QueuedStarts:
-    """Starts queued sessions, one at a time. ``known`` are this machine's devices.
+    """Starts queued sessions, one at a time: here by ``launcher``, at further places by those of ``elsewhere``.
+
+    ``known`` are this machine's devices, ``warm`` its runtimes without a session.
 
     ``later`` has the sessions whose earlier runtime is slow to end, for as long as they are queued.
     """
@@ -42,11 +46,13 @@ class QueuedStarts:
         self,
         launcher: Launcher,
         *,
+        elsewhere: Mapping[str, Launcher] | None = None,
         known: Sequence[str],
         warm: WarmRuntimes | None,
         disk_free: Callable[[], int],
     ) -> None:
-        self._launcher, self._known, self._warm, self._disk_free = launcher, known, warm, disk_free
+        self._here, self._elsewhere = launcher, elsewhere or {}
+        self._known, self._warm, self._disk_free = known, warm, disk_free
         self._devices_kept = 0  # for sessions before others in the queue that cannot start in this tick
         self.later: dict[str, Later] = {}
         self._ended: set[str] = set()  # whose earlier runtime is gone and who waits for devices since
@@ -70,7 +76,7 @@ class QueuedStarts:
         now = timezone.now()
         later = self.later.get(session_id)
         if now < max(liveness.restart_not_before(session), later.not_before if later else now):
-            self._devices_kept += session.devices or 0  # its slot and its devices are kept for it meanwhile
+            self._devices_keep(session)  # its slot is kept for it meanwhile, and so are these
             if later:
                 raise SlowToEnd(later.reason)
             return
@@ -80,15 +86,19 @@ class QueuedStarts:
             return
         self._launch(session, now)
 
+    def _devices_keep(self, session: Session) -> None:
+        if session.place == HERE:
+            self._devices_kept += session.devices or 0
+
     def _launch(self, session: Session, now: datetime) -> None:
+        launcher = session_launcher(session, here=self._here, elsewhere=self._elsewhere)
+        warm = self._warm if session.place == HERE else None
         try:
             # It ran before: looked at while it is queued, so that waiting is no state of its own.
             if session.launcher and session.id not in self._ended:
-                earlier_end(session, launcher=self._launcher)
+                earlier_end(session, launcher=launcher)
                 self._ended.add(session.id)
-            runtime_launch(
-                session, launcher=self._launcher, warm=self._warm, known=self._known, kept=self._devices_kept
-            )
+            runtime_launch(session, launcher=launcher, warm=warm, known=self._known, kept=self._devices_kept)
             self.later.pop(session.id, None)
             self._ended.discard(session.id)
         except SlowToEnd as error:  # nothing was started: no restart is counted
@@ -98,19 +108,19 @@ class QueuedStarts:
         except NotStarted as error:
             self._ended.discard(session.id)  # something of it may have been started
             session.refresh_from_db()
-            recover(session, str(error), "not_started", launcher=self._launcher)
+            recover(session, str(error), "not_started", launcher=launcher)
         except DevicesShort as short:
             if self._warm:
                 self._warm.give_way()  # in the next tick it has their devices
             # What is free is kept for it: who comes later and needs less must not overtake it for ever.
-            self._devices_kept += session.devices or 0
+            self._devices_keep(session)
             waiting_note(session, str(short), timezone.now())
 
     def _wait(self, session: Session, reason: str, now: datetime) -> None:
         before = self.later.get(session.id)
         wait_s = min(before.wait_s * 2, START_AGAIN_MAX_S) if before else START_AGAIN_S
         self.later[session.id] = Later(now + timedelta(seconds=wait_s), wait_s, reason)
-        self._devices_kept += session.devices or 0
+        self._devices_keep(session)
         if session.state != SessionState.QUEUED:
             requeue(session, reason, session.restarts)
             return

@@ -32,7 +32,7 @@ def web_names() -> list[str]:
     """
     # Without the environment: TINKERSCRIPT_RUNTIME_CPUS concerns runtimes.
     count = settings.WEB_PROCESSES or min(machine_share.cpus({}) // 2, MAX_WEB_PROCESSES)
-    if not settings.LAUNCHER.names_devices:
+    if settings.PLACES or not settings.LAUNCHER.names_devices:
         count = 1
     return ["web", *(f"web-{number}" for number in range(2, count + 1))]
 

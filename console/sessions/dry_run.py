@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-from django.conf import settings
-
 from console.catalogue.base_models import BaseModel, base_model_resolve, base_model_shape
 from console.catalogue.memory_estimate import GIB
 from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
 from console.sessions.limits.devices import devices_needed, devices_serving
 from console.sessions.limits.nodes import nodes_check
+from console.sessions.limits.places import place_choose, place_launcher
 from console.sessions.limits.queue import queue_position_new
 from console.sessions.limits.usage import key_budget_check
 from console.users.keys import key_model_check
@@ -40,20 +39,21 @@ def dry_run(
     model = base_model_resolve(body.base_model)
     lengths_check(model, body.config)
     model_check(model, body.config)
+    config = place_choose(config=body.config)
     serves = kind is SessionKind.SERVING
-    devices = devices_serving() if serves else devices_needed(config=body.config)
-    nodes_check(config=body.config, devices=devices)
+    devices = devices_serving() if serves else devices_needed(config=config)
+    nodes_check(config=config, devices=devices)
     on_gpu = devices > 0
     shape = base_model_shape(model)
-    limit_bytes = memory_limit_bytes(on_gpu=on_gpu)
+    limit_bytes = memory_limit_bytes(place=config.place, on_gpu=on_gpu)
     memory = None
     if shape is not None:
         memory = memory_predict(
-            shape, body.config, devices=devices, trains=not serves, one_engine=kind is not SessionKind.EPISODES,
-            machine_bytes=limit_bytes, device_bytes=settings.LAUNCHER.resources.gpu_memory_bytes,
+            shape, config, devices=devices, trains=not serves, one_engine=kind is not SessionKind.EPISODES,
+            machine_bytes=limit_bytes, device_bytes=place_launcher(config.place).resources.gpu_memory_bytes,
         )  # fmt: skip
         memory_check(memory, serves=serves, limit_bytes=limit_bytes)
-    config = config_resolve(body.config, shape.parameters if shape else None)
+    config = config_resolve(config, shape.parameters if shape else None)
     return SessionPlan(
         base_model=model.name,
         config=config.model_copy(update={"devices": devices or None}),
@@ -121,11 +121,11 @@ def _refused(option: str, problem: str, hint: str) -> InvalidRequest:
     return InvalidRequest(problem, hint=hint, details={"fields": fields})
 
 
-def memory_limit_bytes(*, on_gpu: bool) -> int | None:
-    """What one runtime may use: the launcher's limit, else that of this server's own control group.
+def memory_limit_bytes(*, place: str, on_gpu: bool) -> int | None:
+    """What one runtime may use there: the launcher's limit, else that of this server's own control group.
 
     None with GPUs: how much memory they have is not known here.
     """
     if on_gpu:
         return None
-    return settings.LAUNCHER.resources.memory_bytes or machine_share.memory_bytes()
+    return place_launcher(place).resources.memory_bytes or machine_share.memory_bytes()

@@ -41,6 +41,7 @@ class Session(models.Model):
     config = models.JSONField(default=dict)
     priority = models.SmallIntegerField(default=0)  # among the project's own
     devices = models.PositiveSmallIntegerField(null=True)  # GPUs of its runtime; None: of an older server, not decided
+    place = models.CharField(max_length=40, default="here")  # of console/sessions/limits/places.py
     budget = models.JSONField(default=dict)  # tinkerscript.wire.sessions.Budget
 
     state = models.CharField(max_length=14, default="queued")
@@ -61,8 +62,7 @@ class Session(models.Model):
     launch_handle = models.JSONField(null=True)  # what the launcher needs to find the runtime again
     # host:port of the gateway: what the launcher says of the port that the runtime's heartbeats name.
     address = models.CharField(max_length=200, blank=True)
-    # As of the last heartbeat.
-    gateway_port = models.PositiveIntegerField(null=True)
+    gateway_port = models.PositiveIntegerField(null=True)  # this and the next two as of the last heartbeat
     progress = models.BigIntegerField(default=0)
     progress_at = models.DateTimeField(null=True)
     last_activity_at = models.DateTimeField(null=True)

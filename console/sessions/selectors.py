@@ -131,10 +131,10 @@ def tags_of(session: Session) -> list[str]:
     return [tag for tag in session.tags.split("|") if tag]
 
 
-def session_counts() -> Counter[str]:
-    """How many sessions are in each state, over all projects: for those who run the server."""
-    rows = Session.objects.order_by().values_list("state").annotate(Count("id"))
-    return Counter(dict(rows))
+def session_counts(place: str | None = None) -> Counter[str]:
+    """How many sessions are in each state, over all projects and places, or at one: for those who run the server."""
+    counted = Session.objects.all() if place is None else Session.objects.filter(place=place)
+    return Counter(dict(counted.order_by().values_list("state").annotate(Count("id"))))
 
 
 @dataclass(frozen=True)

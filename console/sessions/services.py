@@ -56,6 +56,7 @@ def session_create(
             config=plan.config.model_dump(mode="json"),
             priority=body.priority,
             devices=plan.config.devices or 0,
+            place=plan.config.place,
             budget=body.budget.model_dump(exclude_none=True),
         )
         event_record(

@@ -18,6 +18,7 @@ from console.users.models import Project
 from console.users.selectors import project_get
 from support import factories
 from support.generated import any_speed
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
 
@@ -109,8 +110,8 @@ def test_the_queue_in_the_database_is_that_order(project, bob) -> None:
     late = factories.session_make(project_get(user=bob))
     urgent = factories.session_make(project, priority=1)
     ids = [late.id, urgent.id, *(session.id for session in flood)]
-    assert queue_next(slots=9) == ids
-    assert queue_next(slots=2) == ids[:2] and queue_next(slots=0) == []
+    assert queue_next(slots={HERE: 9}) == ids
+    assert queue_next(slots={HERE: 2}) == ids[:2] and queue_next(slots={HERE: 0}) == []
     assert queue_positions() == {session_id: place for place, session_id in enumerate(ids, start=1)}
     assert queue_position(session=urgent) == 2
     running = factories.session_make(project_get(user=bob), state=SessionState.READY)
@@ -121,16 +122,16 @@ def test_a_session_that_is_woken_has_the_position_of_its_first_start(project, bo
     slept = factories.session_make(project, state=SessionState.SUSPENDED)
     others = [factories.session_make(project_get(user=bob)), factories.session_make(project)]
     session_wake(session=slept)
-    assert queue_next(slots=9) == [slept.id, *(session.id for session in others)]
+    assert queue_next(slots={HERE: 9}) == [slept.id, *(session.id for session in others)]
     factories.session_make(project, state=SessionState.READY)  # what its project runs counts all the same
-    assert queue_next(slots=9) == [others[0].id, slept.id, others[1].id]
+    assert queue_next(slots={HERE: 9}) == [others[0].id, slept.id, others[1].id]
 
 
 def test_a_project_over_its_quota_starts_nothing(project) -> None:
     Project.objects.filter(id=project.id).update(device_quota=1)
     factories.session_make(project, state=SessionState.READY)
     held = factories.session_make(project)
-    assert queue_next(slots=5) == [] and queue_position(session=held) == 1
+    assert queue_next(slots={HERE: 5}) == [] and queue_position(session=held) == 1
 
 
 def test_many_projects_of_one_person_are_no_more_turns() -> None:

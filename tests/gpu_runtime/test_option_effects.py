@@ -90,6 +90,7 @@ EFFECTS = {
     "offload_optimizer": (INSIDE, "test_the_optimizer_is_offloaded_where_the_session_says_so"),
     "trainer_ranks": (f"{TRAINING}/test_ranks.py", "test_ranks_listen_on_this_machine_alone"),
     "nodes": (f"{TRAINING}/test_nodes.py", "test_ranks_on_two_nodes_take_the_steps_of_two_on_one"),
+    "place": ("console/test_places.py", "test_each_place_runs_its_own_sessions_up_to_its_own_number"),
     "devices": ("console/test_devices.py", "test_devices_are_disjoint_and_as_many_as_asked_for"),
     "placement": ("gpu_runtime/test_placement.py", "test_shared_parts_are_on_the_same_devices"),
     "dtype": (

@@ -98,6 +98,7 @@ WITHOUT_ID: dict[tuple[str, str], Any] = {
     ("GET", "/webhooks"): None,
     ("POST", "/webhooks"): {"url": "https://example.com/hook"},
     ("GET", "/base-models"): None,
+    ("GET", "/places"): None,
     ("GET", "/sessions"): None,
     ("POST", "/sessions"): {"base_model": "SmolLM2-135M-Instruct"},
     ("POST", "/serving"): {"model": "SmolLM2-135M-Instruct"},

@@ -10,7 +10,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import close_old_connections, connection
 
 from console.scheduling.instance import foreign_runtimes_forget
-from console.scheduling.launchers.choice import OtherLauncher, WarmRefused, launcher_get, warm_get
+from console.scheduling.launchers.choice import (
+    OtherLauncher,
+    WarmRefused,
+    launcher_get,
+    launchers_elsewhere,
+    warm_get,
+)
 from console.scheduling.launchers.device_search import devices_find
 from console.scheduling.launchers.protocol import LauncherUnavailable
 from console.scheduling.periodic_tasks import PeriodicTasks
@@ -31,6 +37,7 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         try:
             launcher, devices = launcher_get(), devices_find(settings.LAUNCHER)
+            elsewhere = launchers_elsewhere()
             warm = warm_get(launcher)
         except (LauncherUnavailable, OtherLauncher, WarmRefused, ImproperlyConfigured) as error:
             raise CommandError(str(error)) from None
@@ -38,7 +45,7 @@ class Command(BaseCommand):
             log.warning("this server is a copy: runtimes of %s are another server's and are left alone", suspended)
         # To open SQLite's file anew at each tick is to read its whole schema: most of what an idle server would do.
         connection.settings_dict["CONN_MAX_AGE"] = None
-        reconciler, tasks = Reconciler(launcher, devices=devices, warm=warm), PeriodicTasks()
+        reconciler, tasks = Reconciler(launcher, elsewhere=elsewhere, devices=devices, warm=warm), PeriodicTasks()
         tasks.start()
         while not stop.is_set():
             try:

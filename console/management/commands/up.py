@@ -24,7 +24,13 @@ from console.scheduling.children.probes import PROBE_TIMEOUT_S, reconciler_leads
 from console.scheduling.children.starts import python_start, store_start
 from console.scheduling.children.supervisor import Child, Supervisor
 from console.scheduling.instance import foreign_runtimes_forget
-from console.scheduling.launchers.choice import OtherLauncher, WarmRefused, launcher_get, warm_get
+from console.scheduling.launchers.choice import (
+    OtherLauncher,
+    WarmRefused,
+    launcher_get,
+    launchers_elsewhere,
+    warm_get,
+)
 from console.scheduling.launchers.device_search import devices_find
 from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.reconcile import Reconciler
@@ -93,7 +99,7 @@ class Command(BaseCommand):
             self._say(f"copy    runtimes of another server are left alone; suspended here: {', '.join(suspended)}")
         if settings.SECRET_KEY_FALLBACKS:
             sealed_renew()
-        self._launcher_get()
+        self._launchers_get()
         self._find_devices()
         self._start_store()
         self._start_lease_process()
@@ -209,21 +215,21 @@ class Command(BaseCommand):
         connections.close_all()
         self._children.stop("store", force=self._force)
 
-    def _launcher_get(self) -> Launcher:
+    def _launchers_get(self) -> tuple[Launcher, dict[str, Launcher]]:
         try:
             launcher = launcher_get()
             warm_get(launcher)  # refused here, and not by a reconciler that is started again and again
-            return launcher
+            return launcher, launchers_elsewhere()
         except (LauncherUnavailable, OtherLauncher, WarmRefused) as error:
             raise CommandError(str(error)) from None
 
     def _release_runtimes(self) -> None:
         try:
-            launcher = self._launcher_get()
+            launcher, elsewhere = self._launchers_get()
         except CommandError as error:
             self._say(f"runtimes are left as they are: {error}")
             return
-        Reconciler(launcher).release_all(grace_s=0 if self._force() else RUNTIME_GRACE_S)
+        Reconciler(launcher, elsewhere=elsewhere).release_all(grace_s=0 if self._force() else RUNTIME_GRACE_S)
 
     def _log_free_space(self) -> None:
         if line := self._free_space.look():

@@ -1,5 +1,6 @@
 """The launcher that the settings name."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from django.conf import settings
@@ -8,9 +9,10 @@ from console.catalogue.base_models import base_model_resolve
 from console.errors import InvalidRequest, UnknownBaseModel
 from console.scheduling.launchers.options import ANY, LauncherOptions
 from console.scheduling.launchers.process import ProcessLauncher
-from console.scheduling.launchers.protocol import Launcher
+from console.scheduling.launchers.protocol import Launcher, LauncherUnavailable
 from console.scheduling.launchers.warm import WarmRuntimes
 from console.sessions.models import Session
+from tinkerscript.wire.config import HERE
 
 
 class OtherLauncher(Exception):
@@ -24,13 +26,39 @@ class WarmRefused(Exception):
 def launcher_get() -> Launcher:
     """The chosen launcher. Raises OtherLauncher, LauncherUnavailable when its engine does not answer."""
     options: LauncherOptions = settings.LAUNCHER
-    others = Session.objects.filter(launch_handle__isnull=False).exclude(launcher=options.name)
+    others = Session.objects.filter(launch_handle__isnull=False, place=HERE).exclude(launcher=options.name)
     if found := sorted(set(others.values_list("launcher", flat=True))):
         raise OtherLauncher(
             f"{others.count()} runtimes were started with TINKERSCRIPT_LAUNCHER={found[0]}. Start the server with that "
             f"once more and stop it (or end those sessions), then change to {options.name}."
         )
     return _make(options)
+
+
+def launchers_elsewhere() -> dict[str, Launcher]:
+    """The launchers of the further places by name. Raises OtherLauncher, LauncherUnavailable where one has no cluster.
+
+    A cluster that is configured and does not respond is not looked for here: its sessions wait, with that reason.
+    """
+    for place in settings.PLACES.values():
+        others = Session.objects.filter(launch_handle__isnull=False, place=place.name).exclude(
+            launcher=place.options.name
+        )
+        if found := others.values_list("launcher", flat=True).first():
+            raise OtherLauncher(
+                f"Place {place.name} has runtimes that the launcher {found} started. Give it that launcher "
+                f"once more and end those sessions, then change to {place.options.name}."
+            )
+    return {place.name: _make(place.options) for place in settings.PLACES.values()}
+
+
+def session_launcher(session: Session, *, here: Launcher, elsewhere: Mapping[str, Launcher]) -> Launcher:
+    """Of the place where it runs. Raises LauncherUnavailable for one that the settings do not name any more."""
+    if session.place == HERE:
+        return here
+    if session.place not in elsewhere:
+        raise LauncherUnavailable(f"its place is {session.place}, which TINKERSCRIPT_PLACES does not name")
+    return elsewhere[session.place]
 
 
 def warm_get(launcher: Launcher) -> WarmRuntimes | None:
@@ -62,7 +90,7 @@ def _make(options: LauncherOptions) -> Launcher:
     if options.name == "kubernetes":
         from console.scheduling.launchers.kubernetes import KubernetesLauncher, cluster_connect
 
-        return KubernetesLauncher(cluster_connect(), options=options, data=settings.DATA)
+        return KubernetesLauncher(cluster_connect(options.kubernetes_context), options=options, data=settings.DATA)
     if options.name == "slurm":
         from console.scheduling.launchers.slurm import SlurmLauncher
 

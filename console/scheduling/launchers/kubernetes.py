@@ -39,14 +39,17 @@ OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 PATIENT = {"", "ContainerCreating", "PodInitializing"}
 
 
-def cluster_connect() -> client.ApiClient:
-    """The cluster that we run in, or the one that KUBECONFIG names. Raises LauncherUnavailable when there is none."""
+def cluster_connect(context: str = "") -> client.ApiClient:
+    """The cluster that we run in, or the one that KUBECONFIG, or a ``context`` of it, names.
+
+    Raises LauncherUnavailable when there is none.
+    """
     configuration, path = client.Configuration(), os.environ.get("KUBECONFIG")
     try:
-        if os.environ.get("KUBERNETES_SERVICE_HOST") and not path:
+        if os.environ.get("KUBERNETES_SERVICE_HOST") and not path and not context:
             config.load_incluster_config(client_configuration=configuration)
         else:
-            config.load_kube_config(path or None, client_configuration=configuration)
+            config.load_kube_config(path or None, context=context or None, client_configuration=configuration)
     except ConfigException as error:
         raise LauncherUnavailable(f"no Kubernetes cluster is configured: {error}") from error
     configuration.retries = False  # the client would wait four times over for an API that hangs

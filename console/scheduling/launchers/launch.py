@@ -16,6 +16,7 @@ from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_issue
 from console.sessions.states import Actor
 from console.sessions.transitions import WITH_RUNTIME, session_move
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.events import EventKind
 from tinkerscript.wire.sessions import SessionState
 
@@ -69,7 +70,7 @@ def runtime_launch(
             if handle is None:
                 _not_taken_note(session)
         elif warm:  # first, so that there are never more than MAX_RUNTIMES
-            warm.shrink(room=settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME).count())
+            warm.shrink(room=settings.MAX_RUNTIMES - Session.objects.filter(state__in=WITH_RUNTIME, place=HERE).count())
         handle = handle or launcher.start(fresh, environment=environment)
     except OSError as error:
         raise NotStarted(f"the runtime could not be started: {error}") from error

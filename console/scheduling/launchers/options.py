@@ -8,7 +8,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -32,6 +32,7 @@ USED_BY = {
     "TINKERSCRIPT_KUBERNETES_NAMESPACE": ("kubernetes",),
     "TINKERSCRIPT_KUBERNETES_CLAIM": ("kubernetes",),
     "TINKERSCRIPT_KUBERNETES_NODES": ("kubernetes",),
+    "TINKERSCRIPT_KUBERNETES_CONTEXT": ("kubernetes",),
     "TINKERSCRIPT_SLURM_OPTIONS": ("slurm",),
 }
 NEEDED_BY = {
@@ -58,6 +59,7 @@ class LauncherOptions:
     kubernetes_namespace: str = ""
     kubernetes_claim: str = ""
     kubernetes_nodes: dict[str, str] = field(default_factory=dict)
+    kubernetes_context: str = ""  # of the kubeconfig file; empty: the one in force there
     slurm_options: tuple[str, ...] = ()
     warm: dict[str, int] = field(default_factory=dict)  # runtimes that wait for a session, by base model
     devices: tuple[str, ...] | None = None  # that runtimes may be given; None: all that this machine has
@@ -68,16 +70,18 @@ class LauncherOptions:
         return self.name in USED_BY["TINKERSCRIPT_DEVICES"]
 
 
-def launcher_options_read(*, server_url: str, s3_endpoint_url: str, most: int) -> LauncherOptions:
-    """The options in the environment.
+def launcher_options_read(
+    *, server_url: str, s3_endpoint_url: str, most: int, source: Mapping[str, str] = os.environ
+) -> LauncherOptions:
+    """The options in the environment, or in the variables of ``source``.
 
     ``server_url`` is where runtimes find the server, ``s3_endpoint_url`` the store (empty: the embedded one),
     ``most`` how many runtimes there may be. Raises ImproperlyConfigured, also when runtimes that have a network of
     their own could not reach either.
     """
-    name = read_text(CHOICE, "process", among=NAMES)
+    name = read_text(CHOICE, "process", among=NAMES, source=source)
     for variable, users in USED_BY.items():
-        given = os.environ.get(variable, "").strip()
+        given = source.get(variable, "").strip()
         if given and name not in users:
             raise ImproperlyConfigured(f"{variable} does nothing with {CHOICE}={name}; it is for {', '.join(users)}.")
         if not given and name in NEEDED_BY.get(variable, ()):
@@ -87,40 +91,41 @@ def launcher_options_read(*, server_url: str, s3_endpoint_url: str, most: int) -
         _check_reach(name, server_url, s3_endpoint_url)
     return LauncherOptions(
         name=name,
-        resources=_read_resources(name),
-        image=read_text("TINKERSCRIPT_RUNTIME_IMAGE", ""),
-        docker_network=read_text("TINKERSCRIPT_DOCKER_NETWORK", "tinkerscript-runtimes"),
-        kubernetes_namespace=read_text("TINKERSCRIPT_KUBERNETES_NAMESPACE", "tinkerscript"),
-        kubernetes_claim=read_text("TINKERSCRIPT_KUBERNETES_CLAIM", ""),
-        kubernetes_nodes=read_pairs("TINKERSCRIPT_KUBERNETES_NODES", form="label=value"),
-        slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS"),
-        devices=_read_devices("TINKERSCRIPT_DEVICES"),
-        warm=_read_warm("TINKERSCRIPT_WARM", most=most) if name == "process" else {},
+        resources=_read_resources(name, source),
+        image=read_text("TINKERSCRIPT_RUNTIME_IMAGE", "", source=source),
+        docker_network=read_text("TINKERSCRIPT_DOCKER_NETWORK", "tinkerscript-runtimes", source=source),
+        kubernetes_namespace=read_text("TINKERSCRIPT_KUBERNETES_NAMESPACE", "tinkerscript", source=source),
+        kubernetes_claim=read_text("TINKERSCRIPT_KUBERNETES_CLAIM", "", source=source),
+        kubernetes_nodes=read_pairs("TINKERSCRIPT_KUBERNETES_NODES", form="label=value", source=source),
+        kubernetes_context=read_text("TINKERSCRIPT_KUBERNETES_CONTEXT", "", source=source),
+        slurm_options=_read_slurm_options("TINKERSCRIPT_SLURM_OPTIONS", source),
+        devices=_read_devices("TINKERSCRIPT_DEVICES", source),
+        warm=_read_warm("TINKERSCRIPT_WARM", most=most, source=source) if name == "process" else {},
     )
 
 
-def _read_resources(launcher: str) -> Resources:
-    gpus = _read_optional("TINKERSCRIPT_RUNTIME_GPUS", low=0, high=64)
-    gpu_memory_bytes = _read_optional("TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB", high=1 << 12, unit=1 << 30)
+def _read_resources(launcher: str, source: Mapping[str, str]) -> Resources:
+    gpus = _read_optional("TINKERSCRIPT_RUNTIME_GPUS", low=0, high=64, source=source)
+    gpu_memory_bytes = _read_optional("TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB", high=1 << 12, unit=1 << 30, source=source)
     if gpu_memory_bytes and not gpus and (gpus == 0 or launcher != "process"):
         raise ImproperlyConfigured(
             "TINKERSCRIPT_RUNTIME_GPU_MEMORY_GIB does nothing without TINKERSCRIPT_RUNTIME_GPUS."
         )
     return Resources(
-        memory_bytes=_read_optional("TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30),
-        cpus=_read_optional("TINKERSCRIPT_RUNTIME_CPUS", high=4096),
+        memory_bytes=_read_optional("TINKERSCRIPT_RUNTIME_MEMORY_GIB", high=1 << 16, unit=1 << 30, source=source),
+        cpus=_read_optional("TINKERSCRIPT_RUNTIME_CPUS", high=4096, source=source),
         gpus=gpus,
         gpu_memory_bytes=gpu_memory_bytes,
     )
 
 
-def _read_optional(name: str, *, low: int = 1, high: int, unit: int = 1) -> int | None:
-    return read_int(name, 0, low=low, high=high) * unit if os.environ.get(name, "").strip() else None
+def _read_optional(name: str, *, low: int = 1, high: int, unit: int = 1, source: Mapping[str, str]) -> int | None:
+    return read_int(name, 0, low=low, high=high, source=source) * unit if source.get(name, "").strip() else None
 
 
-def _read_words(name: str) -> tuple[str, ...]:
+def _read_words(name: str, source: Mapping[str, str]) -> tuple[str, ...]:
     try:
-        words = shlex.split(read_text(name, ""))
+        words = shlex.split(read_text(name, "", source=source))
     except ValueError as error:
         raise ImproperlyConfigured(f"{name} cannot be read: {error}.") from None
     if bad := [word for word in words if not word.startswith("--")]:
@@ -142,8 +147,8 @@ def slurm_notice_s(options: Sequence[str]) -> int:
     return notice_s
 
 
-def _read_slurm_options(name: str) -> tuple[str, ...]:
-    options = _read_words(name)
+def _read_slurm_options(name: str, source: Mapping[str, str]) -> tuple[str, ...]:
+    options = _read_words(name, source)
     try:
         slurm_notice_s(options)
     except ValueError as error:
@@ -151,8 +156,8 @@ def _read_slurm_options(name: str) -> tuple[str, ...]:
     return options
 
 
-def _read_devices(name: str) -> tuple[str, ...] | None:
-    if not (text := read_text(name, "")):
+def _read_devices(name: str, source: Mapping[str, str]) -> tuple[str, ...] | None:
+    if not (text := read_text(name, "", source=source)):
         return None
     devices = tuple(word.strip() for word in text.split(","))
     for device in devices:
@@ -165,10 +170,10 @@ def _read_devices(name: str) -> tuple[str, ...] | None:
     return devices
 
 
-def _read_warm(name: str, *, most: int) -> dict[str, int]:
+def _read_warm(name: str, *, most: int, source: Mapping[str, str]) -> dict[str, int]:
     """Without the variable one of any base model; ``*=0`` asks for none."""
     counts = {}
-    for model, text in (read_pairs(name, form="base model=number") or {ANY: "1"}).items():
+    for model, text in (read_pairs(name, form="base model=number", source=source) or {ANY: "1"}).items():
         least = 0 if model == ANY else 1
         if not (text.isascii() and text.isdigit() and int(text) >= least):
             raise ImproperlyConfigured(f"{name}: {text!r} runtimes of {model} is not a whole number from {least}.")

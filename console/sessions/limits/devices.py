@@ -13,8 +13,9 @@ from django.conf import settings
 from django.db import transaction
 
 from console.errors import InvalidRequest
+from console.sessions.limits.places import place_launcher
 from console.sessions.models import Device, Session
-from tinkerscript.wire.config import SessionConfig
+from tinkerscript.wire.config import HERE, SessionConfig
 
 
 class DevicesShort(Exception):
@@ -41,7 +42,7 @@ def devices_release(*, known: Sequence[str]) -> None:
 
 def devices_warm(*, warm_id: str, known: Sequence[str]) -> list[str] | None:
     """Give a runtime without a session the devices that a session has usually; None where so many are not free."""
-    count = _devices_usual()
+    count = _devices_usual(HERE)
     with transaction.atomic():
         rows = Device.objects.select_for_update().filter(id__in=known, session=None, warm=None).order_by("position")
         chosen = [row.id for row in rows[:count]]
@@ -83,7 +84,7 @@ def devices_needed(*, config: SessionConfig) -> int:
 
     Raises InvalidRequest, naming the option, for more than there are and for fewer than its placement needs.
     """
-    usual, most = _devices_usual(), _devices_most()
+    usual, most = _devices_usual(config.place), _devices_most(config.place)
     if most == 0:
         _refuse_any(config)
         _refuse_offload(config)
@@ -120,7 +121,7 @@ def devices_needed(*, config: SessionConfig) -> int:
 
 def devices_serving() -> int:
     """The devices of a session that only serves: its engine takes one; 0 on a server whose runtimes have none."""
-    return min(1, _devices_usual())
+    return min(1, _devices_usual(HERE))
 
 
 def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
@@ -130,9 +131,9 @@ def devices_kept(*, config: SessionConfig, trainer_ranks: int) -> int | None:
     ranks, as it did before.
     """
     given = config.devices
-    if given is None or given == max(_devices_usual(), _devices_least(config)):
+    if given is None or given == max(_devices_usual(config.place), _devices_least(config)):
         return None
-    most = _devices_most()
+    most = _devices_most(config.place)
     least = _devices_least(config.model_copy(update={"trainer_ranks": trainer_ranks}))
     return given if least <= given and (most is None or given <= most) else None
 
@@ -168,23 +169,25 @@ def _refuse_offload(config: SessionConfig) -> None:
         )
 
 
-def _devices_usual() -> int:
+def _devices_usual(place: str) -> int:
     """The devices of a session that names no number."""
-    given = settings.LAUNCHER.resources.gpus
-    if given is not None or settings.LAUNCHER.name != "process":
+    launcher = place_launcher(place)
+    given = launcher.resources.gpus
+    if given is not None or launcher.name != "process":
         return given or 0
     # An image or a cluster says by its settings whether it is for GPUs; this machine's own processes use what is there.
     found = Device.objects.count()
     return min(found, max(1, found // settings.MAX_RUNTIMES))
 
 
-def _devices_most() -> int | None:
+def _devices_most(place: str) -> int | None:
     """The most that one session can have; None where a cluster decides."""
-    if settings.LAUNCHER.resources.gpus == 0:
+    launcher = place_launcher(place)
+    if launcher.resources.gpus == 0:
         return 0
-    if settings.LAUNCHER.names_devices:
+    if launcher.names_devices:
         return Device.objects.count()
-    return None if settings.LAUNCHER.resources.gpus else 0
+    return None if launcher.resources.gpus else 0
 
 
 def _refused(option: str, problem: str, hint: str) -> InvalidRequest:

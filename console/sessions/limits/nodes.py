@@ -1,8 +1,7 @@
 """Whether a session may be spread over several machines here."""
 
-from django.conf import settings
-
 from console.errors import InvalidRequest
+from console.sessions.limits.places import place_launcher
 from tinkerscript.wire.config import SessionConfig
 
 
@@ -10,10 +9,11 @@ def nodes_check(*, config: SessionConfig, devices: int) -> None:
     """Raises InvalidRequest, naming the option, for several nodes of a launcher that has one, or with GPUs."""
     if config.nodes == 1:
         return
-    if settings.LAUNCHER.name != "slurm":
+    launcher = place_launcher(config.place).name
+    if launcher != "slurm":
         _refuse(
             f"nodes is {config.nodes}: a session over several machines needs a server with TINKERSCRIPT_LAUNCHER=slurm,"
-            f" and this one has {settings.LAUNCHER.name}.",
+            f" or a place of that launcher, and {config.place!r} of this one has {launcher}.",
             hint="Leave config.nodes at 1.",
         )
     if devices:

@@ -23,6 +23,7 @@ from django.db.models.functions import Coalesce, Greatest
 from console.sessions.models import Session
 from console.sessions.transitions import WITH_RUNTIME
 from console.users.models import Project
+from tinkerscript.wire.config import HERE
 from tinkerscript.wire.sessions import SessionState
 
 SHORT = 500  # a queue of so many is put in order for every question, in some milliseconds
@@ -125,16 +126,35 @@ def queue_order() -> Order:
     )
 
 
-def queue_next(*, slots: int) -> list[str]:
-    """The ids of the sessions that start now, given so many free slots."""
-    if slots <= 0:
+def queue_next(*, slots: Mapping[str, int]) -> list[str]:
+    """The ids of the sessions that start now, given so many free slots at each place.
+
+    One whose place is full lets those of other places go by. One whose place is not there any more is among them: its
+    start says so.
+    """
+    left, elsewhere = Counter(slots), _elsewhere()
+    if left.total() <= 0 and left.keys() >= set(elsewhere.values()):
         return []
-    return [turn.session_id for turn in queue_order().turns[:slots] if not turn.is_held]
+    chosen = []
+    for turn in queue_order().turns:
+        place = elsewhere.get(turn.session_id, HERE)
+        if place not in left or left[place] > 0:
+            left[place] -= place in left
+            if not turn.is_held:
+                chosen.append(turn.session_id)
+    return chosen
 
 
 def queue_waiting() -> int:
-    """How many queued sessions wait for a slot or devices: not those that their project's quota holds back."""
-    return sum(not turn.is_held for turn in shown.get().turns)
+    """How many queued sessions wait for a slot or devices here: not those that their project's quota holds back."""
+    elsewhere = _elsewhere()
+    return sum(not turn.is_held and turn.session_id not in elsewhere for turn in shown.get().turns)
+
+
+def _elsewhere() -> dict[str, str]:
+    """The places of the queued sessions that do not run here."""
+    queued = Session.objects.filter(state=SessionState.QUEUED).exclude(place=HERE)
+    return dict(queued.values_list("id", "place").order_by())
 
 
 class ShownOrder:

@@ -300,6 +300,26 @@ export interface paths {
         patch: operations["member_update"];
         trace?: never;
     };
+    "/v1/places": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Where sessions of this server can run, with what runs and waits at each place.
+         * @description Where sessions of this server can run, with what runs and waits at each place.
+         */
+        get: operations["place_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/projects": {
         parameters: {
             query?: never;
@@ -3261,6 +3281,44 @@ export interface components {
             name: string;
         };
         /**
+         * PlaceList
+         * @description The places of this server.
+         */
+        PlaceList: {
+            /** Items */
+            items: components["schemas"]["PlaceView"][];
+        };
+        /**
+         * PlaceView
+         * @description One of them. A session names it, or its kind, in ``config.place``.
+         */
+        PlaceView: {
+            /**
+             * Kind
+             * @description What the operator calls its machines, such as h100x8; empty for `here`.
+             */
+            kind: string;
+            /**
+             * Launcher
+             * @description process, docker, kubernetes or slurm.
+             */
+            launcher: string;
+            /**
+             * Max Runtimes
+             * @description So many sessions run there at once.
+             */
+            max_runtimes: number;
+            /**
+             * Name
+             * @description `here` is the one that every server has.
+             */
+            name: string;
+            /** Queued */
+            queued: number;
+            /** Running */
+            running: number;
+        };
+        /**
          * ProjectCreate
          * @description ``POST /v1/projects``. The caller who makes it owns it.
          */
@@ -3866,6 +3924,12 @@ export interface components {
              */
             overlong_buffer?: number;
             /**
+             * Place
+             * @description Where the session runs: a place of the server, or a kind of machines that some of its places have, such as h100x8. GET /v1/places lists them.
+             * @default here
+             */
+            place?: string;
+            /**
              * Placement
              * @description Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where there are enough. On a CPU, where both use all of it, only auto.
              * @default auto
@@ -4016,6 +4080,7 @@ export interface components {
              *       "normalize_advantage": null,
              *       "offload_optimizer": false,
              *       "overlong_buffer": 0,
+             *       "place": "here",
              *       "placement": "auto",
              *       "reference_decay": null,
              *       "seed": 0,
@@ -5772,6 +5837,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MemberView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    place_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaceList"];
                 };
             };
             /** @description Refused or failed */

@@ -9,6 +9,9 @@ from .training.losses import LossName
 from .training.model_names import ModelNames
 from .training.option_rules import CONTRADICTIONS, RULES
 
+HERE = "here"  # the place that every server has
+PLACE_PATTERN = r"[a-z0-9][a-z0-9-]{0,39}"
+
 
 class SessionConfig(Request):
     """The options of a training session. Bounds are checked when the session is created.
@@ -221,6 +224,12 @@ class SessionConfig(Request):
         ge=1,
         le=64,
         description="GPUs of this session, within the project's quota; none: as many as the server gives each session.",
+    )
+    place: str = Field(
+        HERE,
+        pattern=rf"^{PLACE_PATTERN}$",
+        description="Where the session runs: a place of the server, or a kind of machines that some of its places "
+        "have, such as h100x8. GET /v1/places lists them.",
     )
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: float32 on CPU, bfloat16 on GPU.")
     micro_batch_tokens: int = Field(4096, ge=64, description="Tokens per forward/backward pass; bounds memory.")

@@ -13,3 +13,20 @@ class ServerView(Response):
     capabilities: list[str] = Field(
         description="What not every version has, by name; a client asks here before it uses one."
     )
+
+
+class PlaceView(Response):
+    """One of them. A session names it, or its kind, in ``config.place``."""
+
+    name: str = Field(description="`here` is the one that every server has.")
+    kind: str = Field(description="What the operator calls its machines, such as h100x8; empty for `here`.")
+    launcher: str = Field(description="process, docker, kubernetes or slurm.")
+    max_runtimes: int = Field(description="So many sessions run there at once.")
+    running: int
+    queued: int
+
+
+class PlaceList(Response):
+    """The places of this server."""
+
+    items: list[PlaceView]

@@ -241,3 +241,16 @@ def test_an_api_that_takes_calls_and_responds_to_none_is_away_at_its_first_deadl
         silent.accept()[0].close()
         with pytest.raises(BlockingIOError):  # it was asked once, not again and again
             silent.accept()
+
+
+def test_a_context_names_one_of_several_clusters(tmp_path: Path, monkeypatch) -> None:
+    names = ["near", "far"]
+    path = tmp_path / "kubeconfig"
+    clusters = [{"name": name, "cluster": {"server": f"http://{name}.example"}} for name in names]
+    contexts = [{"name": name, "context": {"cluster": name, "user": ""}} for name in names]
+    path.write_text(json.dumps({"clusters": clusters, "contexts": contexts, "current-context": "near"}))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    found = [kubernetes.cluster_connect(context).configuration.host for context in ("", "far", "near")]
+    assert found == ["http://near.example", "http://far.example", "http://near.example"]
+    with pytest.raises(LauncherUnavailable, match="gone"):
+        kubernetes.cluster_connect("gone")

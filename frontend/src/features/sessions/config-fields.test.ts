@@ -36,6 +36,12 @@ test("what is not a number of the right kind is refused", () => {
   expect(parseField(field("tasks_per_batch"), "").ok).toBe(false);
 });
 
+test("a name is taken as it was typed, where it can be one", () => {
+  expect(parseField(field("place"), " h100x8 ")).toEqual({ ok: true, value: "h100x8" });
+  expect(parseField(field("place"), "").ok).toBe(false);
+  expect(parseField(field("place"), "H100 x8").ok).toBe(false);
+});
+
 test("an empty limit means none, and a choice keeps its type", () => {
   expect(parseField(field("max_steps"), "")).toEqual({ ok: true, value: null });
   expect(parseField(field("zero_stage"), "3")).toEqual({ ok: true, value: 3 });

@@ -7,6 +7,7 @@ interface Property {
   anyOf?: Property[];
   default?: unknown;
   description?: string;
+  pattern?: string;
   minimum?: number;
   maximum?: number;
   exclusiveMinimum?: number;
@@ -21,12 +22,13 @@ export type OptionValue = string | number | boolean | null;
 
 export interface ConfigField {
   name: string;
-  kind: "integer" | "number" | "boolean" | "choice";
+  kind: "integer" | "number" | "boolean" | "choice" | "text";
   /** Empty means none. */
   nullable: boolean;
   choices: (string | number)[];
   default: OptionValue;
   description: string;
+  pattern?: string;
   minimum?: number;
   maximum?: number;
   exclusiveMinimum?: number;
@@ -41,13 +43,19 @@ export function configFields(schema: OptionSchema): ConfigField[] {
     return {
       ...main,
       name,
-      kind: main.enum ? "choice" : main.type === "boolean" || main.type === "integer" ? main.type : "number",
+      kind: kindOf(main),
       nullable: variants.some((variant) => variant.type === "null"),
       choices: main.enum ?? [],
       default: (property.default ?? null) as OptionValue,
       description: property.description ?? "",
     };
   });
+}
+
+function kindOf(property: Property): ConfigField["kind"] {
+  if (property.enum) return "choice";
+  if (property.type === "string") return "text";
+  return property.type === "boolean" || property.type === "integer" ? property.type : "number";
 }
 
 /** "2 to 256", "over 0, at most 0.01"; empty where anything goes. */
@@ -79,6 +87,10 @@ export function parseField(field: ConfigField, text: string): Parsed {
   if (field.kind === "choice") {
     const choice = field.choices.find((one) => String(one) === typed);
     return choice === undefined ? wrong(`Choose one of ${field.choices.join(", ")}.`) : { ok: true, value: choice };
+  }
+  if (field.kind === "text") {
+    const fits = new RegExp(field.pattern ?? "").test(typed);
+    return fits ? { ok: true, value: typed } : wrong("Use small letters, digits and hyphens.");
   }
   if (typed === "") return field.nullable ? { ok: true, value: null } : wrong("Enter a number.");
   const value = Number(typed);

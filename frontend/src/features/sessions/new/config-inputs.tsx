@@ -88,7 +88,7 @@ function ConfigInput({ field, text, kept, error, onChange }: ConfigInputProps) {
       description={description}
       error={error}
       name={field.name}
-      inputMode="decimal"
+      inputMode={field.kind === "text" ? "text" : "decimal"}
       className="tabular-nums"
       placeholder={field.nullable ? "none" : undefined}
       value={text}

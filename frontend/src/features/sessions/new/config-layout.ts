@@ -27,6 +27,7 @@ const ADVANCED_GROUPS: FieldGroup[] = [
   {
     title: "Trainer",
     names: [
+      "place",
       "placement",
       "trainer_ranks",
       "nodes",

@@ -1,0 +1,73 @@
+"""Where a session's runtime runs: here, as the server's variables say, or at a further place of TINKERSCRIPT_PLACES.
+
+It is decided when the session is made, and stays: its devices and its memory are checked against that place.
+"""
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count
+
+from console.errors import InvalidRequest
+from console.sessions.models import Session
+from console.sessions.transitions import WITH_RUNTIME
+from tinkerscript.wire.config import HERE, SessionConfig
+from tinkerscript.wire.server import PlaceView
+from tinkerscript.wire.sessions import SessionState
+
+
+def place_choose(*, config: SessionConfig) -> SessionConfig:
+    """``config`` with the name of a place in ``place``, where it may have named a kind. Raises InvalidRequest.
+
+    Of several places of one kind it is the one whose sessions, running and waiting, are the fewest for its room.
+    """
+    if config.place == HERE or config.place in settings.PLACES:
+        return config
+    of_kind = [place for place in settings.PLACES.values() if place.kind == config.place]
+    if not of_kind:
+        names = ", ".join([HERE, *(f"{place.name} ({place.kind})" for place in settings.PLACES.values())])
+        problem = f"place is {config.place!r}; this server has {names}."
+        fields = [{"field": "config.place", "problem": problem}]
+        raise InvalidRequest(problem, hint="Name one of them, or its kind.", details={"fields": fields})
+    counts = _counts([SessionState.QUEUED, *WITH_RUNTIME])
+    chosen = min(of_kind, key=lambda place: counts.get(place.name, 0) / place.max_runtimes)
+    return config.model_copy(update={"place": chosen.name})
+
+
+def place_launcher(place: str) -> Any:
+    """The launcher's options of a place: LauncherOptions, as the settings hold them, of a package above this one.
+
+    Raises InvalidRequest for a place that the server does not have any more.
+    """
+    if place == HERE:
+        return settings.LAUNCHER
+    if place not in settings.PLACES:
+        raise InvalidRequest(
+            f"The session's place is {place}, and this server has no such place any more.",
+            hint="Ask its operator to put it back into TINKERSCRIPT_PLACES, or start a new session.",
+        )
+    return settings.PLACES[place].options
+
+
+def place_list() -> list[PlaceView]:
+    """Every place of this server, with what runs and waits there."""
+    running, queued = _counts(list(WITH_RUNTIME)), _counts([SessionState.QUEUED])
+    rooms = [(HERE, "", settings.LAUNCHER.name, settings.MAX_RUNTIMES)]
+    rooms += [(place.name, place.kind, place.options.name, place.max_runtimes) for place in settings.PLACES.values()]
+    return [
+        PlaceView(
+            name=name, kind=kind, launcher=launcher, max_runtimes=most, running=running.get(name, 0),
+            queued=queued.get(name, 0),
+        )
+        for name, kind, launcher, most in rooms
+    ]  # fmt: skip
+
+
+def places_free() -> dict[str, int]:
+    """How many more runtimes each place can have now."""
+    return {place.name: max(0, place.max_runtimes - place.running) for place in place_list()}
+
+
+def _counts(states: list[SessionState]) -> dict[str, int]:
+    rows = Session.objects.filter(state__in=states).values_list("place").order_by()
+    return dict(rows.annotate(total=Count("id")))
