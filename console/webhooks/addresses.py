@@ -6,6 +6,7 @@ pointed elsewhere when the webhook was made gains nothing by it.
 
 import asyncio
 import ipaddress
+import re
 import socket
 from urllib.parse import urlsplit
 
@@ -16,6 +17,14 @@ from django.conf import settings
 from console.errors import InvalidRequest
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+NAME = re.compile(
+    r"(?=.{1,253}$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*"
+)  # percent signs, which some clients decode, have no place
+NUMBER = re.compile(
+    r"[0-9]+|0x[0-9a-f]*"
+)  # as a last label it makes the whole host an address (URL Standard, "ends in a number")
+# RFC 6761, 6762, 8375, and the domain that ICANN keeps for private use
+NOT_PUBLIC = (".localhost", ".local", ".localdomain", ".home.arpa", ".internal", ".test", ".invalid", ".onion")
 
 
 class AddressRefused(OSError):
@@ -48,9 +57,13 @@ def url_problem(url: str) -> str:
         return "" if parts.scheme in ("http", "https") else "it must begin with http:// or https://"
     if parts.scheme != "https":
         return "it must begin with https://"
-    literal = _literal(host)
-    if literal is not None and not is_public(literal):
-        return "its address is not public"
+    literal, name = _literal(host.rstrip(".")), host.removesuffix(".")
+    if literal is not None:
+        return "" if is_public(literal) else "its address is not public"
+    if not NAME.fullmatch(name) or NUMBER.fullmatch(name.rpartition(".")[2]):
+        return "its host is neither a name nor an address"
+    if "." not in name or any(f".{name}".endswith(suffix) for suffix in NOT_PUBLIC):
+        return "its host is a name of a private network"
     return ""
 
 
