@@ -143,3 +143,19 @@ def test_a_database_that_is_away_says_why_at_once(tmp_path: Path) -> None:
     away = Database(f"postgres://app@{str(tmp_path).replace('/', '%2F')}/postgres")
     with pytest.raises(OperationalError, match="No such file"):
         away.request(pid)
+
+
+def test_a_database_of_tests_can_be_dropped_while_connections_to_it_are_kept(url: str, monkeypatch) -> None:
+    monkeypatch.setattr(base, "KEPT", base.KeptConnections())
+
+    def made(connection: BaseDatabaseWrapper) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE of_tests")
+
+    Database(url).request(made)
+    of_tests = Database(url.removesuffix("postgres") + "of_tests")
+    of_tests.request(pid)
+    of_tests.request(lambda connection: connection.creation._destroy_test_db("of_tests", 0))  # noqa: SLF001
+    with pytest.raises(OperationalError, match="of_tests"):
+        of_tests.request(pid)
+    base.KEPT.close()

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 import psycopg
-from django.db.backends.postgresql import base
+from django.db.backends.postgresql import base, creation
 from psycopg import Connection, IsolationLevel
 from psycopg.pq import TransactionStatus
 
@@ -63,8 +63,18 @@ class KeptConnections:
 KEPT = KeptConnections()
 
 
+class DatabaseCreation(creation.DatabaseCreation):
+    """Of tests' databases: PostgreSQL drops none that has connections, and some of those are kept here."""
+
+    def _destroy_test_db(self, test_database_name: str, verbosity: int) -> None:
+        KEPT.close()
+        super()._destroy_test_db(test_database_name, verbosity)  # type: ignore[misc] # the stubs lack it
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
     """One thread's connection."""
+
+    creation_class = DatabaseCreation
 
     def get_new_connection(self, conn_params: Parameters) -> Any:
         """A kept one, or a new one."""
