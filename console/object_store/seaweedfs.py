@@ -28,6 +28,7 @@ GRPC_OFFSET = 10_000
 # Where SeaweedFS puts the socket by which its roles find one another: no option moves it.
 SOCKETS = Path("/tmp")
 GUARD_TIMEOUT_S, POLL_S = 5.0, 0.1
+SOCKET_IS_NEW_S = 60.0
 
 
 class WeedMissing(RuntimeError):
@@ -70,6 +71,7 @@ def start(data: Path, *, log: int, preexec: Callable[[], None] | None = None) ->
     (folder / "data").mkdir(parents=True, exist_ok=True)
     if not all(_is_free(port) for port in ports_get(data).values()):
         (folder / "ports.json").unlink()
+    _sockets_sweep()
     ports, credentials = ports_get(data), credentials_get(data)
     security_write(folder, jwt_keys={section: credentials[_jwt_name(section)] for section in JWT_SECTIONS})
     config = folder / "identities.json"
@@ -159,6 +161,21 @@ def _is_free(port: int) -> bool:
             except OSError:
                 return False
     return True
+
+
+def _sockets_sweep() -> None:
+    """Remove the sockets of our user's stores that were killed: SeaweedFS replaces one alone, of the same port."""
+    for path in SOCKETS.glob("seaweedfs-*-grpc-*.sock"):
+        with contextlib.suppress(OSError), contextlib.closing(socket.socket(socket.AF_UNIX)) as probe:
+            found = path.lstat()
+            # One that is new may be of a store that is about to listen.
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime < SOCKET_IS_NEW_S:
+                continue
+            probe.settimeout(GUARD_TIMEOUT_S)
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink()
 
 
 def _asks_for_certificate(port: int, deadline: float) -> bool:

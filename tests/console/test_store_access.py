@@ -1,7 +1,11 @@
 """Another user of the machine gets nothing out of the embedded store, nor into it: every listening port is tried."""
 
+import contextlib
 import json
+import os
+import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,6 +126,26 @@ def test_weed_shell_of_another_user_lists_and_removes_nothing(store: subprocess.
         run_as_nobody(["timeout", "10", *command], cwd=folder, stdin="lock\nfs.rm -rf /buckets/tinkerscript/sessions\n")
     assert "ses_1" not in listed.stdout
     assert client.get(KEY) == SECRET
+
+
+def test_sockets_of_killed_stores_go_at_the_next_start_and_no_others(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))  # a socket's path has 107 characters at most
+        monkeypatch.setattr(seaweedfs, "SOCKETS", folder)
+        paths = {name: folder / f"seaweedfs-{name}-grpc-31000.sock" for name in ("killed", "new", "served")}
+        for name, path in paths.items():
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(path))
+            if name == "served":
+                listener.listen()
+            else:
+                listener.close()
+            if name != "new":
+                os.utime(path, (0, 0))
+        store_end(store_start(data))
+        assert sorted(path.name.split("-")[1] for path in folder.glob("*.sock")) == ["new", "served"]
 
 
 def test_what_an_unguarded_store_wrote_is_served_by_a_guarded_one(data: Path) -> None:
