@@ -147,6 +147,7 @@ class Agent:
     async def fail(self, code: str, cause: str, hint: str = "", *, deadline_s: float = 60.0) -> None:
         """Give the session up with a named cause, after what was reported before it. Raises as ``call`` does."""
         await self.flush(FAREWELL_S)
+        await self._in_thread(self._last_beat())
         body = FailureReport(code=code, cause=cause[-4000:], hint=hint[:1000])  # the end of a traceback says most
         await self._in_thread(self._client.retry("/v1/runtime/fail", _json(body), None, deadline_s))
 
@@ -216,12 +217,16 @@ class Agent:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._tasks and self.preempted.is_set() and self.lost is None:
-            # An end so soon after the notice may have had no heartbeat that says why, and would count as a failure.
-            with suppress(ControlPlaneAway, RuntimeFault):
-                beat = _json(self.status.snapshot())
-                await self._client.send("/v1/runtime/heartbeat", beat, Orders, HEARTBEAT_TIMEOUT_S)
+        if self._tasks and self.lost is None:
+            await self._last_beat()
         await self._client.close()
+
+    async def _last_beat(self) -> None:
+        """The ledger as it ends, of which the second since the last heartbeat knew nothing; and of a machine that is
+        taken away why it ends, which would count as a failure."""
+        with suppress(ControlPlaneAway, RuntimeFault):
+            beat = _json(self.status.snapshot())
+            await self._client.send("/v1/runtime/heartbeat", beat, Orders, HEARTBEAT_TIMEOUT_S)
 
     async def _heartbeat(self) -> None:
         answered_at = time.monotonic()

@@ -85,6 +85,8 @@ class EpisodeReporter:
 
     async def flush(self) -> None:
         """Have everything reported and stored now. Raises StoreUnavailable, ControlPlaneLost, DiskFull, LeaseLost."""
+        ledger = await asyncio.to_thread(self._journal.episodes.accounting)
+        self._agent.status.update(accounting=ledger)  # what was begun and ended in the last second too
         await self._report_rows()
         await self._store_documents()
         shutil.rmtree(self._folder, ignore_errors=True)

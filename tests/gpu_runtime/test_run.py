@@ -18,7 +18,7 @@ from support.light_tokenizer import LightTokenizer
 from support.runtime_harness import plane_assign, runtime_config, upload_committed
 from support.tiny_tokenizers import CHATML, build_tokenizer
 from support.waiting import eventually
-from tinkerscript.wire.runtime import PHASE_WAITING
+from tinkerscript.wire.runtime import PHASE_WAITING, StopReason
 
 UPLOADS = "/v1/runtime/uploads"
 
@@ -105,6 +105,24 @@ async def test_a_stop_leaves_the_journal_in_the_store(plane, runtime) -> None:
     copy = Journal(it.volume / "copy.sqlite3")
     assert copy.episodes.accounting().waiting == 1
     copy.close()
+
+
+@pytest.mark.parametrize("by_fault", [False, True])
+async def test_what_was_played_since_the_last_heartbeat_is_in_the_ledger_of_the_end(
+    plane, runtime, monkeypatch, by_fault: bool
+) -> None:
+    async with runtime(plane) as it:
+        monkeypatch.setattr("gpu_runtime.control_plane.agent.HEARTBEAT_S", 3600.0)
+        await it.play("a", 1.0)
+        if by_fault:
+            it.engine.dead = True
+            with pytest.raises(EngineDead):
+                await asyncio.wait_for(it.task, 60)
+        else:
+            it.agents[0].stop_reason = StopReason.STOP
+            it.agents[0].stop_requested.set()
+            await asyncio.wait_for(it.task, 60)
+        assert (it.status["accounting"]["begun"], it.status["accounting"]["waiting"]) == (1, 1)
 
 
 @pytest.mark.parametrize("how", ["stop", "suspend"])
