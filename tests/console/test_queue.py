@@ -1,10 +1,16 @@
 """Whose turn it is."""
 
+import threading
+from dataclasses import replace
+from types import SimpleNamespace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from console.scheduling.processes import wait_until
 from console.sessions.limits import queue
 from console.sessions.limits.queue import (
+    Order,
     Turn,
     Waiting,
     queue_next,
@@ -171,3 +177,29 @@ def test_a_long_queue_is_put_in_order_once_for_many_who_ask(project, alice, bob,
     assert len(counted) == 1
     late = factories.session_make(project_get(user=bob), person=bob)
     assert queue_position(session=late) == 2 and len(counted) == 1, "one that came later is told its position too"
+
+
+def test_nobody_waits_while_a_long_queue_is_put_in_order_anew(project, monkeypatch) -> None:
+    monkeypatch.setattr(queue, "SHORT", 5)
+    sessions = [factories.session_make(project) for _ in range(8)]
+    shown, now = queue.ShownOrder(), [1000.0]
+    monkeypatch.setattr(queue, "shown", shown)
+    monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert queue_position(session=sessions[7]) == 8
+    before, reached, released = shown.get(), threading.Event(), threading.Event()
+    later = replace(before, positions={sessions[7].id: 3})
+
+    def slow() -> Order:
+        reached.set()
+        assert released.wait(25)
+        return later
+
+    monkeypatch.setattr(queue, "queue_order", slow)
+    now[0] += queue.KEPT_S + 1
+    assert [queue_position(session=sessions[7]) for _ in range(3)] == [8] * 3
+    assert reached.wait(25), "it is made beside them"
+    released.set()
+    assert wait_until(lambda: shown.get() is later, timeout_s=25) and queue_position(session=sessions[7]) == 3
+    now[0] += queue.KEPT_S + queue.STALE_S + 1
+    monkeypatch.setattr(queue, "queue_order", lambda: before)
+    assert queue_position(session=sessions[7]) == 8, "what is too old is not shown"

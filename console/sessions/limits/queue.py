@@ -10,6 +10,8 @@
 A session of an older server names no person: its project stands for one.
 """
 
+import logging
+import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -17,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from django.db import DatabaseError, connections
 from django.db.models import Sum
 from django.db.models.functions import Coalesce, Greatest
 
@@ -28,6 +31,8 @@ from tinkerscript.wire.sessions import SessionState
 
 SHORT = 500  # a queue of so many is put in order for every question, in some milliseconds
 KEPT_S, KEPT_TIMES = 2.0, 20  # the order of a longer one is kept so long, or so many times as long as it took
+STALE_S = 30.0  # after that a kept one is too old to be shown while a new one is made
+log = logging.getLogger(__name__)
 Place = tuple[bool, bool, int, int, int]  # what is compared: held, fresh, the person's rank, the project's, arrival
 LAST = 1 << 62
 
@@ -158,20 +163,41 @@ def _elsewhere() -> dict[str, str]:
 
 
 class ShownOrder:
-    """The order for those who ask where they are: many sessions ask every second, and each waits for its answer."""
+    """The order for those who ask where they are: many sessions ask every second, and each waits for its answer.
+
+    A long queue is put in order in a thread beside those who ask; only the first of all, and one after nobody has asked
+    for long, waits for it.
+    """
 
     def __init__(self) -> None:
         self._order: Order | None = None
         self._until = 0.0
+        self._renewing = threading.Lock()
 
     def get(self) -> Order:
         """Of a short queue as it is now, of a long one as it was some seconds ago."""
-        if self._order is None or time.monotonic() >= self._until or self._is_short():
-            began = time.monotonic()
-            self._order = queue_order()
-            ended = time.monotonic()
-            self._until = ended + max(KEPT_S, KEPT_TIMES * (ended - began))
+        late_s = time.monotonic() - self._until
+        if self._order is None or late_s > STALE_S or self._is_short():
+            return self._renewed()
+        if late_s >= 0 and self._renewing.acquire(blocking=False):
+            threading.Thread(target=self._renew_beside, name="queue-order", daemon=True).start()
         return self._order
+
+    def _renewed(self) -> Order:
+        began = time.monotonic()
+        order = queue_order()
+        ended = time.monotonic()
+        self._order, self._until = order, ended + max(KEPT_S, KEPT_TIMES * (ended - began))
+        return order
+
+    def _renew_beside(self) -> None:
+        try:
+            self._renewed()
+        except DatabaseError:  # whoever asks next tries again
+            log.warning("The queue could not be put in order", exc_info=True)
+        finally:
+            connections.close_all()  # of this thread
+            self._renewing.release()
 
     def _is_short(self) -> bool:
         return not Session.objects.filter(state=SessionState.QUEUED).order_by()[SHORT : SHORT + 1].exists()
