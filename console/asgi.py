@@ -19,6 +19,7 @@ from django.urls import path, re_path  # noqa: E402
 from api.tinker.app import tinker  # noqa: E402
 from api.tinker.endpoints import dialects  # noqa: E402
 from console.live.consumer import LiveConsumer, NoChannel  # noqa: E402
+from console.server.address_limit import LimitedHandshakes  # noqa: E402
 from console.server.request_limits import RequestMiddleware  # noqa: E402
 from console.sessions.live_permission import live_permission_check, project_permission_check  # noqa: E402
 from console.sessions.project_changes import project_pages  # noqa: E402
@@ -37,6 +38,6 @@ application = ProtocolTypeRouter(
     {
         "http": RequestMiddleware(dialects=dialects, tinker=tinker, django=django),
         # The consumer checks the origin itself, and only where a browser's cookie is what lets the client in.
-        "websocket": CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels)))),
+        "websocket": LimitedHandshakes(CookieMiddleware(WebsocketSignIn(AuthMiddleware(URLRouter(channels))))),
     }
 )

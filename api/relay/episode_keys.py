@@ -6,6 +6,7 @@ from functools import lru_cache
 from django.conf import settings
 
 from api.relay.errors import RelayError
+from console.server.address_limit import caller_known
 from console.sessions.runtime.leases import episode_signing_keys
 from tinkerscript.wire.episode_key import SERVING, BadEpisodeKey, EpisodeClaim, read, verify
 
@@ -20,7 +21,7 @@ def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
     try:
         if len(token) > MAX_KEY_LENGTH or not token.isascii():
             raise BadEpisodeKey("not an episode key")
-        return verify(token, *signing_keys(read(token).session_id), now=time.time())
+        claim = verify(token, *signing_keys(read(token).session_id), now=time.time())
     except BadEpisodeKey as error:
         if error.expired:
             if read(token).episode_id == SERVING:
@@ -28,6 +29,8 @@ def verified_claim(headers: list[tuple[bytes, bytes]]) -> EpisodeClaim:
                 raise RelayError(401, "invalid_api_key", what) from None
             raise RelayError(410, "episode_closed", "This episode is over: begin another one.") from None
         raise _invalid_key(f"The API key is not an episode's: {error}.") from None
+    caller_known()
+    return claim
 
 
 def key_sent(headers: list[tuple[bytes, bytes]]) -> str:

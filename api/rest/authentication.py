@@ -11,6 +11,7 @@ from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.request import Request
 
 from console.errors import Forbidden, Unauthenticated
+from console.server.address_limit import caller_known
 from console.server.logs import logs_bind
 from console.sessions.models import Session
 from console.sessions.runtime.leases import lease_check
@@ -47,6 +48,7 @@ class KeyAuthentication(BaseAuthentication):
         if "Authorization" not in request.headers:
             return None
         key = key_authenticate(secret=bearer(request))
+        caller_known()
         granted = frozenset(Scope) if Scope.ADMIN in key.scopes else frozenset(Scope(scope) for scope in key.scopes)
         allowed = granted & ROLE_SCOPES[role_get(user=key.user, project=key.project)]
         return key.user, Caller(user=key.user, project=key.project, scopes=allowed, key=key)
@@ -61,6 +63,7 @@ class CookieAuthentication(BaseAuthentication):
         user = http.user
         if not isinstance(user, User) or not user.is_active:
             return None
+        caller_known()
         _csrf_check(http)
         match = request.resolver_match
         named = (match.kwargs.get("project_id") if match else None) or request.headers.get("X-Project-Id")
@@ -73,7 +76,9 @@ class ShareAuthentication(BaseAuthentication):
 
     def authenticate(self, request: Request) -> tuple[None, ShareLink]:
         """Raises Unauthenticated."""
-        return None, share_authenticate(token=bearer(request))
+        link = share_authenticate(token=bearer(request))
+        caller_known()
+        return None, link
 
 
 class LeaseAuthentication(BaseAuthentication):
@@ -82,6 +87,7 @@ class LeaseAuthentication(BaseAuthentication):
     def authenticate(self, request: Request) -> tuple[None, Session]:
         """Raises Unauthenticated, StaleLease."""
         session = lease_check(token=bearer(request))
+        caller_known()
         logs_bind(session_id=session.id)
         return None, session
 

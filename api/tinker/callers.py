@@ -7,6 +7,7 @@ from channels.db import database_sync_to_async
 from api.relay.cache import TtlCache
 from api.rest.authentication import ROLE_SCOPES
 from console.errors import Forbidden, Unauthenticated
+from console.server.address_limit import caller_known
 from console.tinker.tokens import credential_key
 from console.users.models import ApiKey, Project
 from console.users.selectors import role_get
@@ -36,7 +37,9 @@ async def caller_of(secret: str) -> TinkerCaller:
         raise Unauthenticated("No API key was sent.", hint="Set TINKER_API_KEY to a key of this server.")
     if len(secret) > MAX_KEY_LENGTH or not secret.isascii():
         raise Unauthenticated("This is no API key of this server.")
-    return await _callers.get(secret)
+    caller = await _callers.get(secret)
+    caller_known()
+    return caller
 
 
 def _caller(secret: str) -> TinkerCaller:

@@ -1,9 +1,10 @@
-"""ASGI middleware around every HTTP request: an id for it, and a limit for its body."""
+"""ASGI middleware around every HTTP request: an id for it, a limit for its body, and one for the address it is from."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from console.server.address_limit import UNCOUNTED, Asking, OverLimit, asking_now, limit
 from console.server.logs import logs_bind
 from console.server.request_id import ACCEPTED, request_id_new
 from tinkerscript.wire.errors import ErrorBody, ErrorCode, ErrorDetail
@@ -45,16 +46,67 @@ class RequestMiddleware:
                 message = message | {"headers": [*others, (b"x-request-id", request_id.encode())]}
             await send(message)
 
+        await address_limited(self._serve, scope, receive, send_with_id)
+
+    async def _serve(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["path"].startswith(DIALECT_PREFIXES):
-            await self.dialects(scope, receive, send_with_id)
+            await self.dialects(scope, receive, send)
             return
         if scope["path"].startswith(TINKER_PREFIX):
-            await self.tinker(scope, receive, send_with_id)
+            await self.tinker(scope, receive, send)
             return
         limited = Limited(receive, body_limit(scope["path"]))
-        await self.django(scope, limited, send_with_id)
+        await self.django(scope, limited, send)
         if limited.is_over:
-            await _refuse(send_with_id, request_id, limited.limit_bytes)
+            await _refuse(send, request_id_of(scope), limited.limit_bytes)
+
+
+async def address_limited(serve: Asgi, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """``serve`` as far as the address of the request may go on; else 429, with what had come of its body unread."""
+    if scope["path"] in UNCOUNTED:
+        await serve(scope, receive, send)
+        return
+    status = 0
+
+    async def send_seen(message: dict[str, Any]) -> None:
+        nonlocal status
+        status = status or message.get("status", 0)
+        await send(message)
+
+    try:
+        asking = limit.begin(scope)
+        counted = Counted(receive, asking)
+        before = asking_now.set(asking)
+        try:
+            await serve(scope, counted, send_seen)
+        finally:
+            asking_now.reset(before)
+            asking.end(status)
+        if counted.over and not status:
+            raise counted.over
+    except OverLimit as over:
+        await _refuse_address(send, request_id_of(scope), over.retry_after_s)
+
+
+class Counted:
+    """``receive`` that counts the bytes of a caller who is not known. Past the limit it reports a disconnect."""
+
+    def __init__(self, receive: Receive, asking: Asking) -> None:
+        self._receive, self._asking = receive, asking
+        self.over: OverLimit | None = None
+
+    async def __call__(self) -> dict[str, Any]:
+        message: dict[str, Any] = await self._receive()
+        try:
+            self._asking.add_bytes(len(message.get("body", b"")))
+        except OverLimit as over:
+            self.over = over
+        return {"type": "http.disconnect"} if self.over else message
+
+
+def request_id_of(scope: Mapping[str, Any]) -> str:
+    """The id that the middleware gave the request."""
+    return dict(scope["headers"])[b"x-request-id"].decode()
 
 
 def body_limit(path: str) -> int:
@@ -88,7 +140,7 @@ async def refuse_all(scope: dict[str, Any], receive: Receive, send: Send) -> Non
     detail = ErrorDetail(
         code=ErrorCode.NOT_FOUND, message="This port serves runtimes.", hint="The web server has a port of its own."
     )
-    await _send_error(send, 404, detail, dict(scope["headers"])[b"x-request-id"].decode())
+    await _send_error(send, 404, detail, request_id_of(scope))
 
 
 async def _refuse(send: Send, request_id: str, limit_bytes: int) -> None:
@@ -100,8 +152,21 @@ async def _refuse(send: Send, request_id: str, limit_bytes: int) -> None:
     await _send_error(send, 413, detail, request_id)
 
 
-async def _send_error(send: Send, status: int, detail: ErrorDetail, request_id: str) -> None:
+async def _refuse_address(send: Send, request_id: str, retry_after_s: int) -> None:
+    detail = ErrorDetail(
+        code=ErrorCode.RATE_LIMITED,
+        message="This address sent too many requests of callers whom the server does not know.",
+        hint=f"Ask again in {retry_after_s} s, with a key that is right.",
+        details={"retry_after_s": retry_after_s},
+    )
+    after = (b"retry-after", str(retry_after_s).encode())
+    await _send_error(send, 429, detail, request_id, after, (b"connection", b"close"))
+
+
+async def _send_error(
+    send: Send, status: int, detail: ErrorDetail, request_id: str, *more: tuple[bytes, bytes]
+) -> None:
     body = ErrorBody(error=detail, request_id=request_id).model_dump_json().encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), *more]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

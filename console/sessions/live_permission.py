@@ -10,6 +10,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from console.errors import Forbidden, NotFound, Unauthenticated
+from console.server.address_limit import caller_known
 from console.sessions.selectors import session_get
 from console.users.keys import key_authenticate
 from console.users.models import Project
@@ -72,6 +73,7 @@ def _projects(scope: Mapping[str, Any]) -> list[Project]:
         if kind.lower() != "bearer":
             raise Unauthenticated("The Authorization header does not read `Bearer <API key>`.", hint=HINT)
         key = key_authenticate(secret=secret.strip())
+        caller_known()
         if not {Scope.SESSIONS_READ, Scope.ADMIN} & set(key.scopes):
             raise Forbidden(f"This needs the scope {Scope.SESSIONS_READ}.")
         return [key.project]
@@ -79,6 +81,7 @@ def _projects(scope: Mapping[str, Any]) -> list[Project]:
     # The user is as of the handshake: who signed out since then has no browser session any more.
     if user is None or not user.is_authenticated or not scope["session"].exists(scope["session"].session_key):
         raise Unauthenticated("This websocket carries no API key and no sign-in.", hint=HINT)
+    caller_known()
     if not _is_our_page(headers):
         raise Forbidden("A page of another origin may not watch with this sign-in.")
     return [membership.project for membership in project_list(user=user)]
