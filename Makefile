@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SETUP := requirements/install.sh
 RUN := .venv/bin/python
 
-.PHONY: help quickstart up test nightly gpu check sbom hashes light test-postgres frontend clean
+.PHONY: help quickstart up test nightly gpu check sbom release hashes light test-postgres frontend clean
 .DEFAULT_GOAL := help
 
 help:
@@ -55,6 +55,11 @@ frontend:
 ## make sbom          what a release is made of, from the locks: dist/sbom.json (CycloneDX)
 sbom:
 	@mkdir -p dist && $(PYTHON) requirements/sbom.py >dist/sbom.json
+
+## make release      an archive with the console built, the client's wheel, what they are made of: dist/release/
+release:
+	@$(SETUP) light frontend
+	@requirements/release.sh
 
 ## make hashes       what the images may install, anew from the locked versions
 hashes:

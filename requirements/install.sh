@@ -79,6 +79,7 @@ step() {
 hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
 
 . requirements/packages.sh
+. requirements/pages_hash.sh
 
 make_venv() {
   local python=${PYTHON:-python3} version
@@ -181,10 +182,13 @@ install_node() {
 }
 node_is_new='const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)'
 
+# Whether they came built with a release (release.sh).
+pages_came() { [ -e frontend/dist/made-from ] && [ "$(cat frontend/dist/made-from)" = "$(pages_hash .)" ]; }
+
 install_frontend() {
   local built
-  built=$(find frontend -type f -not -path '*/node_modules/*' -not -path '*/dist/*' -print0 | LC_ALL=C sort -z |
-    xargs -0 sha256sum | hash_of -)
+  if pages_came; then return 0; fi
+  built=$(pages_hash .)
   if [ "$(cat "$stamps/frontend" 2>/dev/null)" = "$built" ] && [ -e frontend/dist/index.html ]; then return 0; fi
   rm -f "$stamps/frontend"
   [ -d frontend/node_modules ] || rm -f "$stamps/frontend-packages"
@@ -267,8 +271,8 @@ uv_begin
 case " $* " in
   *" + "*)
     case " $* " in # into .venv, before another chain's pip writes there
-      *" frontend "*) install_node ;;
-      *" pages "*) (install_node) || rm -f "$cause" ;;
+      *" frontend "*) pages_came || install_node ;;
+      *" pages "*) pages_came || (install_node) || rm -f "$cause" ;;
     esac
     side_by_side "$@"
     ;;
