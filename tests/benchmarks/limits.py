@@ -8,6 +8,9 @@ decoding step reads every weight once, however many sequences it has, and does 2
 weight: its limit is the longer of the two. Forward and backward do 6 operations for each token and weight (2 forward, 4
 backward: Kaplan et al. 2020, section 2.1), attention not counted. Engine and trainer are those of a session, on a CPU;
 the sequences share no prefix, so tree packing saves nothing. Best of ``--rounds``: what else runs only slows.
+
+Below it each step by part (limit_parts.py), so that one sees by what it misses its limit: products alone, the
+vocabulary, and what is left, which is the rest of the model and everything between its kernels.
 """
 
 import argparse
@@ -22,6 +25,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "sdk"), str(ROOT / "tests")]
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as engine and trainer wait, so that their parts are timed alike
+
+from limit_parts import Shapes, decoding_parts, parts_table, training_parts  # noqa: E402
 
 from gpu_runtime.interfaces import Sample, SamplingOptions  # noqa: E402
 from support.engine_loop import Loop, loop_open  # noqa: E402
@@ -58,6 +64,16 @@ def main() -> None:
     print(
         f"| forward and backward, 8 sequences of {chosen.length} | {trained:.0f} tokens/s | {most:.0f} tokens/s |"
         f" {trained / most:.0%} |"
+    )
+    shapes, tokens = Shapes.of(chosen.model), 8 * chosen.length
+    print(f"\n| part of the decoding step, {step_s * 1e3:.1f} ms | alone | share |\n| --- | --- | --- |")
+    decoding = decoding_parts(shapes, chosen.sequences, chosen.rounds)
+    print(parts_table(decoding, step_s, "left: attention, norms, scheduling, Python between kernels"))
+    print(f"\n| part of the training step, {tokens / trained * 1e3:.0f} ms | alone | share |\n| --- | --- | --- |")
+    print(
+        parts_table(
+            training_parts(shapes, tokens, chosen.rounds), tokens / trained, "left: attention, norms, activations, loss"
+        )
     )
 
 
