@@ -123,8 +123,10 @@ def ask(episode, prompt: str, *, temperature: float) -> str:
 
 def kill_runtime(data: Path, session_id: str) -> None:
     """SIGKILL the runtime itself, not its children: they must go by themselves or be cleaned up."""
-    named = processes_naming(str(data / "runtimes" / session_id))
-    (pid,) = [pid for pid, command in named if "-m gpu_runtime" in command]
+    named = processes_naming(str(data))
+    # By its folder, since it may have been started before it had the session.
+    places = {pid: os.readlink(f"/proc/{pid}/cwd") for pid, command in named if "-m gpu_runtime" in command}
+    (pid,) = [pid for pid, place in places.items() if place == str(data / "runtimes" / session_id)]
     os.kill(pid, signal.SIGKILL)
 
 
