@@ -37,12 +37,13 @@ from .objective.reference import References
 from .objective.row_loss import STATISTICS, LoopInputs, row_loss
 from .objective.token_scales import batch_scales
 from .optimizer import GuardedAdamW, loop_adam
-from .policy import Policy
 from .rank_spec import RankSpec, dtype_name
 from .rows.loop_data import loop_order, sample_data
 from .rows.packing import pack
 from .rows.row_pass import PassedRow, RowLoss, RowModel, rows_pass
 from .rows.tensors import RowTensors
+from .sharding.loading import base_load, policy_load
+from .sharding.shards import elements
 from .states.reshard import shards_for
 from .states.resharded_folder import ABOUT, FOLDER
 
@@ -55,14 +56,11 @@ class RankTrainer:
         torch.manual_seed(self.config.seed)
         self.device = torch.device(spec.device, spec.rank) if spec.device == "cuda" else torch.device("cpu")
         self.dtype = getattr(torch, dtype_name(self.config.dtype, spec.device))
-        policy = Policy.load(
-            spec.base_model_path,
-            self.dtype,
-            device=spec.device,
-            gradient_checkpointing=self.config.gradient_checkpointing,
-        ).to(self.device)
-        policy_verify(policy, self.config, self.device)
-        self._weights_count = sum(weight.numel() for weight in policy.parameters())
+        self._is_sharded = self.config.zero_stage == 3
+        policy = policy_load(spec, self.dtype, trained=True)
+        if not self._is_sharded:
+            policy_verify(policy, self.config, self.device)
+        self._weights_count = sum(map(elements, policy.parameters()))
         self.config = config_resolve(spec.config, self._weights_count)
         if self.config.lora_rank:
             adapters_add(policy.model, self.config)
@@ -73,6 +71,8 @@ class RankTrainer:
         self.engine, *_ = deepspeed.initialize(
             model=policy, optimizer=optimizer, config=deepspeed_config(self.config, self.dtype)
         )
+        if self._is_sharded:  # its modules compute from now on
+            policy_verify(policy, self.config, self.device)
         self.optimizer = optimizer
         self.configure(spec.config)
         optimizer.global_norm = self._norm_at_step
@@ -80,19 +80,12 @@ class RankTrainer:
         self.shared_weights = SharedMemoryExport()  # rank 0's
         self.handover: WeightFile | None = None  # rank 0's
         self.buffers = ExportBuffers()  # rank 0's, on a GPU: what engines may be reading
-        self.references = References(self.config, self._base_load)
+        self.references = References(self.config, lambda: base_load(spec, self.dtype))
 
     def configure(self, config: SessionConfig) -> None:
         """Take the options that are read after loading from ``config``; in all others it is the one of before."""
         self.config = config_resolve(config, self._weights_count)
         self.optimizer.most_norm = self.config.grad_norm_limit
-
-    def _base_load(self) -> Policy:
-        base = Policy.load(self.spec.base_model_path, self.dtype, device=self.spec.device)
-        base = base.to(self.device).eval().requires_grad_(False)
-        if self.spec.device == "cpu":
-            linear_layers_use_onednn(base)
-        return base
 
     def forward_backward(
         self, samples: Sequence[Sample], entropy_coef: float = 0.0, scales_S: Sequence[float] | None = None
@@ -273,8 +266,8 @@ class RankTrainer:
         """Weights, optimizer moments and step of every rank."""
         # A frozen base is no state: every runtime of the session loads it from its own folder.
         self.engine.save_checkpoint(str(folder), tag=FOLDER, exclude_frozen_parameters=bool(self.config.lora_rank))
+        self.references.save(folder)
         if self.spec.rank == 0:
-            self.references.save(folder)
             (folder / ABOUT).write_text(json.dumps({"world_size": self.spec.world_size}))
         self._barrier()
 

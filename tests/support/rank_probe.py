@@ -206,3 +206,17 @@ def rank_load_in_sub_groups(spec: RankSpec):
 
     trainer.deepspeed_config = cut
     return rank_load(spec)
+
+
+def sharded_and_whole(model: str, dtype: str) -> list[dict]:
+    """Weights and buffers of a model that is loaded whole, and of one that is loaded in parts."""
+    import deepspeed
+
+    found = []
+    for stage in (2, 3):
+        config = SessionConfig(zero_stage=stage, dtype=dtype)
+        module = trainer_make(model, config).engine.module
+        with deepspeed.zero.GatheredParameters(list(module.parameters()), enabled=stage == 3):
+            named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
+            found.append({name: tensor.detach().clone() for name, tensor in named})
+    return found

@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import deepspeed
 import torch
 from torch import Tensor, nn
 
+from gpu_runtime.training.sharding.shards import is_sharded, own_part, rank, whole_of
+from gpu_runtime.weights.flip import local_part
+from gpu_runtime.weights.shared_file import NAME, WeightFile, tensors_map
 from tinkerscript.wire.config import SessionConfig
 
-FILE = "reference.pt"
+FILE, SHARDED_FILE = "reference.pt", "reference"
 
 
 class References:
@@ -26,12 +28,12 @@ class References:
             self._moving = EmaReference(self.main, config.reference_decay)
 
     def follow(self, policy: nn.Module) -> None:
-        """After an update. A collective where the policy's weights are sharded: every rank must call it."""
+        """After an update."""
         if self._moving is not None:
             self._moving.follow(policy)
 
     def save(self, folder: Path) -> None:
-        """Write what moves beside a state."""
+        """Write what moves beside a state. Every rank must call it."""
         if self._moving is not None:
             self._moving.save(folder)
 
@@ -46,30 +48,47 @@ class EmaReference:
 
     The KL term then holds the policy near its own past and not at the base model for ever. Source: Ramé et al. 2024,
     "WARP", arXiv:2406.16768, section 3.1; TRL's ``sync_ref_model`` mixes in the same way.
+
+    Where weights are sharded, each rank has the same part of both models, and moves its part.
     """
 
     def __init__(self, reference: nn.Module, decay: float) -> None:
-        self._weights = [parameter.data for parameter in reference.parameters()]
+        self._parameters = list(reference.parameters())
+        self._weights = list(map(local_part, self._parameters))
         # In bfloat16 a change of a hundredth of a change would be rounded away each time.
         self._means = [weight if weight.dtype == torch.float32 else weight.float() for weight in self._weights]
         self._decay = decay
 
     @torch.no_grad()
     def follow(self, policy: nn.Module) -> None:
-        """Move towards ``policy``. A collective where its weights are sharded: every rank must call it."""
+        """Move towards ``policy``."""
         for weight, mean, parameter in zip(self._weights, self._means, policy.parameters(), strict=True):
-            with deepspeed.zero.GatheredParameters([parameter], enabled=hasattr(parameter, "ds_id")):
-                mean.lerp_(parameter.data.to(mean.dtype), 1 - self._decay)
+            mean.lerp_(local_part(parameter).to(mean.dtype), 1 - self._decay)
             _copy(weight, mean)
 
     def save(self, folder: Path) -> None:
-        """Write it beside a state."""
-        torch.save(self._means, folder / FILE)
+        """Write it beside a state; where weights are sharded a collective, and one weight after the other."""
+        if not is_sharded(self._parameters[0]):
+            if rank() == 0:
+                torch.save(self._means, folder / FILE)
+            return
+        shapes = {str(index): parameter.ds_shape for index, parameter in enumerate(self._parameters)}  # type: ignore[attr-defined]
+        file = WeightFile(folder / SHARDED_FILE, shapes, torch.float32) if rank() == 0 else None
+        for index, (parameter, mean) in enumerate(zip(self._parameters, self._means, strict=True)):
+            whole = whole_of(parameter, mean)
+            if file is not None:
+                file.write(str(index), whole)
 
     def load(self, folder: Path) -> None:
-        """Become what ``save`` wrote."""
-        for weight, mean, saved in zip(self._weights, self._means, torch.load(folder / FILE), strict=True):
-            mean.copy_(saved)
+        """Become what ``save`` wrote, of which a rank reads its part."""
+        if (folder / FILE).exists():
+            saved = torch.load(folder / FILE, mmap=True)
+        else:
+            mapped = tensors_map(folder / SHARDED_FILE / NAME)
+            saved = [mapped[str(index)] for index in range(len(self._means))]
+        for parameter, weight, mean, whole in zip(self._parameters, self._weights, self._means, saved, strict=True):
+            part = own_part(parameter, whole)
+            mean.view(-1)[: part.numel()].copy_(part)
             _copy(weight, mean)
 
 
