@@ -1,4 +1,4 @@
-"""What vLLM's worker gets besides its own methods, in every engine of ours: weights; seeds and scores on a CPU."""
+"""What vLLM's worker gets besides its own methods, in every engine of ours: weights; on a CPU seeds, scores, layers."""
 
 from gpu_runtime.engine.raw_logprobs import raw_install
 from gpu_runtime.engine.seeded_prompts import seeds_keep
@@ -15,3 +15,9 @@ class EngineWorker(WeightReceiver):
     def raw_logprobs_set(self) -> None:
         """Score sampled tokens at temperature 1 too, where it is asked for; called once, before the first request."""
         raw_install(self.model_runner)
+
+    def layers_flatten(self) -> int:
+        """Let the model's layers compute with less Python, where they are known; their number. Called once on a CPU."""
+        from gpu_runtime.engine.flat_layers import layers_flatten  # vLLM's Llama, for whoever serves one
+
+        return layers_flatten(self.model_runner.get_model())
