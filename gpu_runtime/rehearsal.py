@@ -61,17 +61,20 @@ ADAPTER_DIFFERS = (
 async def rehearse(engine: Engine, trainer: Trainer, model: Path, handover: Path) -> None:
     """Raises EngineTrainerMismatch. Both have the same weights, before and after."""
     rehearsal = _Rehearsal(engine, trainer, _fields(model))
-    base = await trainer.weights_digest()
-    usual = await rehearsal.compare("with the base weights", DIFFERENT, as_trained=True)
+    # What the trainer does alone it does beside the engine's sampling, or its taking of weights.
+    base, usual = await asyncio.gather(
+        trainer.weights_digest(), rehearsal.compare("with the base weights", DIFFERENT, as_trained=True)
+    )
     await trainer.flip_weights()
     await _hand_over(engine, trainer, handover)
     try:
         await rehearsal.compare("after a hand-over of changed weights", STALE, usual=usual)
     finally:
         await trainer.flip_weights()
-    if await trainer.weights_digest() != base:
+    await trainer.publish(handover)
+    now, _ = await asyncio.gather(trainer.weights_digest(), _take(engine, handover))
+    if now != base:
         raise EngineTrainerMismatch("the base weights were not put back bit for bit after the rehearsal")
-    await _hand_over(engine, trainer, handover)
     await rehearsal.compare("with the base weights put back", STALE)
 
 
@@ -155,6 +158,10 @@ async def sample(engine: TokenSource, prompt: Sequence[int], answer: int = ANSWE
 
 async def _hand_over(engine: Engine, trainer: Trainer, handover: Path) -> None:
     await trainer.publish(handover)
+    await _take(engine, handover)
+
+
+async def _take(engine: Engine, handover: Path) -> None:
     try:
         await engine.load_weights(handover, engine.version)
     except WeightsRefused as refusal:

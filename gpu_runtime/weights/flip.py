@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 EVERY = 7  # no width of a layer is a multiple, so that each row and each column has its part
+PIECE = 1 << 20  # weights whose bits are widened at a time: 8 MiB
 BITS = {2: torch.int16, 4: torch.int32}  # by the bytes of a weight, bfloat16 or float32
 QUARTER = {2: 1 << 5, 4: 1 << 21}  # of the mantissa: 1 becomes 1.25, 1.25 becomes 1
 # 0.0625 and one bit more, so that no weight is likely to have it; one that does becomes 0 and comes back.
@@ -60,7 +61,8 @@ def weights_digest(parts: Iterable[Tensor], device: torch.device) -> Tensor:
     """Two int64 numbers that depend on every bit; those of ranks can be added up."""
     digest = torch.zeros(2, dtype=torch.int64, device=device)
     for number, part in enumerate(parts, start=1):
-        bits = part.detach().view(-1).view(BITS[part.element_size()]).to(torch.int64)
-        digest[0] += number * bits.sum()
-        digest[1] += number * bits.square().sum()  # int64 wraps around: a checksum
+        for piece in part.detach().view(-1).view(BITS[part.element_size()]).split(PIECE):
+            bits = piece.to(torch.int64)
+            digest[0] += number * bits.sum()
+            digest[1] += number * bits.square_().sum()  # int64 wraps around: a checksum
     return digest
