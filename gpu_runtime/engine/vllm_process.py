@@ -8,6 +8,7 @@ from typing import Any, Literal
 from gpu_runtime.engine.sockets import sockets_folder
 from gpu_runtime.placement import engine_needs_gpu
 from gpu_runtime.processes.forking import fork_server_begin, forks
+from gpu_runtime.processes.uncollected import uncollected
 from tinkerscript.processes import machine_share
 from tinkerscript.wire.config import SessionConfig
 
@@ -19,9 +20,7 @@ IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 # Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
 # there too; and vLLM's own default.
 SHARED_MEMORY, OWN_MEMORY = 0.5, 0.92
-
-# What the engine's process and the trainer's ranks import.
-IMPORTED = ("vllm.v1.engine.core", "vllm.v1.worker.cpu_worker", "gpu_runtime.training.trainer")
+PRELOADED = "gpu_runtime.engine.preloaded"  # by name: to import it takes seconds
 
 
 def memory_share(*, shares_device: bool) -> float:
@@ -80,9 +79,10 @@ def child_variables(device: str, gpus: Sequence[str]) -> dict[str, str]:
 def vllm_import(device: str) -> None:
     """Import what starts an engine, after its environment was set. Takes seconds: call it in a thread."""
     environment_set(device)
-    import vllm.engine.arg_utils
-    import vllm.envs
-    import vllm.v1.engine.async_llm
+    with uncollected():
+        import vllm.engine.arg_utils
+        import vllm.envs
+        import vllm.v1.engine.async_llm
 
     if forks(device):  # of Python's three ways to start a process vLLM's variable takes two
         vllm.envs.environment_variables["VLLM_WORKER_MULTIPROC_METHOD"] = lambda: "forkserver"
@@ -95,7 +95,7 @@ def imports_begin() -> None:
     environment_set("cpu")
     # torch and the C library read them when they start; a rank wants the same (training/cpu/malloc.py).
     with started_with(child_variables("cpu", ()) | {"DS_ACCELERATOR": "cpu"}):
-        fork_server_begin(IMPORTED)
+        fork_server_begin([PRELOADED])
 
 
 def environment_set(device: str) -> None:

@@ -1,15 +1,18 @@
 """What the processes of a runtime on a CPU import is imported once, in the process that they are forked from."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from gpu_runtime.errors import TrainerFailed
 from gpu_runtime.health.notice import VARIABLE
+from gpu_runtime.processes.uncollected import uncollected
 from gpu_runtime.training.rank_spec import RankSpec
 from gpu_runtime.training.ranks import RankProcesses
 from support.idle_rank import idle_rank
@@ -73,3 +76,20 @@ async def test_ranks_that_are_closed_while_they_start_are_ended() -> None:
     assert ranks.dead
     with pytest.raises(TrainerFailed):
         await ranks.ready()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_imported_is_not_looked_through_for_garbage_and_what_comes_later_is(fails: bool) -> None:
+    try:
+        with pytest.raises(ImportError) if fails else nullcontext(), uncollected():
+            assert not gc.isenabled()
+            imported: list[object] = [[] for _ in range(1000)]
+            if fails:
+                raise ImportError
+        assert gc.isenabled() and gc.get_freeze_count() >= 1000
+        later: list[object] = []
+        later.append(later)
+        kept = {id(each) for each in gc.get_objects()}
+        assert id(later) in kept and not any(id(each) in kept for each in imported)
+    finally:
+        gc.unfreeze()
