@@ -20,7 +20,7 @@ IN_PROCESS = "vllm.v1.executor.uniproc_executor.UniProcExecutor"
 # Parts of a GPU's memory. Of one that is shared with the trainer, whose weights and (unless offloaded) moments stay
 # there too; and vLLM's own default.
 SHARED_MEMORY, OWN_MEMORY = 0.5, 0.92
-PRELOADED = "gpu_runtime.engine.preloaded"  # by name: to import it takes seconds
+PRELOADED = "gpu_runtime.engine.cpu.preloaded"  # by name: to import it takes seconds
 
 
 def memory_share(*, shares_device: bool) -> float:

@@ -1,7 +1,7 @@
 """What vLLM's worker gets besides its own methods, in every engine of ours: weights; on a CPU seeds, scores, layers."""
 
+from gpu_runtime.engine.cpu.seeded_prompts import seeds_keep
 from gpu_runtime.engine.raw_logprobs import raw_install
-from gpu_runtime.engine.seeded_prompts import seeds_keep
 from gpu_runtime.weights.vllm_receiver import WeightReceiver
 
 
@@ -18,6 +18,6 @@ class EngineWorker(WeightReceiver):
 
     def layers_flatten(self) -> int:
         """Let the model's layers compute with less Python, where they are known; their number. Called once on a CPU."""
-        from gpu_runtime.engine.flat_layers import layers_flatten  # vLLM's Llama, for whoever serves one
+        from gpu_runtime.engine.cpu.flat_layers import layers_flatten  # vLLM's Llama, for whoever serves one
 
         return layers_flatten(self.model_runner.get_model())

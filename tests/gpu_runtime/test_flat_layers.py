@@ -62,6 +62,6 @@ async def test_layers_that_are_known_are_flattened_and_every_token_has_the_model
 
 
 def test_a_model_of_another_kind_stays_as_it_is() -> None:
-    from gpu_runtime.engine.flat_layers import layers_flatten  # what it imports warns, which the mark above knows
+    from gpu_runtime.engine.cpu.flat_layers import layers_flatten  # what it imports warns, which the mark above knows
 
     assert layers_flatten(nn.Linear(2, 2)) == 0

@@ -1,4 +1,4 @@
-"""What the fork server of a runtime imports: to import this module is to import all of it (vllm_process.py)."""
+"""What the fork server of a runtime imports: to import this module is to import all of it (engine/vllm_process.py)."""
 
 from contextlib import suppress
 from importlib import import_module
