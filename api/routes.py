@@ -94,6 +94,7 @@ from api.views.trajectories import (
     episode_calls,
     episode_documents,
     episode_erase,
+    episode_facets,
     episode_get,
     episode_list,
     episode_timelines,
@@ -118,6 +119,7 @@ from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, Projec
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
 from tinkerscript.wire.reading.documents import EpisodeDocuments
+from tinkerscript.wire.reading.facets import EpisodeFacets
 from tinkerscript.wire.reading.metric_rules import MetricRuleList, MetricRuleView
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
@@ -223,6 +225,7 @@ route("GET", CHECKPOINT + "/download", checkpoint_download, checkpoints_read, Ch
 # Checked here, then forwarded to the session's gateway, which also makes a repeated request harmless.
 route("POST", SESSION + "/episodes", episode_begin, episodes, EpisodeBegun, status=201)
 route("GET", SESSION + "/episodes", episode_list, sessions_read, EpisodeList)
+route("GET", SESSION + "/episodes/facets", episode_facets, sessions_read, EpisodeFacets)
 route("GET", SESSION + "/episodes/export", episode_export, sessions_read, EpisodeExport, audit=True)
 route("GET", SESSION + "/episodes/documents", episode_documents, sessions_read, EpisodeDocuments, audit=True)
 route("GET", EPISODE, episode_get, sessions_read, EpisodeView)

@@ -49,8 +49,8 @@ class ResumeQuery(Query):
     )
 
 
-class EpisodeQuery(PageQuery):
-    """One page of the episodes that match."""
+class EpisodeFilterQuery(Query):
+    """The episodes that match."""
 
     task: str | None = Field(None, max_length=512, description="Only those of this task.")
     fate: list[EpisodeFate] = Field([], description="Only those with one of these fates.")
@@ -68,6 +68,11 @@ class EpisodeQuery(PageQuery):
     )
     thumb: Thumb | None = Field(None, description="Only those that somebody has given this.")
     commented: bool | None = Field(None, description="Only those that do, or do not, have a comment.")
+
+
+class EpisodeQuery(EpisodeFilterQuery, PageQuery):
+    """One page of the episodes that match."""
+
     sort: EpisodeSort | None = Field(None, description="newest, if absent.")
 
 

@@ -14,10 +14,10 @@ from django.http.response import HttpResponseBase
 from api.episode_presenters import annotation_view, episode_list_view, episode_view, group_list_view, step_view
 from api.gateway_proxy import forward
 from api.rest.requests import ApiRequest
-from api.views.queries import DocumentsQuery, EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
+from api.views.queries import DocumentsQuery, EpisodeFilterQuery, EpisodeQuery, GroupQuery, PageQuery, TimelinesQuery
 from console.errors import Conflict, InvalidRequest, NotFound
 from console.server.request_id import request_id_of
-from console.sessions.episodes import annotations, selectors
+from console.sessions.episodes import annotations, facets, selectors
 from console.sessions.episodes.annotations import MAX_LISTED, annotations_of
 from console.sessions.episodes.documents import document_read, documents_export
 from console.sessions.episodes.pages import calls_page
@@ -26,6 +26,8 @@ from console.sessions.runtime.episode_erasure import episode_erase as erase
 from console.sessions.selectors import session_get
 from tinkerscript.wire.episodes import AnnotationList, EpisodeAnnotate
 from tinkerscript.wire.reading.documents import EpisodeDocuments
+from tinkerscript.wire.reading.facets import EpisodeFacets
+from tinkerscript.wire.reading.outline import outline
 from tinkerscript.wire.reading.token_pages import timelines_page
 from tinkerscript.wire.reading.trajectories import GroupList, StepView
 from tinkerscript.wire.sessions import SessionState
@@ -41,6 +43,11 @@ async def episode_list(request: ApiRequest, session_id: str, query: EpisodeQuery
     if not asks and await sync_to_async(_is_ready)(request, session_id):
         return await forward(request, session_id, "episodes")
     return await sync_to_async(_list)(request, session_id, query)
+
+
+def episode_facets(request: ApiRequest, session_id: str, query: EpisodeFilterQuery) -> EpisodeFacets:
+    """Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported."""
+    return facets.episode_facets(project=request.auth.project, session_id=session_id, only=_filter(query))
 
 
 async def episode_get(request: ApiRequest, session_id: str, episode_id: str) -> HttpResponseBase:
@@ -149,17 +156,10 @@ def _record(request: ApiRequest, session_id: str, episode_id: str) -> EpisodeRec
 
 
 def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResponse:
-    if query.reward_min is not None and query.reward_max is not None and query.reward_min > query.reward_max:
-        raise InvalidRequest("reward_min is above reward_max: no episode can match.", hint="Exchange them.")
-    only = selectors.EpisodeFilter(
-        task=query.task, fates=query.fate, eval=query.eval, reward_min=query.reward_min, reward_max=query.reward_max,
-        version=query.version, step=query.step, agent=query.agent, text=query.q, thumb=query.thumb,
-        commented=query.commented,
-    )  # fmt: skip
     page, more = selectors.episode_list(
         project=request.auth.project,
         session_id=session_id,
-        only=only,
+        only=_filter(query),
         sort=query.sort or selectors.EpisodeSort.NEWEST,
         cursor=query.cursor,
         limit=query.limit,
@@ -168,6 +168,16 @@ def _list(request: ApiRequest, session_id: str, query: EpisodeQuery) -> HttpResp
     ids = [record.episode_id for record in page]
     said = annotations_of(session=session, episode_ids=ids, most=MAX_LISTED)
     return _json(episode_list_view(page, said, more).model_dump_json())
+
+
+def _filter(query: EpisodeFilterQuery) -> selectors.EpisodeFilter:
+    if query.reward_min is not None and query.reward_max is not None and query.reward_min > query.reward_max:
+        raise InvalidRequest("reward_min is above reward_max: no episode can match.", hint="Exchange them.")
+    return selectors.EpisodeFilter(
+        task=query.task, fates=query.fate, eval=query.eval, reward_min=query.reward_min, reward_max=query.reward_max,
+        version=query.version, step=query.step, agent=query.agent, text=query.q, thumb=query.thumb,
+        commented=query.commented,
+    )  # fmt: skip
 
 
 def _calls(record: EpisodeRecord, query: PageQuery) -> HttpResponse:
@@ -199,10 +209,11 @@ def stored_timelines(
 
 def _timelines(episode: Any, document: Any, advantages: Any, query: TimelinesQuery) -> HttpResponse:
     runs, more = timelines_page(document, advantages=advantages, start=query.cursor, limit=query.limit)
-    whole = {"report": document["report"], "calls": document["calls"]} if query.cursor == 0 else {}
+    first = {"report": document["report"], "calls": document["calls"]}
+    whole = first | {"outline": outline(document, advantages)} if query.cursor == 0 else {}
     output = document["output"] or {}
     reported = {name: output.get(name) for name in ("rewards_by_call", "metadata")}
-    answer = {"report": None, "calls": []} | whole
+    answer: dict[str, Any] = {"report": None, "calls": [], "outline": None} | whole
     answer |= {"episode": episode | reported, "timelines": runs, "next_cursor": str(more) if more is not None else None}
     return _json(json.dumps(answer))
 

@@ -63,6 +63,7 @@ def fill(count: int) -> Any:
 def lists(session: Any) -> Iterator[tuple[str, float]]:
     """Every filter and sort with the milliseconds of a page."""
     from api.episode_presenters import episode_list_view, group_list_view, step_view
+    from console.sessions.episodes.facets import episode_facets
     from console.sessions.episodes.selectors import EpisodeFilter, episode_list, group_list, step_get
     from tinkerscript.wire.reading.trajectories import EpisodeFate, EpisodeSort
 
@@ -98,6 +99,9 @@ def lists(session: Any) -> Iterator[tuple[str, float]]:
     for name, only in filters.items():
         for sort in (EpisodeSort.NEWEST, EpisodeSort.BEST):
             yield f"{name}, {sort}", milliseconds(lambda only=only, sort=sort: page(only, sort))
+    counted = {"all": EpisodeFilter()} | {name: filters[name] for name in ("task", "reward 0.99 to 1", "text, common")}
+    for name, only in counted.items():
+        yield f"facets, {name}", milliseconds(lambda only=only: episode_facets(**where, only=only).model_dump_json())
     yield "groups, newest", milliseconds(lambda: group_list_view(*group_list(**where)).model_dump_json())
     yield (
         "groups of a task",

@@ -44,16 +44,49 @@ def test_the_list_is_filtered_by_the_address_and_shows_hostile_text_as_text(run:
     expect(rows).to_have_count(11)
     expect(table.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil").first).to_be_visible()
     photograph(page, "episodes")
-    page.get_by_label("Fate").select_option("trained")
+    page.get_by_role("combobox", name="Fate").select_option("trained")
     expect(page).to_have_url(re.compile("fate=trained"))
     expect(rows).to_have_count(9)
-    page.get_by_label("Task").fill("mist")
+    page.get_by_role("searchbox", name="Task").fill("mist")
     expect(rows).to_have_count(5)
     page.get_by_label("Text").fill("no model ever said this")
     expect(page.get_by_text("No episode matches")).to_be_visible()
     page.get_by_role("link", name="Show all episodes").click()
     expect(rows).to_have_count(11)
     assert page.title() == "Episodes · TinkerScript"
+
+
+def test_rewards_fates_and_tasks_of_the_list_are_counted_and_narrow_it(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}/episodes")
+    rows = page.get_by_role("table", name="Episodes").get_by_role("row")
+    expect(rows).to_have_count(11)
+    facets = page.get_by_role("region", name="What these episodes are")
+    expect(facets).to_contain_text("10 episodes")
+    bars = facets.get_by_role("group", name="Rewards").get_by_role("button")
+    best = run.api.get("/episodes", params={"sort": "best"}).json()["items"]
+    expect(bars.last).to_have_attribute("aria-label", re.compile(r"^Reward .*: \d+ episodes?$"))
+    told = [int(name.split(": ")[1].split()[0]) for name in bars.evaluate_all("all => all.map((it) => it.ariaLabel)")]
+    assert sum(told) == len(best) and all(told)
+    bars.last.press("Enter")
+    expect(page).to_have_url(re.compile("reward_min=.*reward_max="))
+    expect(rows).to_have_count(1 + told[-1])
+    expect(facets).to_contain_text(f"{told[-1]} episode")
+    photograph(page, "episodes-narrowed")
+    facets.get_by_role("button", name="Every reward").click()
+    expect(rows).to_have_count(11)
+    facets.get_by_role("group", name="Fate").get_by_role("button", name="Trained 8").click()
+    expect(rows).to_have_count(9)
+    facets.get_by_role("button", name="mist 4").click()
+    expect(rows).to_have_count(5)
+    facets.get_by_role("button", name="Most surprising").click()
+    expect(page).to_have_url(re.compile("sort=surprising"))
+    expect(facets.get_by_role("button", name="Most surprising")).to_have_attribute("aria-pressed", "true")
+    page.go_back()
+    page.go_back()
+    expect(rows).to_have_count(9)
+    facets.get_by_role("button", name="Trained 8").click()
+    expect(rows).to_have_count(11)
 
 
 def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_it_all(run: Run) -> None:
@@ -67,14 +100,14 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     first = page.url
     page.keyboard.press("ArrowRight")
     facts = page.get_by_role("complementary", name="Token")
-    expect(facts.get_by_text("Log-probability")).to_be_visible()
+    expect(facts.get_by_text("Log-probability", exact=True)).to_be_visible()
     expect(page).to_have_url(re.compile(r"token=\d+"))
     page.get_by_label("Colour by").select_option("advantage")
     expect(page.locator("[data-token][data-heat^=g]").first).to_be_visible()
     photograph(page, "episode")
     shared = page.url
     page.reload()
-    expect(facts.get_by_text("Log-probability")).to_be_visible()
+    expect(facts.get_by_text("Log-probability", exact=True)).to_be_visible()
     expect(page.locator("[data-chosen]")).to_have_count(1)
     assert page.url == shared
     expect(page.get_by_role("button", name="Next")).to_be_enabled()  # the list is there: the keys know where to

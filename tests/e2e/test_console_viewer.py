@@ -68,6 +68,7 @@ def test_the_viewer_answers_as_the_server_does(run: Run, viewer: Viewer) -> None
             *(f"/episodes?sort={sort.value}&limit=100" for sort in EpisodeSort),
             "/episodes?sort=newest&limit=100&fate=trained&task=mist", "/episodes?sort=newest&eval=true",
             "/episodes?sort=newest&q=MIST&reward_min=0.1&version=0",
+            "/episodes/facets", "/episodes/facets?fate=trained&task=mist&reward_min=0.1", "/episodes/facets?q=nothing",
             "/episodes?sort=newest&step=1&fate=abandoned&fate=trained", "/episodes/none",
             *(f"/episodes/{one['episode_id']}/timelines?limit=5000&cursor=0" for one in listed if one["has_tokens"]),
             f"/episodes/{listed[-1]['episode_id']}/timelines?limit=3&cursor=4",
@@ -94,13 +95,13 @@ def test_the_run_its_episodes_and_tokens_are_read_without_a_server(page: Page, r
     rows = page.get_by_role("table", name="Episodes").get_by_role("row")
     expect(rows).to_have_count(11)
     expect(page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil").first).to_be_visible()
-    page.get_by_label("Task").fill("mist")
-    page.get_by_label("Fate").select_option("trained")
+    page.get_by_role("searchbox", name="Task").fill("mist")
+    page.get_by_role("combobox", name="Fate").select_option("trained")
     expect(rows).to_have_count(5)
     rows.nth(1).get_by_role("link").first.click()
     expect(page.locator("[data-token]").first).to_be_visible()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("complementary", name="Token").get_by_text("Log-probability")).to_be_visible()
+    expect(page.get_by_role("complementary", name="Token").get_by_text("Log-probability", exact=True)).to_be_visible()
     photograph(page, "viewer-episode")
     page.get_by_role("link", name="step 1").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Step 1")

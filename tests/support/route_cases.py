@@ -48,6 +48,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("GET", C + "/download"): None,
     ("POST", S + "/episodes"): {},
     ("GET", S + "/episodes"): None,
+    ("GET", S + "/episodes/facets"): None,
     ("GET", S + "/episodes/export"): None,
     ("GET", S + "/episodes/documents"): None,
     ("GET", E): None,

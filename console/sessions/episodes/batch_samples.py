@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from console.sessions.episodes.pages import raw_logprobs, raw_of
+from console.sessions.episodes.pages import raw_of
 from tinkerscript.wire.batches import BatchSample
+from tinkerscript.wire.reading.token_pages import raw_logprobs
 
 UNKNOWN = ""  # a grammar chose, and what it left was not recorded
 Run = Mapping[str, Any]

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tinkerscript.wire.calls import is_sampled_raw
-
-Raw = Mapping[tuple[str, int], Sequence[float]]  # log-probabilities at temperature 1 over all ids, by call and answer
+from tinkerscript.wire.reading.token_pages import Raw, raw_logprobs
 
 
 def calls_page(document: Mapping[str, Any], *, start: int, limit: int) -> list[dict[str, Any]]:
@@ -13,11 +12,6 @@ def calls_page(document: Mapping[str, Any], *, start: int, limit: int) -> list[d
     sequences: dict[int, _Sequence] = {}
     raw = raw_logprobs(document)
     return [_call(document, call, sequences, raw) for call in document["calls"][start : start + limit]]
-
-
-def raw_logprobs(document: Mapping[str, Any]) -> Raw:
-    """Those that differ from what was sampled from; an older document has none."""
-    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("raw_logprobs", [])}
 
 
 def raw_of(raw: Raw, call: Mapping[str, Any], answer: int, sampled: Sequence[float]) -> Sequence[float] | None:

@@ -64,7 +64,7 @@ def episode_list(
     """One page, and the cursor of the next (None: this was the last). Raises NotFound, InvalidRequest."""
     session = session_get(project=project, session_id=session_id)
     column, grows = ORDERS[sort]
-    episodes = _filtered(session, only)
+    episodes = episodes_matching(session, only)
     if column != "seq":
         value = ExpressionWrapper(F(column) + 0, FloatField()) if _is_few(session, only) else F(column)
         episodes = episodes.alias(sorted_by=value).filter(sorted_by__isnull=False)
@@ -181,7 +181,8 @@ def _neighbours(session: Session, step: int) -> tuple[int | None, int | None]:
     return step - 1 if f"step {step - 1}" in found else None, step + 1 if f"step {step + 1}" in found else None
 
 
-def _filtered(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
+def episodes_matching(session: Session, only: EpisodeFilter) -> QuerySet[EpisodeRecord]:
+    """All that the filter leaves. The caller has checked that the session is the reader's."""
     episodes = EpisodeRecord.objects.filter(session=session)
     if only.fates:
         episodes = episodes.filter(fate__in=only.fates)

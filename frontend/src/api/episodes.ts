@@ -8,18 +8,33 @@ import type { EpisodeAnnotation, EpisodeTimelines, Items, Thumb } from "./types"
 const PAGE = 100;
 const TOKENS = 5_000; // of one page: more spans at once would make a slow tab
 const REFRESH_MS = 5_000;
+const FACETS_MS = 15_000; // every matching episode is counted
 
 /** What is asked of the list, as it stands in the address: `fate` may stand more than once. */
 export type EpisodeFilter = [string, string][];
 
 type Asked = NonNullable<operations["episode_list"]["parameters"]["query"]>;
 
-export function episodesPage(id: string, filter: EpisodeFilter, cursor: string) {
+function askedBy(filter: EpisodeFilter): Asked {
   const fate = filter.filter(([name]) => name === "fate").map(([, value]) => value as NonNullable<Asked["fate"]>[number]);
-  const others = Object.fromEntries(filter.filter(([name]) => name !== "fate")) as Asked; // a number in a text is the same in an address
+  return { ...(Object.fromEntries(filter.filter(([name]) => name !== "fate")) as Asked), fate }; // a number in a text is the same in an address
+}
+
+export function episodesPage(id: string, filter: EpisodeFilter, cursor: string) {
   // With a sort the list is the reported one, which has excerpts; without, a running session's own.
-  const query: Asked = { limit: PAGE, sort: "newest", ...others, fate, cursor: cursor || null };
+  const query: Asked = { limit: PAGE, sort: "newest", ...askedBy(filter), cursor: cursor || null };
   return unwrap(api.GET("/v1/sessions/{session_id}/episodes", { params: { path: { session_id: id }, query } }));
+}
+
+/** What the episodes that match are, counted. */
+export function facetsQuery(id: string, filter: EpisodeFilter, isLive: boolean) {
+  const query = askedBy(filter.filter(([name]) => name !== "sort"));
+  return queryOptions({
+    queryKey: ["session", id, "facets", query],
+    queryFn: () => unwrap(api.GET("/v1/sessions/{session_id}/episodes/facets", { params: { path: { session_id: id }, query } })),
+    placeholderData: keepPreviousData,
+    refetchInterval: isLive ? FACETS_MS : false,
+  });
 }
 
 /** The tokens of an episode, `limit` of them from the cursor on. */
@@ -40,11 +55,12 @@ export function episodesQuery(id: string, filter: EpisodeFilter, isLive: boolean
   });
 }
 
-export function timelinesQuery(id: string, episodeId: string) {
+/** An episode's tokens from number `start` on, counted through all of its timelines. */
+export function timelinesQuery(id: string, episodeId: string, start = 0) {
   return infiniteQueryOptions({
-    queryKey: ["session", id, "timelines", episodeId],
+    queryKey: ["session", id, "timelines", episodeId, start],
     queryFn: ({ pageParam }) => timelinesPage(id, episodeId, TOKENS, pageParam),
-    initialPageParam: "0",
+    initialPageParam: String(start),
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     staleTime: 30_000,
   });

@@ -695,6 +695,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{session_id}/episodes/facets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported.
+         * @description Rewards, fates and tasks of the episodes that match, counted; of those that the runtime has reported.
+         */
+        get: operations["episode_facets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{session_id}/episodes/{episode_id}": {
         parameters: {
             query?: never;
@@ -2217,6 +2237,42 @@ export interface components {
             session_id: string;
         };
         /**
+         * EpisodeFacets
+         * @description ``GET .../episodes/facets``: of the episodes that match. Fates and tasks leave out the filter by themselves.
+         *
+         *     So a page can say how many another choice would show.
+         */
+        EpisodeFacets: {
+            /** Episodes */
+            episodes: number;
+            /**
+             * Evaluation
+             * @description How many of them are for evaluation.
+             */
+            evaluation: number;
+            /** Fates */
+            fates: {
+                [key: string]: number;
+            };
+            /**
+             * Reward Mean
+             * @description To nine digits.
+             */
+            reward_mean: number | null;
+            /**
+             * Rewards
+             * @description Of those with a reward, lowest first; empty buckets are left out.
+             */
+            rewards: components["schemas"]["RewardBucket"][];
+            /**
+             * Tasks
+             * @description The 12 with the most episodes.
+             */
+            tasks: components["schemas"]["TaskCount"][];
+            /** Tasks In All */
+            tasks_in_all: number;
+        };
+        /**
          * EpisodeFate
          * @description Where an episode is in the accounting, in one word.
          * @enum {string}
@@ -2252,6 +2308,41 @@ export interface components {
             items: components["schemas"]["EpisodeView"][];
             /** Next Cursor */
             next_cursor: string | null;
+        };
+        /**
+         * EpisodeOutline
+         * @description An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
+         *
+         *     The lists have the same length. Of a stretch without a sampled token, the last four are null.
+         */
+        EpisodeOutline: {
+            /**
+             * Advantages
+             * @description The one of the largest size.
+             */
+            advantages: (number | null)[];
+            /**
+             * Logprobs
+             * @description Of that token.
+             */
+            logprobs: (number | null)[];
+            /**
+             * Surprising
+             * @description The sampled token with the lowest log-probability: its number.
+             */
+            surprising: (number | null)[];
+            /**
+             * Timelines
+             * @description The tokens of each timeline: the first token of the next has their sum.
+             */
+            timelines: number[];
+            /**
+             * Versions
+             * @description The newest policy version.
+             */
+            versions: (number | null)[];
+            /** Width */
+            width: number;
         };
         /**
          * EpisodeReport
@@ -2301,7 +2392,7 @@ export interface components {
          * EpisodeTimelines
          * @description ``GET /v1/sessions/{id}/episodes/{episode_id}/timelines``: every token with its text, some thousands a page.
          *
-         *     ``calls`` and ``report`` are those of the whole episode, on the first page.
+         *     ``calls``, ``report`` and ``outline`` are those of the whole episode, on the first page.
          */
         EpisodeTimelines: {
             /**
@@ -2312,6 +2403,7 @@ export interface components {
             episode: components["schemas"]["EpisodeView"];
             /** Next Cursor */
             next_cursor: string | null;
+            outline: components["schemas"]["EpisodeOutline"] | null;
             report: components["schemas"]["EpisodeReport"] | null;
             /** Timelines */
             timelines: components["schemas"]["TokenTimeline"][];
@@ -3427,6 +3519,20 @@ export interface components {
              * @description Of memory_total_bytes, by whichever process.
              */
             memory_used_bytes: number;
+        };
+        /**
+         * RewardBucket
+         * @description Episodes whose rewards are beside each other. ``lowest`` and ``highest`` are rewards that there are.
+         *
+         *     As ``reward_min`` and ``reward_max`` of the list they ask for exactly these episodes.
+         */
+        RewardBucket: {
+            /** Count */
+            count: number;
+            /** Highest */
+            highest: number;
+            /** Lowest */
+            lowest: number;
         };
         /**
          * RewardChange
@@ -4627,6 +4733,16 @@ export interface components {
             step: number;
         };
         /**
+         * TaskCount
+         * @description How many episodes a task has.
+         */
+        TaskCount: {
+            /** Count */
+            count: number;
+            /** Task */
+            task: string;
+        };
+        /**
          * TaskCounts
          * @description ``GET /v1/sessions/{id}/tasks``: attempts by where they are.
          */
@@ -4899,7 +5015,14 @@ export interface components {
              */
             call: string | null;
             /**
+             * Is Sampled Raw
+             * @description Whether the call was sampled from the model's own distribution: logprobs are the raw ones.
+             * @default false
+             */
+            is_sampled_raw: boolean;
+            /**
              * Logprobs
+             * @description Of the distribution that each was sampled from.
              * @default []
              */
             logprobs: number[];
@@ -4914,6 +5037,11 @@ export interface components {
              * @default []
              */
             policy_versions: number[];
+            /**
+             * Raw Logprobs
+             * @description The model's own, at temperature 1 over all token ids, where they differ from logprobs; null where they are the same (is_sampled_raw) or were not recorded.
+             */
+            raw_logprobs: number[] | null;
             /**
              * Split Bytes
              * @description By index: the bytes, in hex, of each token that is not whole characters.
@@ -6741,6 +6869,58 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["EpisodeExport"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    episode_facets: {
+        parameters: {
+            query?: {
+                /** @description Only those of this task. */
+                task?: string | null;
+                /** @description Only those with one of these fates. */
+                fate?: components["schemas"]["EpisodeFate"][];
+                /** @description Only those that are, or are not, for evaluation. */
+                eval?: boolean | null;
+                reward_min?: number | null;
+                reward_max?: number | null;
+                /** @description Only those that this policy version sampled. */
+                version?: number | null;
+                /** @description Only those that this step trained. */
+                step?: number | null;
+                /** @description Only those with calls of this agent. */
+                agent?: string | null;
+                /** @description Only those with this, in any case, in the task, the last 500 characters of what was asked, or the first 500 of the last answer. */
+                q?: string | null;
+                /** @description Only those that somebody has given this. */
+                thumb?: components["schemas"]["Thumb"] | null;
+                /** @description Only those that do, or do not, have a comment. */
+                commented?: boolean | null;
+            };
+            header?: never;
+            path: {
+                session_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EpisodeFacets"];
                 };
             };
             /** @description Refused or failed */

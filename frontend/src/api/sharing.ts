@@ -55,11 +55,11 @@ export function sharedEpisodesQuery(token: string) {
   });
 }
 
-export function sharedTimelinesQuery(token: string, episodeId: string) {
+export function sharedTimelinesQuery(token: string, episodeId: string, start = 0) {
   return infiniteQueryOptions({
-    queryKey: ["shared", token, "timelines", episodeId],
+    queryKey: ["shared", token, "timelines", episodeId, start],
     queryFn: ({ pageParam }) => sharedTimelinesPage(token, episodeId, pageParam),
-    initialPageParam: "0",
+    initialPageParam: String(start),
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     staleTime: 30_000,
   });

@@ -6,10 +6,12 @@ from typing import Any
 
 from tinkerscript.errors import Conflict, InvalidRequest, NotFound
 from tinkerscript.wire.account import AccountView, ProjectView, Role
+from tinkerscript.wire.reading.outline import outline
 from tinkerscript.wire.reading.token_pages import timelines_page
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.version import VERSION
 
+from .facets import episode_facets
 from .lists import Asked, episode_page, event_page, metric_columns, number, one, step_view
 from .run_folder import Json, RunFolder
 
@@ -36,6 +38,7 @@ class Answers:
             (r"/events", lambda asked: event_page(folder, asked)),
             (r"/metrics", lambda asked: metric_columns(folder, asked)),
             (r"/episodes", lambda asked: episode_page(folder, asked)),
+            (r"/episodes/facets", lambda asked: episode_facets(folder, asked)),
             (r"/episodes/([^/]+)", lambda asked, episode_id: self._episode(episode_id)),
             (r"/episodes/([^/]+)/timelines", self._timelines),
             (r"/steps/([0-9]{1,9})", lambda asked, step: step_view(folder, int(step))),
@@ -82,9 +85,10 @@ class Answers:
         advantages = self._folder.documents[episode_id].advantages or episode["advantage"]
         try:
             runs, more = timelines_page(document, advantages=advantages, start=start, limit=limit)
-            first = {"report": document["report"], "calls": document["calls"]} if start == 0 else {}
+            whole = {"report": document["report"], "calls": document["calls"]}
+            first = whole | {"outline": outline(document, advantages)} if start == 0 else {}
             output = document["output"] or {}
-        except (KeyError, TypeError, AttributeError) as failure:
+        except (KeyError, TypeError, AttributeError, ValueError) as failure:
             raise InvalidRequest("The document of this episode is damaged.", hint="Export the run again.") from failure
         reported = {name: output.get(name) for name in ("rewards_by_call", "metadata")}
         page: Json = {
@@ -92,7 +96,7 @@ class Answers:
             "timelines": runs,
             "next_cursor": None if more is None else str(more),
         }
-        return {"report": None, "calls": []} | first | page
+        return {"report": None, "calls": [], "outline": None} | first | page
 
 
 def _plain(view: Any) -> Json:

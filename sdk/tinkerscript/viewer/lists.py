@@ -38,13 +38,18 @@ def episode_page(folder: RunFolder, asked: Asked) -> Json:
     """``GET .../episodes``. Cursors are the number of entries before."""
     limit, start = number(asked, "limit", 50, least=1, most=200), number(asked, "cursor", 0)
     by, grows = ORDERS.get(one(asked, "sort", "newest"), (None, False))
-    found = [episode for episode in folder.episodes if _matches(episode, asked)]
+    found = episodes_matching(folder, asked)
     if by is not None:
         found = sorted((each for each in found if each[by] is not None), key=lambda each: each[by])
     if not grows:
         found.reverse()
     page = found[start : start + limit]
     return {"items": page, "next_cursor": str(start + limit) if start + limit < len(found) else None}
+
+
+def episodes_matching(folder: RunFolder, asked: Asked) -> list[Json]:
+    """All that the filter leaves, the oldest first."""
+    return [episode for episode in folder.episodes if _matches(episode, asked)]
 
 
 def _matches(episode: Json, asked: Asked) -> bool:

@@ -3,11 +3,14 @@
 The document is plain JSON: it was checked when it was written, and a model of each token would cost more than the rest.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from ..calls import is_sampled_raw
 
 BY_TOKEN = ("token_ids", "pieces", "logprobs", "policy_versions")
 Advantages = Mapping[str, float] | float | None
+Raw = Mapping[tuple[str, int], Sequence[float]]  # log-probabilities at temperature 1 over all ids, by call and answer
 
 
 def timelines_page(
@@ -19,6 +22,8 @@ def timelines_page(
     ``advantages`` are by call, or one for all calls.
     """
     page: list[dict[str, Any]] = []
+    raw = raw_logprobs(document)
+    same = {call["id"] for call in document["calls"] if is_sampled_raw(call["options"])}
     first = 0
     left = limit
     for timeline in document["timelines"]:
@@ -29,13 +34,24 @@ def timelines_page(
                 if left <= 0:
                     return _add(page, timeline, runs), first
                 length = run["tokens"] if run["call"] is None else min(run["tokens"] - skip, left)
-                runs.append(_part(run, skip, length) | {"advantage": _advantage(run["call"], advantages)})
+                told = raw.get((run["call"], run["answer"]))
+                own = {
+                    "advantage": _advantage(run["call"], advantages),
+                    "raw_logprobs": told[skip : skip + length] if told is not None else None,
+                    "is_sampled_raw": run["call"] in same,
+                }
+                runs.append(_part(run, skip, length) | own)
                 left -= length
                 if skip + length < run["tokens"]:
                     return _add(page, timeline, runs), first + skip + length
             first = end
         page = _add(page, timeline, runs)
     return page, None
+
+
+def raw_logprobs(document: Mapping[str, Any]) -> Raw:
+    """Those that differ from what was sampled from; an older document has none."""
+    return {(entry["call"], entry["answer"]): entry["logprobs"] for entry in document.get("raw_logprobs", [])}
 
 
 def _add(page: list[dict[str, Any]], timeline: Mapping[str, Any], runs: list[Any]) -> list[dict[str, Any]]:

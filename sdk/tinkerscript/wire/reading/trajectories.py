@@ -13,6 +13,7 @@ from ..base import Request, Response
 from ..calls import DriftPoint, EpisodeReport
 from ..episodes import EpisodeView
 from ..events import Event
+from .outline import EpisodeOutline
 
 MAX_ROWS = 200  # of one request
 EXCERPT_CHARACTERS = 500  # of the prompt, and of the answer
@@ -100,7 +101,15 @@ class TokenRun(Response):
     text: str = Field(description="As decoded, special tokens included.")
     token_ids: list[int]
     pieces: list[str] = Field([], description="The text of each token; like the next two, empty for context.")
-    logprobs: list[float] = []
+    logprobs: list[float] = Field([], description="Of the distribution that each was sampled from.")
+    raw_logprobs: list[float] | None = Field(
+        None,
+        description="The model's own, at temperature 1 over all token ids, where they differ from logprobs; null where"
+        " they are the same (is_sampled_raw) or were not recorded.",
+    )
+    is_sampled_raw: bool = Field(
+        False, description="Whether the call was sampled from the model's own distribution: logprobs are the raw ones."
+    )
     policy_versions: list[int] = []
     split_bytes: dict[int, str] = Field(
         {}, description="By index: the bytes, in hex, of each token that is not whole characters."
@@ -151,12 +160,13 @@ class TrajectoryCall(Response):
 class EpisodeTimelines(Response):
     """``GET /v1/sessions/{id}/episodes/{episode_id}/timelines``: every token with its text, some thousands a page.
 
-    ``calls`` and ``report`` are those of the whole episode, on the first page.
+    ``calls``, ``report`` and ``outline`` are those of the whole episode, on the first page.
     """
 
     episode: EpisodeView
     report: EpisodeReport | None = None
     calls: list[TrajectoryCall] = []
+    outline: EpisodeOutline | None = None
     timelines: list[TokenTimeline]
     next_cursor: str | None = None
 

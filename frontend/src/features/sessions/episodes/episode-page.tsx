@@ -14,15 +14,15 @@ import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { useTitle } from "../../../ui/use-title";
-import { Conversation } from "./conversation";
 import { EpisodeSide } from "./episode-side";
 import { filterOf, listPart, neighbours } from "./episode-filter";
 import { FateBadge } from "./fate-badge";
-import { joinPages } from "./join-pages";
+import { EpisodeTokens } from "./episode-tokens";
 import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
 import { SessionCrumb } from "../session-crumb";
 import { useKeys } from "./use-keys";
+import { useTokens } from "./use-tokens";
 import { useMayWrite } from "../use-may-write";
 
 export function episodeWarm(client: QueryClient, { id = "", episodeId = "" }: { id?: string; episodeId?: string }): Promise<unknown> {
@@ -34,14 +34,14 @@ export function EpisodePage() {
   const [address] = useSearchParams();
   const session = useQuery(sessionQuery(id)).data;
   const mayWrite = useMayWrite();
-  const { data, error, isPending, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(timelinesQuery(id, episodeId));
-  const loaded = useMemo(() => (data ? joinPages(data.pages) : null), [data]);
+  const tokens = useTokens((start) => timelinesQuery(id, episodeId, start), episodeId);
+  const { loaded, error } = tokens;
   useTitle(loaded ? visible(loaded.episode.task ?? episodeId) : "Episode");
   return (
     <>
       <SessionCrumb session={session} id={id} trail={[episodeId]} list={listPart(address)} />
       <Neighbours id={id} episodeId={episodeId} isLive={session !== undefined && !hasEnded(session)} />
-      {isPending && <Loading />}
+      {!loaded && !error && <Loading />}
       {error && <Unreadable error={error} id={id} list={listPart(address)} />}
       {loaded && (
         <>
@@ -55,14 +55,7 @@ export function EpisodePage() {
           )}
           <div className="mt-4 grid items-start gap-4 lg:grid-cols-[minmax(0,1fr)_20rem]">
             <div className="min-w-0">
-              <Conversation key={episodeId} timelines={loaded.timelines} calls={loaded.calls} />
-              {hasNextPage && (
-                <div className="mt-3 text-center">
-                  <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
-                    {isFetchingNextPage ? "Loading…" : "Show more tokens"}
-                  </Button>
-                </div>
-              )}
+              <EpisodeTokens key={episodeId} tokens={tokens} loaded={loaded} />
             </div>
             <EpisodeSide id={id} loaded={loaded} mayErase={mayWrite && session !== undefined && (session.state === "ready" || hasEnded(session))} />
           </div>

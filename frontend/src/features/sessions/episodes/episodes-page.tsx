@@ -9,6 +9,7 @@ import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { Empty, PageHeader } from "../../../ui/panel";
 import { filterOf, listPart } from "./episode-filter";
+import { EpisodeFacets } from "./episode-facets";
 import { EpisodesFilterBar } from "./episodes-filter-bar";
 import { EpisodesTable } from "./episodes-table";
 import { SessionCrumb } from "../session-crumb";
@@ -27,6 +28,7 @@ export function EpisodesPage() {
       <SessionCrumb session={session} id={id} trail={[]} />
       <PageHeader title="Episodes" />
       <EpisodesFilterBar />
+      <EpisodeFacets id={id} filter={filter} isLive={isLive} />
       <ErrorNotice error={error} />
       {isPending && <Loading />}
       {data && episodes.length === 0 && (

@@ -27,6 +27,7 @@ function joinRuns(before: TokenRun[], more: TokenRun[]): TokenRun[] {
     token_ids: [...last.token_ids, ...next.token_ids],
     pieces: [...last.pieces, ...next.pieces],
     logprobs: [...last.logprobs, ...next.logprobs],
+    raw_logprobs: last.raw_logprobs && next.raw_logprobs && [...last.raw_logprobs, ...next.raw_logprobs],
     policy_versions: [...last.policy_versions, ...next.policy_versions],
     split_bytes: { ...last.split_bytes, ...split },
   };

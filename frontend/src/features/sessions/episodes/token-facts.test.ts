@@ -1,9 +1,11 @@
+import { createElement } from "react";
+import { renderToStaticMarkup } from "react-dom/server";
 import { expect, test } from "vitest";
 import type { TokenRun, TokenTimeline } from "../../../api/types";
-import { findToken, nextToken } from "./token-facts";
+import { findToken, nextToken, TokenFacts, whichDistribution } from "./token-facts";
 
 function run(call: string | null, start: number, tokens: number): TokenRun {
-  return { call, answer: 0, start, tokens, text: "", token_ids: [], pieces: [], logprobs: [], policy_versions: [], split_bytes: {}, advantage: null };
+  return { call, answer: 0, start, tokens, text: "", token_ids: [], pieces: [], logprobs: [], policy_versions: [], split_bytes: {}, advantage: null, raw_logprobs: null, is_sampled_raw: false };
 }
 
 const LINES: TokenTimeline[] = [
@@ -23,4 +25,20 @@ test("the arrows go from sampled token to sampled token, over context", () => {
   expect(nextToken(LINES, 0, 9, 1)).toBeNull();
   expect(nextToken(LINES, 0, 7, -1)).toBe(4);
   expect(nextToken(LINES, 0, 3, -1)).toBeNull();
+});
+
+const TEMPERED = { sampling: { temperature: 0.7, top_p: 0.9, max_tokens: 5, grammar: true } };
+
+test("a raw log-probability stands beside the sampled one where they differ, and words say which is which", () => {
+  const told = { ...run("a", 3, 1), pieces: ["x"], token_ids: [5], policy_versions: [2], logprobs: [-0.5], raw_logprobs: [-2] };
+  const shown = renderToStaticMarkup(createElement(TokenFacts, { run: told, at: 0, token: 3, options: TEMPERED }));
+  for (const part of ["Log-probability</dt>", ">-0.5<", "60.65 %", "Raw log-probability</dt>", ">-2<", "13.53 %", "after temperature 0.7, top_p 0.9 and a grammar", "Raw: the model’s own"]) expect(shown).toContain(part);
+  const same = renderToStaticMarkup(createElement(TokenFacts, { run: { ...told, raw_logprobs: null, is_sampled_raw: true }, at: 0, token: 3, options: undefined }));
+  expect(same).not.toContain("Raw log-probability");
+  expect(same).toContain("the log-probability is the raw one");
+});
+
+test("what was not recorded is said to be so", () => {
+  expect(whichDistribution(run("a", 3, 1), TEMPERED)).toContain("was not recorded here");
+  expect(whichDistribution(run("a", 3, 1), { sampling: { temperature: 1, top_p: 1 } })).toContain("sampled from. Training");
 });

@@ -1,5 +1,5 @@
 // What is known of the chosen token.
-import type { TokenRun, TokenTimeline } from "../../../api/types";
+import type { TokenRun, TokenTimeline, TrajectoryCall } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { visible } from "../../../ui/plain-text";
 
@@ -24,28 +24,67 @@ export function nextToken(timelines: TokenTimeline[], line: number, token: numbe
   return null;
 }
 
-export function TokenFacts({ run, at, token }: { run: TokenRun; at: number; token: number }) {
+interface Props {
+  run: TokenRun;
+  at: number;
+  token: number;
+  /** Of the run's call. */
+  options: TrajectoryCall["options"] | undefined;
+}
+
+export function TokenFacts({ run, at, token, options }: Props) {
   const logprob = run.logprobs[at];
+  const raw = run.raw_logprobs?.[at];
   const facts: [string, string][] = [
     ["Text", JSON.stringify(visible(run.pieces[at] ?? ""))],
     ["Id", String(run.token_ids[at] ?? "–")],
     ["Position", number(token)],
     ["Log-probability", number(logprob)],
-    ["Probability", logprob === undefined ? "–" : `${number(Math.exp(logprob) * 100)} %`],
+    ["Probability", percent(logprob)],
+    ...(raw === undefined ? [] : ([["Raw log-probability", number(raw)], ["Raw probability", percent(raw)]] satisfies [string, string][])),
     ["Policy version", String(run.policy_versions[at] ?? "–")],
     ["Advantage", number(run.advantage)],
     ["Call", run.call ?? "–"],
   ];
-  const raw = run.split_bytes[at];
-  if (raw !== undefined) facts.push(["Bytes", raw]);
+  const bytes = run.split_bytes[at];
+  if (bytes !== undefined) facts.push(["Bytes", bytes]);
   return (
-    <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-3 gap-y-1 p-4 text-xs">
-      {facts.map(([name, value]) => (
-        <div key={name} className="contents">
-          <dt className="text-muted">{name}</dt>
-          <dd className="font-mono wrap-anywhere">{value}</dd>
-        </div>
-      ))}
-    </dl>
+    <>
+      <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-3 gap-y-1 p-4 text-xs">
+        {facts.map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-muted">{name}</dt>
+            <dd className="font-mono wrap-anywhere">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <p className="border-t border-line p-4 text-xs text-muted">{whichDistribution(run, options)}</p>
+    </>
   );
 }
+
+function percent(logprob: number | undefined): string {
+  return logprob === undefined ? "–" : `${number(Math.exp(logprob) * 100)} %`;
+}
+
+/** Of which distribution the log-probability is, and what is known of the model's own. */
+export function whichDistribution(run: TokenRun, options: TrajectoryCall["options"] | undefined): string {
+  if (run.is_sampled_raw) return "The token was sampled from the model’s own distribution, at temperature 1 over all token ids: the log-probability is the raw one.";
+  const changes = samplingWords(options);
+  const sampled = `Log-probability: of the distribution that the token was sampled from${changes && `, after ${changes}`}. Training compares with this one.`;
+  const own = run.raw_logprobs ? "Raw: the model’s own, at temperature 1 over all token ids." : "The model’s own, at temperature 1 over all token ids, was not recorded here.";
+  return `${sampled} ${own}`;
+}
+
+/** What a call's options did to the distribution: "temperature 0.7, top_p 0.9 and a grammar". */
+function samplingWords(options: TrajectoryCall["options"] | undefined): string {
+  const sampling = options?.sampling;
+  if (typeof sampling !== "object" || sampling === null) return "";
+  const words = Object.entries(sampling as Record<string, unknown>).flatMap(([name, value]) => {
+    if (name === "max_tokens" || value === null || value === false || value === "" || (CHANGES_NOTHING[name] ?? 0) === value) return [];
+    return name === "grammar" ? ["a grammar"] : [`${name} ${typeof value === "number" ? number(value) : visible(JSON.stringify(value)).slice(0, 60)}`];
+  });
+  return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words[words.length - 1] ?? ""}` : (words[0] ?? "");
+}
+
+const CHANGES_NOTHING: Record<string, number> = { temperature: 1, top_p: 1, repetition_penalty: 1 };

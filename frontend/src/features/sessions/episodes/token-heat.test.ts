@@ -4,7 +4,7 @@ import { heatOf, measureOf, scaleOf } from "./token-heat";
 
 function run(fields: Partial<TokenRun>): TokenRun {
   const empty = { call: "call_1", answer: 0, start: 0, tokens: 3, text: "", token_ids: [1, 2, 3], pieces: ["a", "b", "c"] };
-  return { ...empty, logprobs: [0, -0.6, -12], policy_versions: [4, 4, 6], split_bytes: {}, advantage: null, ...fields };
+  return { ...empty, logprobs: [0, -0.6, -12], policy_versions: [4, 4, 6], split_bytes: {}, advantage: null, raw_logprobs: null, is_sampled_raw: false, ...fields };
 }
 
 test("a surprising token is stronger than a certain one", () => {

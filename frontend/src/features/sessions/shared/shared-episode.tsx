@@ -1,19 +1,16 @@
 // One episode of a shared run, down to the token.
-import { useInfiniteQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
 import { Link } from "react-router";
 import { sharedTimelinesQuery } from "../../../api/sharing";
-import { Button } from "../../../ui/button";
 import { number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice } from "../../../ui/notice";
 import { UserText } from "../../../ui/user-text";
-import { Conversation } from "../episodes/conversation";
-import { joinPages } from "../episodes/join-pages";
+import { EpisodeTokens } from "../episodes/episode-tokens";
+import { useTokens } from "../episodes/use-tokens";
 
 export function SharedEpisode({ token, episodeId }: { token: string; episodeId: string }) {
-  const { data, error, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(sharedTimelinesQuery(token, episodeId));
-  const told = useMemo(() => (data ? joinPages(data.pages) : null), [data]);
+  const tokens = useTokens((start) => sharedTimelinesQuery(token, episodeId, start), episodeId);
+  const { loaded: told, error } = tokens;
   return (
     <>
       <nav aria-label="Where this is" className="text-xs">
@@ -29,14 +26,7 @@ export function SharedEpisode({ token, episodeId }: { token: string; episodeId: 
             <UserText text={told.episode.task ?? episodeId} />
             <span className="ml-3 font-normal text-muted tabular-nums">reward {number(told.episode.reward)}</span>
           </h2>
-          <Conversation timelines={told.timelines} calls={told.calls} />
-          {hasNextPage && (
-            <div className="text-center">
-              <Button onClick={() => void fetchNextPage()} disabled={isFetchingNextPage}>
-                {isFetchingNextPage ? "Loading…" : "Show more tokens"}
-              </Button>
-            </div>
-          )}
+          <EpisodeTokens tokens={tokens} loaded={told} />
         </>
       )}
     </>

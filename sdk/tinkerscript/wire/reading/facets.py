@@ -1,0 +1,47 @@
+"""What a list of episodes holds, counted: its rewards in buckets, its fates, its tasks."""
+
+from pydantic import Field
+
+from ..base import Response
+from .trajectories import EpisodeFate
+
+BUCKETS = 24  # of equal width, from the lowest to the highest reward
+MAX_TASKS = 12
+
+
+class RewardBucket(Response):
+    """Episodes whose rewards are beside each other. ``lowest`` and ``highest`` are rewards that there are.
+
+    As ``reward_min`` and ``reward_max`` of the list they ask for exactly these episodes.
+    """
+
+    lowest: float
+    highest: float
+    count: int = Field(ge=1)
+
+
+class TaskCount(Response):
+    """How many episodes a task has."""
+
+    task: str
+    count: int
+
+
+class EpisodeFacets(Response):
+    """``GET .../episodes/facets``: of the episodes that match. Fates and tasks leave out the filter by themselves.
+
+    So a page can say how many another choice would show.
+    """
+
+    episodes: int
+    rewards: list[RewardBucket] = Field(description="Of those with a reward, lowest first; empty buckets are left out.")
+    reward_mean: float | None = Field(description="To nine digits.")
+    fates: dict[EpisodeFate, int]
+    evaluation: int = Field(description="How many of them are for evaluation.")
+    tasks: list[TaskCount] = Field(description=f"The {MAX_TASKS} with the most episodes.")
+    tasks_in_all: int
+
+
+def nine_digits(value: float | None) -> float | None:
+    """So that a mean is the same number whoever adds up, and in which order."""
+    return None if value is None else float(f"{value:.9g}")

@@ -1,0 +1,63 @@
+"""Where in an episode its tokens stand out: a few numbers for any length, found without the tokens.
+
+Tokens are numbered through all timelines, as in ``token_pages``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from ..base import Response
+
+STRETCHES = 240  # at most; a shorter episode has one for each token
+
+
+class EpisodeOutline(Response):
+    """An episode in stretches of ``width`` tokens, numbered through all timelines; the last may be shorter.
+
+    The lists have the same length. Of a stretch without a sampled token, the last four are null.
+    """
+
+    timelines: list[int] = Field(description="The tokens of each timeline: the first token of the next has their sum.")
+    width: int = Field(ge=1)
+    surprising: list[int | None] = Field(description="The sampled token with the lowest log-probability: its number.")
+    logprobs: list[float | None] = Field(description="Of that token.")
+    advantages: list[float | None] = Field(description="The one of the largest size.")
+    versions: list[int | None] = Field(description="The newest policy version.")
+
+
+def outline(document: Mapping[str, Any], advantages: Mapping[str, float] | float | None) -> dict[str, Any]:
+    """The ``EpisodeOutline`` of an episode's document, as plain JSON values. Costs one look at each token."""
+    lengths = [timeline["tokens"] for timeline in document["timelines"]]
+    width = max(1, -(-sum(lengths) // STRETCHES))
+    count = -(-sum(lengths) // width)
+    surprising: list[int | None] = [None] * count
+    logprobs: list[float | None] = [None] * count
+    largest: list[float | None] = [None] * count
+    versions: list[int | None] = [None] * count
+    first = 0
+    for timeline in document["timelines"]:
+        for run in timeline["runs"]:
+            if run["call"] is not None and run["tokens"]:
+                advantage = advantages.get(run["call"]) if isinstance(advantages, Mapping) else advantages
+                for at, start, end in _parts(first, run["tokens"], width):
+                    part = run["logprobs"][start:end]
+                    lowest = min(part)
+                    before = logprobs[at]
+                    if before is None or lowest < before:
+                        surprising[at], logprobs[at] = first + start + part.index(lowest), lowest
+                    if advantage is not None and abs(advantage) >= abs(largest[at] or 0.0):
+                        largest[at] = advantage
+                    versions[at] = max(versions[at] or 0, *run["policy_versions"][start:end])
+            first += run["tokens"]
+    return {
+        "timelines": lengths, "width": width, "surprising": surprising, "logprobs": logprobs, "advantages": largest,
+        "versions": versions,
+    }  # fmt: skip
+
+
+def _parts(first: int, tokens: int, width: int) -> list[tuple[int, int, int]]:
+    """A run whose first token has the number ``first``, by stretches: which one, and from where to where of the run."""
+    numbers = range(first // width, (first + tokens - 1) // width + 1)
+    return [(at, max(0, at * width - first), min(tokens, (at + 1) * width - first)) for at in numbers]

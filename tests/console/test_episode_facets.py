@@ -1,0 +1,95 @@
+"""What a list of episodes holds, counted by the database for the filter that the list has."""
+
+import sys
+
+import pytest
+
+from console.errors import NotFound
+from console.sessions.episodes.facets import episode_facets
+from console.sessions.episodes.selectors import EpisodeFilter, episode_list
+from console.sessions.models import EpisodeRecord, Session
+from console.users.models import Project
+from support.factories import session_make
+from tinkerscript.wire.reading.facets import BUCKETS, MAX_TASKS, EpisodeFacets
+from tinkerscript.wire.reading.trajectories import EpisodeFate as Fate
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def session(project) -> Session:
+    return session_make(project)
+
+
+def save(session: Session, rewards: list[float | None], **fields) -> None:
+    before = EpisodeRecord.objects.filter(session=session).count()
+    EpisodeRecord.objects.bulk_create(
+        EpisodeRecord(
+            session=session, episode_id=f"epi_{before + at}", seq=before + at, reward=reward, begun_at=1.0,
+            **{"fate": Fate.TRAINED} | fields,
+        )
+        for at, reward in enumerate(rewards)
+    )  # fmt: skip
+
+
+def facets(session: Session, **only) -> EpisodeFacets:
+    return episode_facets(project=session.project, session_id=session.id, only=EpisodeFilter(**only))
+
+
+def test_every_bucket_asks_for_exactly_its_episodes(session) -> None:
+    save(session, [at / 7 - 3 for at in range(100)] + [None, None, 4.25, 4.25])
+    told = facets(session)
+    assert (told.episodes, sum(bucket.count for bucket in told.rewards)) == (104, 102)
+    assert 1 < len(told.rewards) <= BUCKETS
+    for bucket in told.rewards:
+        only = EpisodeFilter(reward_min=bucket.lowest, reward_max=bucket.highest)
+        page, more = episode_list(project=session.project, session_id=session.id, only=only, limit=200)
+        assert (len(page), more) == (bucket.count, None)
+    assert [bucket.lowest for bucket in told.rewards] == sorted(bucket.lowest for bucket in told.rewards)
+
+
+LARGEST = sys.float_info.max
+
+
+@pytest.mark.parametrize(
+    "rewards, counts",
+    [
+        ([], []),
+        ([None], []),
+        ([0.5] * 3, [3]),
+        ([0.0, 1.0, 1.0], [1, 2]),
+        ([-LARGEST, 0.0, LARGEST], [1, 1, 1]),
+        ([5e-324, 0.0], [2]),
+        ([LARGEST, -1.0], [1, 1]),
+    ],
+)
+def test_rewards_of_any_size_have_their_buckets(session, rewards, counts) -> None:
+    save(session, rewards)
+    assert [bucket.count for bucket in facets(session).rewards] == counts
+
+
+def test_each_facet_keeps_its_other_choices_and_has_the_rest_of_the_filter(session) -> None:
+    save(session, [1.0, 0.0], task="fog")
+    save(session, [1.0], task="fog", fate=Fate.STALE)
+    save(session, [0.5], task="mist", fate=Fate.EVAL, eval=True)
+    told = facets(session, task="fog", fates=[Fate.TRAINED], reward_min=0.5)
+    assert (told.episodes, told.evaluation, told.reward_mean) == (1, 0, 1.0)
+    assert told.fates == {Fate.TRAINED: 1, Fate.STALE: 1}
+    assert [(each.task, each.count) for each in told.tasks] == [("fog", 1)]
+    told = facets(session)
+    assert (told.episodes, told.evaluation, told.reward_mean) == (4, 1, 0.625)
+    assert [(each.task, each.count) for each in told.tasks] == [("fog", 3), ("mist", 1)]
+
+
+def test_many_tasks_are_cut_and_counted(session) -> None:
+    for at in range(MAX_TASKS + 3):
+        save(session, [1.0], task=f"task {at:03}")
+    told = facets(session)
+    assert [each.task for each in told.tasks] == [f"task {at:03}" for at in range(MAX_TASKS)]
+    assert told.tasks_in_all == MAX_TASKS + 3
+
+
+def test_another_project_is_told_of_nothing(session, bob) -> None:
+    save(session, [1.0])
+    with pytest.raises(NotFound):
+        episode_facets(project=Project.objects.get(memberships__user=bob), session_id=session.id, only=EpisodeFilter())
