@@ -152,6 +152,21 @@ def test_a_click_on_a_curve_leads_to_its_step_and_its_axis_is_in_the_address(run
     expect(page).to_have_url(re.compile(r"/steps/1$"))
 
 
+def test_evaluations_are_read_by_version_and_by_task(run: Run) -> None:
+    page = run.page
+    page.goto(f"/sessions/{run.session_id}")
+    evaluation = page.get_by_role("region", name="Evaluation held-out")
+    expect(evaluation).to_contain_text("Step 1: reward 0.4375 ± 0.25 (0.375 at step 0), success 50 %, 8 episodes")
+    expect(evaluation).to_contain_text("reward/format 0.5")
+    tasks = evaluation.get_by_role("region", name="Tasks of held-out").get_by_role("row")
+    expect(tasks).to_have_count(3)
+    expect(tasks.nth(1)).to_contain_text("<script>document.title='owned'</script>⟨U+202E⟩evil0.50.125± 0.254")  # worst
+    expect(tasks.nth(2)).to_contain_text("mist0.250.75± 0.254")
+    expect(page.get_by_role("img", name=re.compile("^Evaluation|evaluat"))).to_be_visible()
+    evaluation.scroll_into_view_if_needed()
+    photograph(page, "evaluations")
+
+
 def test_tasks_say_what_changed_between_two_versions_and_what_was_answered(run: Run) -> None:
     page = run.page
     page.goto(f"/sessions/{run.session_id}")
@@ -191,7 +206,8 @@ def test_runs_and_episodes_of_a_run_that_has_ended_are_annotated_and_found_by_it
     page.get_by_role("textbox", name="Notes").fill(HOSTILE)
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    expect(page.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil")).to_be_visible()
+    notes = page.get_by_role("region", name="Notes")
+    expect(notes.get_by_text("<script>document.title='owned'</script>⟨U+202E⟩evil")).to_be_visible()
     page.get_by_role("link", name="sweep 3").click()
     expect(page).to_have_url(re.compile("tag=sweep"))
     expect(page.get_by_role("region", name="Sessions").get_by_role("row")).to_have_count(2)

@@ -74,7 +74,7 @@ function FinalRow(measured: Measured) {
       </td>
       <td className={cell}>
         {last?.evaluations.map((one) => (
-          <span key={one.name} className="block whitespace-nowrap">
+          <span key={one.name} className="block sm:whitespace-nowrap">
             <UserText className="text-muted" text={one.name} /> {number(one.reward_mean)} <span className="text-xs text-muted">step {one.step}</span>
           </span>
         ))}

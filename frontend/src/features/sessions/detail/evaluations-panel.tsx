@@ -3,6 +3,7 @@ import { memo, useMemo } from "react";
 import type { Evaluation } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
+import { visible } from "../../../ui/plain-text";
 import { cell, Table } from "../../../ui/table";
 import { UserText } from "../../../ui/user-text";
 import { evaluatedSets, type EvaluatedSet } from "./evaluated-tasks";
@@ -26,7 +27,7 @@ export const EvaluationsPanel = memo(function EvaluationsPanel({ evaluations }: 
 
 function EvaluatedTasks({ set: { first, last, tasks } }: { set: EvaluatedSet }) {
   return (
-    <section aria-label={`Evaluation ${last.name}`}>
+    <section aria-label={`Evaluation ${visible(last.name)}`}>
       <h3 className="px-4 pt-3 font-medium">
         <UserText text={last.name} />
       </h3>
@@ -38,7 +39,7 @@ function EvaluatedTasks({ set: { first, last, tasks } }: { set: EvaluatedSet }) 
       )}
       {tasks.length > 0 && (
         <div className="max-h-80 overflow-y-auto">
-          <Table label={`Tasks of ${last.name}`} head={HEAD}>
+          <Table label={`Tasks of ${visible(last.name)}`} head={HEAD}>
             {tasks.map((task) => (
               <tr key={task.task}>
                 <td className={`${cell} break-all`}>
