@@ -8,6 +8,7 @@ import type { EpisodeExport, Session, SessionCreate, SessionPlan, SessionSort, S
 const PAGE = 50;
 const REFRESH_MS = 5_000;
 const LIVE_REFRESH_MS = 60_000;
+const UNTOLD_SORTS: readonly SessionSort[] = ["active", "device_time"]; // each heartbeat moves them: the channel does not tell
 const QUEUED = 200; // the most that one request may ask for
 const LOG_LINES = 200;
 
@@ -54,6 +55,7 @@ const at = (session_id: string) => ({ params: { path: { session_id } } });
 
 /** `isLive`: a live channel tells what moves; what it does not tell, such as a new name, comes within a minute. */
 export function sessionsQuery(filter: SessionFilter, isLive = false) {
+  const isTold = isLive && !(filter.sort && UNTOLD_SORTS.includes(filter.sort));
   return infiniteQueryOptions({
     queryKey: [...sessionsKey, filter],
     queryFn: ({ pageParam }) => sessionsPage(filter, pageParam),
@@ -61,7 +63,7 @@ export function sessionsQuery(filter: SessionFilter, isLive = false) {
     getNextPageParam: (page) => page.next_cursor ?? undefined,
     placeholderData: keepPreviousData,
     // All pages are asked for together: so many times more rarely, one request in five seconds however long the list.
-    refetchInterval: (query) => (isLive ? LIVE_REFRESH_MS : REFRESH_MS) * Math.max(1, query.state.data?.pages.length ?? 1),
+    refetchInterval: (query) => (isTold ? LIVE_REFRESH_MS : REFRESH_MS) * Math.max(1, query.state.data?.pages.length ?? 1),
   });
 }
 

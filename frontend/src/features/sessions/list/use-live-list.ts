@@ -8,6 +8,7 @@ import { sessionsQuery, type SessionFilter } from "../../../api/sessions";
 import { followProject, openSocket } from "../../../live/follow";
 import { firstLink, type Link } from "../../../live/link";
 import { applyChanges, isMisplaced } from "./session-changes";
+import { keepTold } from "./told-meanwhile";
 
 const AGAIN_MS = 5_000; // a list whose rows change places all the time is asked for no more often
 
@@ -39,6 +40,7 @@ export function useLiveList(filter: SessionFilter): LiveList {
         void client.invalidateQueries({ queryKey: sessionsQuery(shown.current).queryKey });
       }, Math.max(0, askedAt + AGAIN_MS - Date.now()));
     };
+    const meanwhile = keepTold(client, () => sessionsQuery(shown.current).queryKey);
     const stop = followProject(projectId, {
       after: 0,
       open: openSocket,
@@ -51,7 +53,8 @@ export function useLiveList(filter: SessionFilter): LiveList {
         if (heard === null) askAgain();
         heard = Date.now();
         const { queryKey } = sessionsQuery(shown.current);
-        // An answer that is on its way may be older than this page, and would be shown in its place.
+        meanwhile.told(page.items);
+        // An answer that is on its way may be older than this page: its rows get these changes, its order is asked for anew.
         if (client.isFetching({ queryKey, exact: true }) > 0) askAgain();
         const list = client.getQueryData(queryKey);
         if (!list) return;
@@ -61,6 +64,7 @@ export function useLiveList(filter: SessionFilter): LiveList {
     });
     return () => {
       clearTimeout(timer);
+      meanwhile.stop();
       stop();
     };
   }, [client, projectId]);
