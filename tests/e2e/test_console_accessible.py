@@ -32,6 +32,11 @@ CUT = """[...document.querySelectorAll('main *')].filter((it) =>
 SQUEEZED = """[...document.querySelectorAll('select'), ...document.querySelectorAll('.u-wrap')].filter((it) =>
     it.clientWidth > 0 && it.clientWidth < (it.matches('select') ? 80 : 200)).map((it) =>
         it.ariaLabel ?? it.className)"""
+# What would have to be scrolled, which paper cannot be.
+SCROLLED = """[...document.querySelectorAll('main *')].filter((it) => !it.matches('textarea, select')
+    && /auto|scroll/.test(getComputedStyle(it).overflow)
+    && (it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1)).map((it) => it.className)"""
+PAPER = {"width": 700, "height": 900}
 BUSY = re.compile("^Loading|^Reading")
 NARROW = {"width": 320, "height": 700}
 WIDE = {"width": 1440, "height": 900}
@@ -79,7 +84,7 @@ def settle(page: Page) -> None:
 
 
 def found(page: Page, name: str) -> list[str]:
-    """Today's problems of the shown page, in both themes, and whether it is wider than a small window."""
+    """Today's problems of the shown page, in both themes, in a small window, and on paper."""
     problems = []
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme, reduced_motion="reduce")
@@ -94,11 +99,18 @@ def found(page: Page, name: str) -> list[str]:
     problems += [f"scrolled sideways: {name}" for name in page.evaluate(SIDEWAYS)]
     problems += [f"squeezed: {name}" for name in page.evaluate(SQUEEZED)]
     photograph(page, f"{name}-narrow")
+    page.set_viewport_size(PAPER)
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme="dark")
+    problems += [f"cut on paper: {box}" for box in page.evaluate(SCROLLED)]
+    photograph(page, f"{name}-paper")
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.set_viewport_size(WIDE)
     return problems
 
 
-def test_no_page_has_what_axe_or_a_small_window_finds(page: Page, run: Run) -> None:
+def test_no_page_has_what_axe_a_small_window_or_paper_finds(page: Page, run: Run) -> None:
     page.add_init_script(path=AXE)
     problems = {}
     for name, path in pages(run).items():
