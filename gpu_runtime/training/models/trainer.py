@@ -98,6 +98,8 @@ class BaseWithModels:
         name = f"m{self._made}"
         self._made += 1
         parameters = adapter_add(self._policy.model, name, lora, model_id)
+        if self._spec.device == "cpu":
+            linear_layers_use_onednn(self._policy)  # the adapter's too, as the managed loop's are
         self._models[model_id] = _Model(lora, name, parameters)
 
     def _room_require(self, lora: LoraConfig) -> None:

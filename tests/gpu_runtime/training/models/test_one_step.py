@@ -11,7 +11,9 @@ import pytest
 import torch
 
 from gpu_runtime.interfaces import Sample
-from gpu_runtime.model_interfaces import AdamParams
+from gpu_runtime.model_interfaces import AdamParams, LoraConfig
+from gpu_runtime.training.models.adapters import ALPHA
+from gpu_runtime.training.models.export import full_weights
 from gpu_runtime.training.models.trainer import BaseWithModels
 from gpu_runtime.training.objective.token_scales import batch_scales
 from gpu_runtime.training.optimizer import loop_adam
@@ -92,3 +94,27 @@ def test_a_step_of_the_loop_is_that_of_the_primitives_to_the_bit(looped, trainer
         trainer.optim_step("m", adam)
     for name, parameter in parameters.items():
         assert torch.equal(parameter.detach(), weights_of[loss][name]), name
+
+
+def test_a_step_on_an_adapter_is_that_of_the_primitives_to_the_bit(base: Path, trainer_of) -> None:
+    """Both begin with the A of the loop, which draws it from another seed."""
+    rank = 4
+    config = config_of("grpo").model_copy(update={"lora_rank": rank, "lora_alpha": ALPHA})
+    ((_, wanted, began),) = in_a_rank(gradients, str(base), [(config, BATCHES[0])])
+    (ended,) = in_a_rank(weights_after, str(base), [(config, 0)], BATCHES)
+    trainer: BaseWithModels = trainer_of(micro_batch_tokens=64)
+    trainer.create_model("m", lora := LoraConfig(rank, train_unembed=False))
+    parameters = trainer._models["m"].parameters  # noqa: SLF001
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(began[name.removesuffix(".weight") + ".default.weight"])
+    for step, samples in enumerate(BATCHES, start=1):
+        asked(trainer, "grpo", samples)
+        if step == 1:
+            for name, parameter in parameters.items():
+                assert torch.equal(parameter.grad, wanted[name.removesuffix(".weight") + ".default.weight"]), name
+                assert bool(parameter.grad.any()) == (".lora_B." in name), "B is zero, so that A has no gradient yet"
+        trainer.optim_step("m", loop_adam(config, step))
+    merged = full_weights(trainer._policy.model, parameters, lora)  # noqa: SLF001
+    for name, weight in merged.items():
+        assert torch.equal(weight.detach(), ended[name]), name
