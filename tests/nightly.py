@@ -73,6 +73,11 @@ JOBS = {
         "recipes of tinker-cookbook 0.6.1, unmodified and offline, on a tiny model: all end, with finite metrics",
         10800,
     ),
+    "recipe, killed": Job(
+        ["tests/recipes/killed.py"], ["--kills", "2"],
+        "`sl_loop` of tinker-cookbook, unmodified, with SIGKILL of runtime, trainer, engine and web process at drawn"
+        " moments: the saved state has the bits of an undisturbed run", 3600,
+    ),
     "PostgreSQL and Redis": Job(
         ["tests/on_postgres.py"], [], "the control plane's tests on PostgreSQL and Redis instead of SQLite", 3600
     ),
