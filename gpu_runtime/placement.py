@@ -61,6 +61,8 @@ def placement_choose(config: SessionConfig, gpus: Sequence[str]) -> Placement:
         return Placement("cpu")
     if config.nodes > 1:
         raise PlacementImpossible(f"nodes={config.nodes} is for ranks on CPUs; this machine has GPUs")
+    if config.sequence_parallel:
+        raise PlacementImpossible("sequence_parallel has been proven on CPUs alone; this machine has GPUs")
     needed = ranks + 1 if wanted == "split" else ranks
     if len(gpus) < needed:
         raise PlacementImpossible(

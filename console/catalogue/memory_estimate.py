@@ -106,7 +106,10 @@ class SessionMemory:
     def activations(self) -> int:
         """Of a rank, at most; with gradient checkpointing the inputs of all layers."""
         kept = CHECKPOINTED_BYTES if self.config.gradient_checkpointing else LAYER_BYTES
-        return self.config.micro_batch_tokens * self.shape.hidden * self.shape.layers * kept * self.value // 2
+        tokens = self.config.micro_batch_tokens
+        if self.config.sequence_parallel:
+            tokens = -(-tokens // self.config.trainer_ranks)
+        return tokens * self.shape.hidden * self.shape.layers * kept * self.value // 2
 
     @property
     def head(self) -> int:

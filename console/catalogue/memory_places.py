@@ -75,7 +75,7 @@ def _gpus(
     spread = _spread(memory, count, usable)
     engines = 1 if is_shared or one_engine else count // spread
     host = {"process_bytes": PROCESS_BYTES}
-    offloaded = ["optimizer_bytes"] * config.offload_optimizer
+    offloaded = ["optimizer_bytes"] * config.offload_optimizer + ["activation_bytes"] * config.offload_activations
     for device in range(devices):
         parts: dict[str, int] = {}
         has_engine = device < engines * spread

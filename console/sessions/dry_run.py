@@ -7,7 +7,7 @@ from console.catalogue.memory_estimate import GIB
 from console.catalogue.memory_places import memory_predict, place_least_bytes, place_short
 from console.errors import DoesNotFit, InvalidRequest, ModelUnsupported
 from console.sessions.limits.devices import devices_needed, devices_serving
-from console.sessions.limits.nodes import nodes_check
+from console.sessions.limits.nodes import nodes_check, shared_rows_check
 from console.sessions.limits.places import place_choose, place_launcher
 from console.sessions.limits.queue import queue_position_new
 from console.sessions.limits.usage import key_budget_check
@@ -43,6 +43,7 @@ def dry_run(
     serves = kind is SessionKind.SERVING
     devices = devices_serving() if serves else devices_needed(config=config)
     nodes_check(config=config, devices=devices)
+    shared_rows_check(config=config, devices=devices)
     on_gpu = devices > 0
     shape = base_model_shape(model)
     limit_bytes = memory_limit_bytes(place=config.place, on_gpu=on_gpu)

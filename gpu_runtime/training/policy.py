@@ -1,6 +1,7 @@
 """The model as a trainer sees it: a packed row in, the log-probabilities of its targets out."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from .checkpointing import layers_recompute
 from .cpu.tree_attention import ATTENTION
 from .objective.regularizers import token_entropy
 from .rows.tensors import RowTensors
+from .sharding.sequence_parallel import SharedRow, WholeOfParts, attention_register, heads_verify
 from .tree_flex import FLEX
 
 # Positions whose logits exist at one time: 1024 x a vocabulary of 150,000 in fp32 is 0.6 GB.
@@ -27,16 +29,20 @@ class Policy(nn.Module):
 
     model: Any  # a Hugging Face model: its methods are its class's own
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, shares_rows: bool = False) -> None:
         super().__init__()
         self.model = model
+        self._shares_rows = shares_rows
         self._after_head = after_head(model)
 
     @classmethod
     def load(
-        cls, path: str, dtype: torch.dtype, *, device: str = "cpu", gradient_checkpointing: bool = False
-    ) -> "Policy":
+        cls, path: str, dtype: torch.dtype, *, device: str = "cpu", gradient_checkpointing: bool = False,
+        offload_activations: bool = False, shares_rows: bool = False,
+    ) -> "Policy":  # fmt: skip
         """Load a Hugging Face folder or id, with the attention whose masks ``RowTensors`` makes for ``device``.
+
+        With ``shares_rows`` every rank calls ``forward`` with the same row and computes a part of it.
 
         Raises ModelUnsupported for a model that the library has no code of: that of a folder is never run.
         """
@@ -47,18 +53,47 @@ class Policy(nn.Module):
             raise ModelUnsupported(f"transformers does not load this model: {str(refusal)[:500]}") from refusal
         model.config.use_cache = False
         if gradient_checkpointing:
-            layers_recompute(model)
-        return cls(model)
+            layers_recompute(model, offload=offload_activations)
+        if shares_rows:
+            heads_verify(model.config.get_text_config())
+            model.set_attn_implementation(attention_register(attention))
+        return cls(model, shares_rows=shares_rows)
 
     def forward(self, row: RowTensors, *, with_entropy: bool = False) -> Tensor:
         """``logprobs_K`` in fp32 of the row's targets under the current weights.
 
         With ``with_entropy`` [2, K]: those, and the entropy of each position in nats, both with a gradient.
         """
-        hidden_1ND = self.model.get_decoder()(
-            input_ids=row.tokens_N[None], position_ids=row.depth_N[None], use_cache=False, tree=row.visible
+        if self._shares_rows:
+            return self._forward_shared(row, with_entropy)
+        hidden_ND = self._hidden(row.tokens_N, row.depth_N, row.visible)
+        return self._scores(hidden_ND[row.source_R], row, with_entropy)
+
+    def _forward_shared(self, row: RowTensors, with_entropy: bool) -> Tensor:
+        """The whole row's scores on every rank, of which each computed those of its part."""
+        assert row.place_K is None, "rows of a managed step have logits for each of their targets"
+        shared = SharedRow.of(row.visible, len(row.tokens_N))
+        hidden_nD = self._hidden(shared.part(row.tokens_N), shared.part(row.depth_N), shared)
+        chosen, count = shared.own(row.source_R)
+        mine = replace(
+            row,
+            target_K=row.target_K[chosen],
+            temperature_K=None if row.temperature_K is None else row.temperature_K[chosen],
+            allowed_K=None if row.allowed_K is None else row.allowed_K[chosen],
+        )
+        scores = self._scores(hidden_nD[shared.place(row.source_R[chosen])], mine, with_entropy)[..., :count]
+        whole = scores.new_zeros(*scores.shape[:-1], len(row.source_R))
+        found: Tensor = WholeOfParts.apply(whole.index_copy(-1, chosen[:count], scores))
+        return found
+
+    def _hidden(self, tokens_N: Tensor, depth_N: Tensor, tree: Any) -> Tensor:
+        decoder = self.model.get_decoder()
+        hidden_1ND: Tensor = decoder(
+            input_ids=tokens_N[None], position_ids=depth_N[None], use_cache=False, tree=tree
         ).last_hidden_state
-        hidden_RD = hidden_1ND[0, row.source_R]
+        return hidden_1ND[0]
+
+    def _scores(self, hidden_RD: Tensor, row: RowTensors, with_entropy: bool) -> Tensor:
         firsts = list(range(0, len(hidden_RD), LOGITS_CHUNK))
         entries = zip(*(_split(each, row.cuts(firsts)) for each in row.entries), strict=True)
         chunks = list(zip(firsts or [0], hidden_RD.split(LOGITS_CHUNK), entries, strict=True))

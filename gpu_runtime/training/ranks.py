@@ -196,6 +196,8 @@ class TrainerRanks(RankProcesses):
     ) -> None:  # fmt: skip
         if config.offload_optimizer and device == "cpu":
             raise PlacementImpossible("offload_optimizer moves moments from a GPU to the host; this machine has no GPU")
+        if config.offload_activations and device == "cpu":
+            raise PlacementImpossible("offload_activations moves them from a GPU to the host; this machine has no GPU")
         self.dtype = dtype_name(config.dtype, device)
         world = config.trainer_ranks
         threads = max(1, machine_share.cpus() * config.nodes // world)

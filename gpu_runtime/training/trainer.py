@@ -119,7 +119,8 @@ class RankTrainer:
         return rows_pass(model, data, pack(data, self.config.micro_batch_tokens, loop_order(samples)), loss)
 
     def _row_model(self, scores: Callable[[RowTensors], Tensor], backward: Callable[[Tensor], None] | None) -> RowModel:
-        return RowModel(self.device, scores, backward, self.spec.rank, self.spec.world_size, self.on_row)
+        rank, ranks, shares_rows = self.spec.rank, self.spec.world_size, self.config.sequence_parallel
+        return RowModel(self.device, scores, backward, rank, ranks, shares_rows, on_row=self.on_row)
 
     def _scores(self, row: RowTensors, entropy_coef: float) -> Tensor:
         return self.engine(row, with_entropy=True) if entropy_coef > 0 else self.engine(row)

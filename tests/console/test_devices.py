@@ -242,6 +242,18 @@ def test_a_dry_run_counts_an_engine_on_each_device_that_the_ranks_leave(db, proj
     assert engines(SessionKind.TINKER, devices=8) == engines(SessionKind.SERVING) == engines() == 1
 
 
+def test_ranks_that_share_rows_are_refused_on_gpus_and_when_one_is_left(db, project, machine) -> None:
+    devices_sync(ids=EIGHT)
+    shared = {"trainer_ranks": 2, "sequence_parallel": True}
+    with pytest.raises(InvalidRequest, match="sequence_parallel is proven on CPUs alone, and this session has 2 GPUs"):
+        session_create(project=project, body=body(**shared))
+    machine.LAUNCHER = LauncherOptions(name="process", resources=Resources(gpus=0))
+    session = session_create(project=project, body=body(**shared))
+    Session.objects.filter(id=session.id).update(state="suspended")
+    with pytest.raises(InvalidRequest, match="trainer_ranks is 1, and the session has sequence_parallel"):
+        session_resume(project=project, session_id=session.id, trainer_ranks=1)
+
+
 def test_a_session_on_shared_devices_has_one_for_each_rank(db, project, machine) -> None:
     """More would have nothing to do."""
     devices_sync(ids=EIGHT)
@@ -296,7 +308,13 @@ def test_devices_that_were_asked_for_stay_under_other_ranks(db, project, machine
 
 def test_devices_of_a_server_without_any_are_refused(db, project, settings) -> None:
     assert session_create(project=project, body=body()).devices == 0
-    for config in ({"devices": 1}, {"placement": "split"}, {"placement": "shared"}, {"offload_optimizer": True}):
+    for config in (
+        {"devices": 1},
+        {"placement": "split"},
+        {"placement": "shared"},
+        {"offload_optimizer": True},
+        {"offload_activations": True, "gradient_checkpointing": True},
+    ):
         with pytest.raises(InvalidRequest, match="no GPU"):
             session_create(project=project, body=body(**config))
 

@@ -76,10 +76,13 @@ def test_bfloat16_takes_the_steps_of_float32_to_its_rounding_and_resumes_to_the_
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_layers_are_computed_twice_and_less_is_saved_and_the_step_is_the_same(tiny_folder, dtype):
-    options = [{}, {"gradient_checkpointing": True}, {"gradient_checkpointing": True, "zero_stage": 3}]
+    checkpointed = {"gradient_checkpointing": True}
+    options = [{}, checkpointed, checkpointed | {"zero_stage": 3}, checkpointed | {"offload_activations": True}]
     runs = [(SessionConfig(learning_rate=1e-3, dtype=dtype, **each), batch(1, 200)[:1]) for each in options]
-    plain, recomputed, sharded = in_a_rank(computation, str(tiny_folder), runs, "cuda")
-    assert [calls for calls, *_ in (plain, recomputed, sharded)] == [1, 2, 2]
+    plain, recomputed, sharded, offloaded = in_a_rank(computation, str(tiny_folder), runs, "cuda")
+    assert [calls for calls, *_ in (plain, recomputed, sharded, offloaded)] == [1, 2, 2, 2]
+    assert offloaded[2] == plain[2]
+    assert all(torch.equal(offloaded[3][name], weight) for name, weight in plain[3].items())
     assert recomputed[1] < 0.6 * plain[1], "the activations inside of layers are not saved"
     assert recomputed[2] == plain[2] and sharded[2]["loss"] == plain[2]["loss"]
     assert all(torch.equal(recomputed[3][name], weight) for name, weight in plain[3].items())

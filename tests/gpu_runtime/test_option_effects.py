@@ -91,6 +91,10 @@ EFFECTS = {
     "trainer_ranks": (f"{TRAINING}/test_ranks.py", "test_ranks_listen_on_this_machine_alone"),
     "nodes": (f"{TRAINING}/test_nodes.py", "test_ranks_on_two_nodes_take_the_steps_of_two_on_one"),
     "place": ("console/test_places.py", "test_each_place_runs_its_own_sessions_up_to_its_own_number"),
+    "sequence_parallel": (
+        f"{TRAINING}/test_sequence_parallel.py",
+        "test_ranks_that_share_rows_take_the_step_of_one_rank",
+    ),
     "devices": ("console/test_devices.py", "test_devices_are_disjoint_and_as_many_as_asked_for"),
     "placement": ("gpu_runtime/test_placement.py", "test_shared_parts_are_on_the_same_devices"),
     "dtype": (
@@ -104,6 +108,10 @@ EFFECTS = {
     "gradient_checkpointing": (
         f"{TRAINING}/test_gradient_checkpointing.py",
         "test_layers_are_computed_twice_and_less_is_saved_and_the_step_is_the_same",
+    ),
+    "offload_activations": (
+        f"{TRAINING}/test_gradient_checkpointing.py",
+        "test_what_layers_save_is_kept_on_the_host_and_the_step_is_the_same",
     ),
     "checkpoint_every_steps": (
         "gpu_runtime/test_learner.py",

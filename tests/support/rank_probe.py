@@ -220,3 +220,32 @@ def sharded_and_whole(model: str, dtype: str) -> list[dict]:
             named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers()]
             found.append({name: tensor.detach().clone() for name, tensor in named})
     return found
+
+
+def moved_to_the_host(model: str, configs: Sequence[SessionConfig], samples: Sequence[Sample]) -> list[tuple]:
+    """For each session: bytes copied to the host for the backward pass of one step, and the weights after it."""
+    from gpu_runtime.training import checkpointing
+
+    moved = []
+
+    class Counted(checkpointing.save_on_cpu):
+        def __init__(self, **options):
+            super().__init__(**options)
+            pack = self.pack_hook
+            self.pack_hook = lambda tensor: (moved.append(tensor.nbytes), pack(tensor))[1]
+
+    checkpointing.save_on_cpu = Counted
+    found = []
+    for config in configs:
+        moved.clear()
+        trainer = trainer_make(model, config)
+        moved.clear()  # of the model's check
+        trainer.forward_backward(samples)
+        copied = sum(moved)
+        trainer.optim_step(1)
+        with tempfile.TemporaryDirectory() as folder:
+            trainer.export_model(Path(folder))
+            from safetensors.torch import load_file
+
+            found.append((copied, load_file(Path(folder) / "model.safetensors")))
+    return found

@@ -8,9 +8,11 @@ CHAT_TEMPLATE = (
 )
 
 
-def tiny_model_make(folder: Path, *, seed: int = 0, special_tokens: tuple[str, ...] = ()) -> Path:
+def tiny_model_make(
+    folder: Path, *, seed: int = 0, special_tokens: tuple[str, ...] = (), heads: tuple[int, int] = (2, 1)
+) -> Path:
     """Write a Hugging Face folder; the same seed gives the same bytes. Heads of 32: vLLM's CPU attention has no 16.
-    ``special_tokens`` are further ones, after the characters."""
+    ``special_tokens`` are further ones, after the characters; ``heads`` are of queries and of keys."""
     import torch
     from tokenizers import Tokenizer, decoders, models
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -27,9 +29,9 @@ def tiny_model_make(folder: Path, *, seed: int = 0, special_tokens: tuple[str, .
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(folder)
     config = LlamaConfig(
-        vocab_size=len(tokens), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=32, max_position_embeddings=1024, tie_word_embeddings=True,
-        bos_token_id=0, eos_token_id=1, pad_token_id=1,
+        vocab_size=len(tokens), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=heads[0], num_key_value_heads=heads[1], head_dim=32, max_position_embeddings=1024,
+        tie_word_embeddings=True, bos_token_id=0, eos_token_id=1, pad_token_id=1,
     )  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(seed)

@@ -161,12 +161,13 @@ def _refuse_any(config: SessionConfig) -> None:
 
 
 def _refuse_offload(config: SessionConfig) -> None:
-    if config.offload_optimizer:
-        raise _refused(
-            "offload_optimizer",
-            "offload_optimizer moves moments from a GPU to the host; the runtimes of this server have no GPU.",
-            hint="Leave config.offload_optimizer out.",
-        )
+    for option, what in (("offload_optimizer", "moments"), ("offload_activations", "activations")):
+        if getattr(config, option):
+            raise _refused(
+                option,
+                f"{option} moves {what} from a GPU to the host; the runtimes of this server have no GPU.",
+                hint=f"Leave config.{option} out.",
+            )
 
 
 def _devices_usual(place: str) -> int:

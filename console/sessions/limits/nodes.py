@@ -1,4 +1,4 @@
-"""Whether a session may be spread over several machines here."""
+"""Whether a session may be spread over several machines here, and its ranks share rows."""
 
 from console.errors import InvalidRequest
 from console.sessions.limits.places import place_launcher
@@ -24,8 +24,22 @@ def nodes_check(*, config: SessionConfig, devices: int) -> None:
         )
 
 
+def shared_rows_check(*, config: SessionConfig, devices: int) -> None:
+    """Raises InvalidRequest, naming the option, for ranks that share rows on GPUs."""
+    if config.sequence_parallel and devices:
+        problem = f"sequence_parallel is proven on CPUs alone, and this session has {devices} GPUs."
+        fields = [{"field": "config.sequence_parallel", "problem": problem}]
+        raise InvalidRequest(problem, hint="Leave config.sequence_parallel out.", details={"fields": fields})
+
+
 def ranks_fit_nodes(*, config: SessionConfig, ranks: int) -> None:
-    """Raises InvalidRequest where ``ranks`` cannot be shared out evenly among the session's machines."""
+    """Raises InvalidRequest where ``ranks`` cannot be shared out evenly among the session's machines, or where one
+    would be left of ranks that share rows."""
+    if config.sequence_parallel and ranks == 1:
+        problem = "trainer_ranks is 1, and the session has sequence_parallel, whose ranks share rows."
+        raise InvalidRequest(
+            problem, hint="Take 2 or more.", details={"fields": [{"field": "trainer_ranks", "problem": problem}]}
+        )
     if ranks % config.nodes:
         problem = f"trainer_ranks is {ranks}, and the session is spread over {config.nodes} machines."
         fields = [{"field": "trainer_ranks", "problem": problem}]

@@ -4018,6 +4018,12 @@ export interface components {
              */
             normalize_advantage?: boolean | null;
             /**
+             * Offload Activations
+             * @description Keep what gradient_checkpointing saves in host memory. On a CPU, where it is, refused.
+             * @default false
+             */
+            offload_activations?: boolean;
+            /**
              * Offload Optimizer
              * @description Keep AdamW's moments in host memory. On a CPU, where they are there already, refused.
              * @default false
@@ -4053,6 +4059,12 @@ export interface components {
              * @default 0
              */
             seed?: number;
+            /**
+             * Sequence Parallel
+             * @description The ranks share the tokens, and so the activations, of each row (Ulysses). On CPUs alone.
+             * @default false
+             */
+            sequence_parallel?: boolean;
             /**
              * Tasks Per Batch
              * @description Groups per step.
@@ -4184,12 +4196,14 @@ export interface components {
              *       "model_names": "own",
              *       "nodes": 1,
              *       "normalize_advantage": null,
+             *       "offload_activations": false,
              *       "offload_optimizer": false,
              *       "overlong_buffer": 0,
              *       "place": "here",
              *       "placement": "auto",
              *       "reference_decay": null,
              *       "seed": 0,
+             *       "sequence_parallel": false,
              *       "tasks_per_batch": 4,
              *       "temperature": 1,
              *       "tis_cap": null,

@@ -78,6 +78,7 @@ class BaseWithModels:
         policy = Policy.load(
             self._spec.base_model_path, dtype, device=self._spec.device,
             gradient_checkpointing=self._config.gradient_checkpointing,
+            offload_activations=self._config.offload_activations,
         ).to(self._device)  # fmt: skip
         policy_verify(policy, self._config, self._device)
         if self._spec.device == "cpu":

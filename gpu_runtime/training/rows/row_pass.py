@@ -23,13 +23,15 @@ RowLoss = Callable[[RowTensors], Callable[[Tensor], tuple[Tensor, Any]]]
 @dataclass(frozen=True)
 class RowModel:
     """A model under training: ``scores`` is ``Policy.forward`` in whatever wraps it, ``backward`` accumulates the
-    gradient of a sum, or is None for a forward pass alone. Of several ranks each computes its share of the rows."""
+    gradient of a sum, or is None for a forward pass alone. Of several ranks each computes its share of the rows, or
+    with ``shares_rows`` its part of each row, which the first one counts."""
 
     device: torch.device
     scores: Callable[[RowTensors], Tensor]
     backward: Callable[[Tensor], Any] | None = None
     rank: int = 0
     world_size: int = 1
+    shares_rows: bool = False
     on_row: Callable[[], None] = field(default=lambda: None)  # called after each row
 
 
@@ -51,8 +53,8 @@ def rows_pass(
     Without ``loss`` its scores alone. A rank with no row left repeats its last one, and counts it as nothing, because
     the passes of a sharded model are collectives: every rank must take part.
     """
-    for first in range(0, len(rows), model.world_size):
-        mine = first + model.rank
+    for first in range(0, len(rows), 1 if model.shares_rows else model.world_size):
+        mine = first if model.shares_rows else first + model.rank
         live = mine < len(rows)
         tree = pack_row(data, rows[mine if live else first])
         row = RowTensors.of(tree, data, model.device)
@@ -61,5 +63,5 @@ def rows_pass(
         value, told = (None, None) if loss_of is None else loss_of(scores)
         if model.backward is not None and value is not None:
             model.backward(value * float(live))
-        yield PassedRow(tree, live, scores.detach(), told)
+        yield PassedRow(tree, live and not (model.shares_rows and model.rank > 0), scores.detach(), told)
         model.on_row()

@@ -36,6 +36,7 @@ def policy_load(spec: RankSpec, dtype: torch.dtype, *, trained: bool = False) ->
     load = partial(
         Policy.load, spec.base_model_path, device=spec.device,
         gradient_checkpointing=trained and spec.config.gradient_checkpointing,
+        offload_activations=spec.config.offload_activations, shares_rows=spec.config.sequence_parallel,
     )  # fmt: skip
     device = torch.device(spec.device, spec.rank) if spec.device == "cuda" else torch.device("cpu")
     if spec.config.zero_stage != 3:

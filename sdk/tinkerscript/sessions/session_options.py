@@ -58,11 +58,13 @@ class SessionOptions(TypedDict, total=False):
     offload_optimizer: bool
     trainer_ranks: int
     nodes: int
+    sequence_parallel: bool
     placement: Literal["auto", "shared", "split"]
     devices: int | None
     dtype: Literal["auto", "float32", "bfloat16"]
     micro_batch_tokens: int
     gradient_checkpointing: bool
+    offload_activations: bool
     checkpoint_every_steps: int
     journal_interval_s: float
     episode_idle_timeout_s: float

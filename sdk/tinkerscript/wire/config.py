@@ -213,6 +213,10 @@ class SessionConfig(Request):
         description="Machines that the trainer's ranks are spread over, evenly; the engine is on the first one. More "
         "than 1 with the launcher slurm and without GPUs.",
     )
+    # Off: ranks with rows of their own exchange gradients alone, and not tokens for heads in every layer.
+    sequence_parallel: bool = Field(
+        False, description="The ranks share the tokens, and so the activations, of each row (Ulysses). On CPUs alone."
+    )
     placement: Literal["auto", "shared", "split"] = Field(
         "auto",
         description="Engine and trainer on one GPU, by turns (shared), or each on its own (split); auto: split where "
@@ -234,6 +238,10 @@ class SessionConfig(Request):
     dtype: Literal["auto", "float32", "bfloat16"] = Field("auto", description="auto: float32 on CPU, bfloat16 on GPU.")
     micro_batch_tokens: int = Field(4096, ge=64, description="Tokens per forward/backward pass; bounds memory.")
     gradient_checkpointing: bool = Field(False, description="Recompute activations in the backward pass.")
+    # Off: what it frees is small beside the weights unless contexts are long, and each layer waits for its copy.
+    offload_activations: bool = Field(
+        False, description="Keep what gradient_checkpointing saves in host memory. On a CPU, where it is, refused."
+    )
 
     checkpoint_every_steps: int = Field(10, ge=1, description="Steps between `state` checkpoints.")
     journal_interval_s: float = Field(60.0, ge=1, le=3600, description="Seconds between two copies of the journal.")

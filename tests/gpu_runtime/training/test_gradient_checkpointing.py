@@ -6,8 +6,10 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from gpu_runtime.errors import PlacementImpossible
 from gpu_runtime.interfaces import Sample
-from support.rank_probe import computation, in_a_rank
+from gpu_runtime.training.ranks import TrainerRanks
+from support.rank_probe import computation, in_a_rank, moved_to_the_host
 from support.tiny_model import tiny_model_make
 from tinkerscript.wire.config import SessionConfig
 
@@ -42,3 +44,22 @@ def test_layers_are_computed_twice_and_less_is_saved_and_the_step_is_the_same(tm
     assert recomputed[1] < 0.5 * plain[1], "the activations inside of layers are not saved"
     assert recomputed[2] == plain[2] and sharded[2]["loss"] == plain[2]["loss"]
     assert all(torch.equal(recomputed[3][name], weight) for name, weight in plain[3].items())
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_what_layers_save_is_kept_on_the_host_and_the_step_is_the_same(tmp_path, stage: int):
+    """The copies are seen on a CPU too, where only this test asks for them."""
+    model = str(tiny_model_make(tmp_path / "model"))
+    options = {"learning_rate": 1e-3, "gradient_checkpointing": True, "zero_stage": stage}
+    configs = [SessionConfig(**options), SessionConfig(**options, offload_activations=True)]
+    (moved, weights), (moved_offloaded, weights_offloaded) = in_a_rank(moved_to_the_host, model, configs, one_row())
+    assert moved == 0 and moved_offloaded == 2 * 199 * 64 * 4, "of two layers the input, without the last token"
+    assert all(torch.equal(weights_offloaded[name], weight) for name, weight in weights.items())
+
+
+def test_offloading_is_refused_where_there_is_no_gpu_and_without_checkpointing(tmp_path):
+    config = SessionConfig(gradient_checkpointing=True, offload_activations=True)
+    with pytest.raises(PlacementImpossible, match="offload_activations"):
+        TrainerRanks(str(tmp_path), config, "cpu")
+    with pytest.raises(ValueError, match="only with gradient_checkpointing"):
+        SessionConfig(offload_activations=True)

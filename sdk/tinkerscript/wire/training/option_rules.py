@@ -56,6 +56,12 @@ RULES: dict[str, tuple[Rule, ...]] = {
         ),
         (lambda given: given.get("kl_in") != "reward", "only with kl_in loss"),
     ),
+    "sequence_parallel": (
+        (lambda given: given.get("trainer_ranks", 2) > 1, "only with trainer_ranks above 1, which share a row"),
+    ),
+    "offload_activations": (
+        (lambda given: given.get("gradient_checkpointing", True), "only with gradient_checkpointing"),
+    ),
     "lora_alpha": (_HAS_ADAPTERS,),
     "lora_targets": (_HAS_ADAPTERS,),
 }
