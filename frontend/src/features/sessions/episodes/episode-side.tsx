@@ -35,8 +35,8 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
       {report && (
         <Panel title="Merging">
           <p className="p-4 text-xs text-muted">
-            {number(report.completions)} answers of {number(report.calls)} calls merged into {number(report.timelines)} {report.timelines === 1 ? "timeline" : "timelines"}
-            {report.cancelled_calls > 0 && `; ${number(report.cancelled_calls)} calls were cancelled`}.
+            {several(report.completions, "answer")} of {several(report.calls, "call")} merged into {several(report.timelines, "timeline")}
+            {report.cancelled_calls > 0 && `; ${several(report.cancelled_calls, "call")} cancelled`}.
           </p>
         </Panel>
       )}
@@ -61,6 +61,10 @@ export function EpisodeSide({ id, loaded, mayErase }: { id: string; loaded: Epis
       {mayErase && <EraseEpisode id={id} episodeId={episode.episode_id} />}
     </div>
   );
+}
+
+function several(count: number, what: string): string {
+  return `${number(count)} ${what}${count === 1 ? "" : "s"}`;
 }
 
 function Fragment({ name, tone, text }: { name: string; tone: string; text: string }) {
