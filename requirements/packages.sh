@@ -8,9 +8,9 @@ uv_begin() {
   [ -z "${SETUP_CHAIN:-}" ] || return 0
   trap 'rm -rf "$uv_folder"' EXIT
   local wanted
-  wanted=$(hash_of requirements/uv.txt)
+  wanted=$(hash_of requirements/uv.lock)
   if ! [ -x "$venv/bin/uv" ] || [ "$(cat "$stamps/uv" 2>/dev/null)" != "$wanted" ]; then
-    if ! run "$venv/bin/python" -m pip install --quiet --retries 1 -r requirements/uv.txt; then
+    if ! run "$venv/bin/python" -m pip install --quiet --retries 1 --require-hashes -r requirements/uv.lock; then
       say "set-up: uv cannot be had here, so pip installs"
       rm -f "$log.$$.end"
       return 0
@@ -44,12 +44,12 @@ install_with() {
   "${pip[@]}" install --quiet "$@"
 }
 
-# package_step NAME WHAT FILE OPTION...: install a requirements file under the lock.
+# package_step NAME WHAT LOCK OPTION...: install what a requirements file needs, by the hashes of its lock (hashes.sh).
 package_step() {
-  local name=$1 what=$2 file=requirements/$3.txt
+  local name=$1 what=$2 lock=requirements/$3.lock
   shift 3
-  step "$name" "$what" "$(hash_of "$file" requirements/constraints.txt)" \
-    install_with "$venv/bin/python" -c requirements/constraints.txt -r "$file" "$@"
+  step "$name" "$what" "$(hash_of "$lock")" \
+    install_with "$venv/bin/python" --require-hashes --no-deps -r "$lock" "$@"
 }
 
 # torch_with PYTHON LOCK: the version that LOCK names. Where the index has a build for CPUs beside the one for CUDA, the
@@ -75,5 +75,5 @@ own_venv() {
 }
 make_own_venv() {
   "$venv/bin/python" -m venv --clear --without-pip ".venv-$1" &&
-    install_with ".venv-$1/bin/python" -c "requirements/$1.lock" -r "requirements/$1.txt"
+    install_with ".venv-$1/bin/python" --require-hashes --no-deps -r "requirements/$1.lock"
 }

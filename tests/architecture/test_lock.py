@@ -30,8 +30,9 @@ DIFFERS = {"apache-tvm-ffi"}
 
 
 def requirements(name):
-    lines = [line.partition(" #")[0].strip() for line in (REQUIREMENTS / name).read_text().splitlines()]
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
+    """Of a file of requirements, or of a lock, in which hashes follow."""
+    lines = [re.split(r" #| \\$", line)[0].strip() for line in (REQUIREMENTS / name).read_text().splitlines()]
+    return [Requirement(line) for line in lines if line and not line.startswith(("#", "--hash="))]
 
 
 def test_every_requirement_is_locked_to_a_version_that_it_allows():
@@ -76,6 +77,11 @@ HASHED = {
     "runtime-cuda.lock": ("vllm-cuda.lock", ["build.txt", "torch.txt", "vllm-cuda.txt", "trainer.txt"]),
     "runtime-source.lock": (LOCK, []),
 }
+# What set-up installs for each of its files of requirements, and into environments of their own.
+SET_UP = tuple(
+    ["build", "engine", "server", "gateway", "dev", "launchers", "templates", "docs", "node", "vllm", "trainer", "uv"]
+)
+OWN_ENVIRONMENTS = tuple(["clients", "swift", "tinker", "helm", "evaluators", "litellm"])
 
 
 def hashed(lock: str) -> dict[str, str]:
@@ -98,6 +104,38 @@ def test_what_an_image_installs_is_locked_by_hash_in_the_versions_that_were_test
     assert wanted <= found.keys() | source.keys()
     # torch.txt has its own lock on CPUs, where another build of it may be named.
     assert lock != "runtime-cpu.lock" or not any(name.startswith(("torch", "nvidia-", "cuda-")) for name in found)
+
+
+@pytest.mark.parametrize("name", SET_UP)
+def test_set_up_installs_by_hash_what_was_tested(name: str) -> None:
+    """Made anew by: make hashes. Of torch an index may have builds of its own: torch.txt names its version alone."""
+    found, tested = hashed(f"{name}.lock"), pins("build.txt") | pins(f"{name}.txt") | pins(LOCK)
+    assert found.items() <= tested.items()
+    assert {canonicalize_name(each.name) for each in requirements(f"{name}.txt")} <= found.keys()
+    assert not any(each.startswith(("torch", "nvidia-", "cuda-", "triton")) for each in found)
+
+
+@pytest.mark.parametrize("name", OWN_ENVIRONMENTS)
+def test_an_environment_of_its_own_is_installed_by_hash(name: str) -> None:
+    wanted = {canonicalize_name(each.name) for each in requirements(f"{name}.txt")}
+    assert wanted <= hashed(f"{name}.lock").keys()
+
+
+def test_set_up_installs_nothing_without_its_hash_but_torch() -> None:
+    """And this package itself; and what only benchmarks and nightly rows use (trl.txt, cookbook.txt)."""
+    text = "".join((REQUIREMENTS / name).read_text() for name in ("install.sh", "packages.sh"))
+    calls = [
+        line for line in text.replace("\\\n", " ").splitlines() if re.search(r"install_with [\"$]|pip install ", line)
+    ]
+    free = [line.strip() for line in calls if "--require-hashes" not in line and not line.lstrip().startswith("#")]
+    allowed = (
+        "-e .",
+        "torch==$version",
+        '"$python" -c "$lock"',
+        "tinker_cookbook==",
+        '"$venv/bin/uv" pip install',
+    )
+    assert [line for line in free if not any(each in line for each in allowed)] == []
 
 
 def test_no_package_of_a_runtime_needs_one_that_its_image_lacks() -> None:

@@ -95,7 +95,7 @@ def test_a_server_is_set_up_from_the_archive_with_its_pages_and_without_npm(rele
     stamps.mkdir(parents=True)
     programs.mkdir()
     (stamps / "venv").write_text(f"{folder} python {sys.version_info[0]}.{sys.version_info[1]}\n")
-    (stamps / "uv").write_text(hashlib.sha256((folder / "requirements" / "uv.txt").read_bytes()).hexdigest() + "\n")
+    (stamps / "uv").write_text(hashlib.sha256((folder / "requirements" / "uv.lock").read_bytes()).hexdigest() + "\n")
     for name, script in (
         ("python", f'case "$*" in *pip*) exit 6 ;; esac\nexec {sys.executable} "$@"'),
         ("uv", "exit 7"),
