@@ -40,6 +40,10 @@ class RequestRefused(RuntimeFault):
     code = "request_refused"
 
 
+class EngineBusy(RequestRefused):
+    code = "engine_busy"
+
+
 class WeightsRefused(RuntimeFault):
     code = "weights_refused"
     hint = "The runtime restarts from its last committed state."

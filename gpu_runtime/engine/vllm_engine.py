@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpu_runtime.engine.allowed_recorder import BACKEND, GrammarCompiler, allowed_recorder
+from gpu_runtime.engine.grammar_trial import GrammarTrial
 from gpu_runtime.engine.raw_logprobs import is_raw, raw_asked
 from gpu_runtime.engine.served_versions import ServedVersions, delta_split
 from gpu_runtime.engine.vllm_output import call_spans, delta_of, keeps_times
@@ -52,7 +53,7 @@ class VllmEngine:
         self._keeps_calls, self._scores_raw = keeps_calls, scores_raw
         self._versions = ServedVersions()
         self.calls_in_flight = 0
-        self._grammars = GrammarCompiler(llm.vllm_config)
+        self._grammars, self._trial = GrammarCompiler(llm.vllm_config), GrammarTrial(llm.vllm_config)
         self.open_for_calls, self._drained = asyncio.Event(), asyncio.Event()
         self.open_for_calls.set()
         self._drained.set()
@@ -133,13 +134,16 @@ class VllmEngine:
         """
         from vllm.exceptions import VLLMClientError
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
+        from vllm.v1.structured_output.request import get_structured_output_key
 
+        with_raw = self._scores_raw and options.for_training and not is_raw(options)
+        prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, engine_parameters(options, with_raw=with_raw)
+        if parameters.structured_outputs is not None:
+            await self._trial.check(get_structured_output_key(parameters.structured_outputs))
         await self.open_for_calls.wait()
         version, sampled = self.version, 0
         self.calls_in_flight += 1
         self._drained.clear()
-        with_raw = self._scores_raw and options.for_training and not is_raw(options)
-        prompt, parameters = {"prompt_token_ids": list(prompt_ids)}, _parameters(options, with_raw=with_raw)
         end = self.llm.renderer.get_eos_token_id()
         recorder = allowed_recorder(self._grammars, options, parameters, end)
         stream = self.llm.generate(prompt, parameters, request_id, lora_request=lora)
@@ -243,12 +247,14 @@ class VllmEngine:
         """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""
         if self.llm.output_handler is not None:  # else it reports the end of its processes as an error
             self.llm.output_handler.cancel()
+        await asyncio.to_thread(self._trial.close)
         await asyncio.to_thread(self.llm.shutdown, timeout=0.0)
         # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
         vars(self.llm)["shutdown"] = lambda timeout=None: None
 
 
-def _parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingParams":
+def engine_parameters(options: SamplingOptions, *, with_raw: bool) -> "SamplingParams":
+    """``options`` as vLLM takes them; ``with_raw``: with what raw_logprobs.py adds."""
     from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
 
     structured = None

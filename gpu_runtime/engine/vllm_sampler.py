@@ -215,9 +215,7 @@ class VllmSampler:
 
     async def close(self) -> None:
         """Kill vLLM's processes, which hold nothing that outlives them: their own way out takes 5 s."""
-        await asyncio.to_thread(self._llm.shutdown, timeout=0.0)
-        # vLLM's ``__del__`` calls it once more when the interpreter ends and vLLM's own modules are already empty.
-        vars(self._llm)["shutdown"] = lambda timeout=None: None
+        await self._streams.close()
 
 
 def _parameters(order: SampleOrder) -> "SamplingParams":

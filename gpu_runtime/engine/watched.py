@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from gpu_runtime.errors import RequestRefused
 from gpu_runtime.health.deadlines import DEADLINES_S, Phase
 from gpu_runtime.interfaces import Delta, Engine, SamplingOptions
 from tinkerscript.wire.config import SessionConfig
@@ -73,6 +74,9 @@ class WatchedEngine:
             async for delta in stream:
                 self.advance()
                 yield delta
+        except RequestRefused:  # it said so: calls that are refused one after another are no silence
+            self.advance()
+            raise
         finally:
             self._calls -= 1
             await stream.aclose()

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from gpu_runtime.episodes.open_episode import OpenEpisode
-from gpu_runtime.errors import EngineDead, RequestRefused, RuntimeFault
+from gpu_runtime.errors import EngineBusy, EngineDead, RequestRefused, RuntimeFault
 from gpu_runtime.generation.call_stream import CallStream
 from gpu_runtime.generation.chat_prompt import PreparedChat
 from gpu_runtime.generation.one_call import OneCall
@@ -119,6 +119,8 @@ class Calls:
             live.fail(error)
         except EpisodeNotOpen as error:
             live.fail(EpisodeClosed(str(error)))
+        except EngineBusy as error:
+            live.fail(CallFailed(str(error)))
         except RequestRefused as error:
             live.fail(BadRequest(f"the engine refuses these options: {error}", openai_code="unsupported_parameter"))
         except EngineDead as error:

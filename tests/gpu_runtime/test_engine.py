@@ -1,6 +1,7 @@
 """The real vLLM on a CPU: tokens under the version that sampled them, sleep and wake, stacks, a death with a name."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -13,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from gpu_runtime.engine.vllm_engine import VllmEngine
-from gpu_runtime.errors import EngineDead, WeightsRefused
+from gpu_runtime.errors import EngineDead, RequestRefused, WeightsRefused
 from gpu_runtime.health.stack_dumps import stacks_collect
 from gpu_runtime.interfaces import Delta, SamplingOptions
 from support.tiny_model import tiny_model_make
@@ -101,6 +102,22 @@ async def test_a_seed_gives_the_same_tokens_though_its_prompt_was_computed_in_pi
     engine.llm.shutdown = shutdown
     await engine.close()
     assert listened == [False], "nobody waits for vLLM's processes when they end: that would be reported as an error"
+
+
+async def test_a_grammar_without_an_end_is_refused_while_other_calls_are_sampled(engine: VllmEngine) -> None:
+    engine._trial._cpu_s = 2.0  # noqa: SLF001 - not the ten seconds of a server
+    words = " | ".join(f'"{number * 7919:x}"' for number in range(300_000))
+    tag = json.dumps({"type": "structural_tag", "format": {"type": "grammar", "grammar": f"root ::= {words}\n"}})
+    stream = engine.generate("endless", PROMPT, SamplingOptions(max_tokens=4, structural_tag=tag))
+    refused, sampled = asyncio.create_task(anext(stream)), 0
+    while not refused.done():
+        await sample(engine, f"beside-{sampled}")
+        sampled += 1
+    with pytest.raises(RequestRefused, match=r"cannot be made and followed within 2 s of a core.*ask for fewer"):
+        await refused
+    assert sampled > 3
+    bound = SamplingOptions(max_tokens=8, json_schema='{"enum": ["yes"]}')
+    assert "".join([delta.text async for delta in engine.generate("bound", PROMPT, bound)]) == '"yes"'
 
 
 def other_weights(folder: Path, target: Path) -> Path:
