@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PYTHON = """#!/bin/sh
 echo "$*" >>calls
 case "$*" in
-  *launchers.txt*) sleep 1; echo "no matching distribution for launchers"; exit 1 ;;
-  *dev.txt*) echo begun >dev; exec sleep 97 ;;
+  *launchers.lock*) sleep 1; echo "no matching distribution for launchers"; exit 1 ;;
+  *dev.lock*) echo begun >dev; exec sleep 97 ;;
   *+cpu*) echo "no such build"; exit ${NO_CPU_BUILD:-0} ;;
 esac
 """
@@ -100,9 +100,11 @@ def test_packages_come_with_uv_and_with_pip_where_uv_fails(checkout: Path, statu
     uv.chmod(0o755)
     made = set_up(checkout, "swift", UV_STATUS=status, UV_DEFAULT_INDEX="https://index")
     assert made.returncode == 0 and "could not be installed" not in made.stderr, made.stderr
-    calls = [line for line in (checkout / "calls").read_text().splitlines() if "swift.txt" in line]
+    calls = [line for line in (checkout / "calls").read_text().splitlines() if "swift.lock" in line]
     assert [call.startswith(who) for call, who in zip(calls, by, strict=True)] == [True] * len(by), calls
-    assert "index https://index" in calls[0] and all("-c requirements/swift.lock" in call for call in calls)
+    assert "index https://index" in calls[0] and all(
+        "--require-hashes" in call and "-r requirements/swift.lock" in call for call in calls
+    )
     said = (checkout / ".venv" / "setup.log").read_text()
     assert ("uv could not: pip goes on" in said) == (status == "1")
     assert not (checkout / ".venv" / "uv").exists(), "neither cache nor settings are left"
