@@ -59,7 +59,7 @@ from api.views.runtime import (
     upload_commit,
     upload_open,
 )
-from api.views.server import server_get
+from api.views.server import capacity_get, server_get
 from api.views.serving import serving_create, serving_key_create
 from api.views.sessions import (
     base_model_list,
@@ -118,6 +118,7 @@ from tinkerscript.wire.events import Event, EventPage
 from tinkerscript.wire.projects import AuditPage, MemberList, MemberView, ProjectList, SessionSpending, UsageList
 from tinkerscript.wire.queue.tasks import TaskCounts, TaskLeases, TaskView
 from tinkerscript.wire.reading.alerts import AlertList
+from tinkerscript.wire.reading.capacity import CapacityView
 from tinkerscript.wire.reading.documents import EpisodeDocuments
 from tinkerscript.wire.reading.facets import EpisodeFacets
 from tinkerscript.wire.reading.metric_rules import MetricRuleList, MetricRuleView
@@ -179,6 +180,7 @@ route("DELETE", "/members/{member_id}", member_remove, admin_key_or_person, None
 route("POST", INVITATION + "/accept", invitation_accept, signed_in, ProjectView, once=True, audit=False)
 route("DELETE", INVITATION, invitation_decline, signed_in, None, status=204, audit=False)
 route("GET", "/usage", usage_list, sessions_read, UsageList)
+route("GET", "/capacity", capacity_get, sessions_read, CapacityView)
 route("GET", "/alerts", alert_list, sessions_read, AlertList)
 route("POST", "/alerts/read", alerts_read, signed_in, None, status=204, audit=False)
 route("GET", "/alert-rules", metric_rule_list, sessions_read, MetricRuleList)

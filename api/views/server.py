@@ -1,6 +1,8 @@
 """What this server is, for clients of other versions."""
 
 from api.rest.requests import ApiRequest
+from console.operations.capacity import capacity_get as capacity
+from tinkerscript.wire.reading.capacity import CapacityView
 from tinkerscript.wire.server import ServerView
 from tinkerscript.wire.version import VERSION
 
@@ -14,3 +16,9 @@ CAPABILITIES = (
 def server_get(request: ApiRequest) -> ServerView:
     """The server's version, the oldest client that it serves, and what not every version can do."""
     return ServerView(version=VERSION, minimum_client=MINIMUM_CLIENT, capabilities=sorted(CAPABILITIES))
+
+
+def capacity_get(request: ApiRequest) -> CapacityView:
+    """What the project has of the server and waits for; a signed-in operator (Django staff) is told of all."""
+    caller = request.auth
+    return capacity(project=caller.project, is_operator=caller.key is None and caller.user.is_staff)

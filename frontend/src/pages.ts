@@ -30,6 +30,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/keys", load: async () => (await import("./features/keys/keys-page")).KeysPage },
   { path: "/members", load: async () => (await import("./features/members/members-page")).MembersPage },
   { path: "/usage", load: async () => (await import("./features/usage/usage-page")).UsagePage },
+  { path: "/capacity", load: async () => (await import("./features/capacity/capacity-page")).CapacityPage },
   { path: "/webhooks", load: async () => (await import("./features/webhooks/webhooks-page")).WebhooksPage },
   { path: "/alert-rules", load: async () => (await import("./features/alerts/alert-rules-page")).AlertRulesPage },
   { path: "/audit", load: async () => (await import("./features/audit/audit-page")).AuditPage },

@@ -63,6 +63,7 @@ def pages(run: Run) -> dict[str, str]:
         "keys": "/keys",
         "members": "/members",
         "usage": "/usage",
+        "capacity": "/capacity",
         "webhooks": "/webhooks",
         "audit": "/audit",
         "alert-rules": "/alert-rules",

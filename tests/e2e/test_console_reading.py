@@ -235,7 +235,8 @@ def test_every_page_has_a_title_of_its_own(page: Page) -> None:
     session_id = make_session(page, "titled \u202elive")
     titles = {
         "/sessions": "Sessions", "/sessions/new": "New session", f"/sessions/{session_id}": "titled ⟨U+202E⟩live",
-        "/keys": "API keys", "/members": "Members", "/usage": "Usage", "/webhooks": "Webhooks",
+        "/keys": "API keys", "/members": "Members", "/usage": "Usage", "/capacity": "Capacity",
+        "/webhooks": "Webhooks",
         "/audit": "Audit log", "/compare": "Compare runs", "/account": "Account", "/nowhere": "There is no such page",
     }  # fmt: skip
     for path, title in titles.items():
@@ -296,7 +297,7 @@ def test_no_page_breaks_the_content_security_policy(page: Page) -> None:
     answer = page.goto(f"/sessions/{make_session(page, 'strict')}")
     assert answer is not None
     assert "script-src 'self';" in answer.headers["content-security-policy"]
-    for path in ("/sessions/new", "/keys", "/members", "/usage", "/webhooks", "/audit", "/account"):
+    for path in ("/sessions/new", "/keys", "/members", "/usage", "/capacity", "/webhooks", "/audit", "/account"):
         page.goto(path, wait_until="networkidle")
     make_key(page)  # opens a dialog, which locks the page's scrolling
     assert refused == []

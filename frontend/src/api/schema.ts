@@ -168,6 +168,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/capacity": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the project has of the server and waits for; a signed-in operator (Django staff) is told of all.
+         * @description What the project has of the server and waits for; a signed-in operator (Django staff) is told of all.
+         */
+        get: operations["capacity_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/invitations/{member_id}": {
         parameters: {
             query?: never;
@@ -1778,6 +1798,35 @@ export interface components {
             status: "completed" | "cancelled";
         };
         /**
+         * CapacityView
+         * @description ``GET /v1/capacity``: what the project has and waits for; to the server's operator, what every project has.
+         */
+        CapacityView: {
+            /**
+             * Is Draining
+             * @description The server starts no session, because its operator said so.
+             */
+            is_draining: boolean;
+            /**
+             * Max Runtimes
+             * @description So many sessions may run at once, of all projects, at all places.
+             */
+            max_runtimes: number;
+            quotas: components["schemas"]["Quotas"];
+            /**
+             * Running
+             * @description Of the project, the newest first.
+             */
+            running: components["schemas"]["RunningSession"][];
+            /** @description For operators only. */
+            server: components["schemas"]["ServerCapacity"] | null;
+            /**
+             * Waiting
+             * @description Of the project, the next one first.
+             */
+            waiting: components["schemas"]["WaitingSession"][];
+        };
+        /**
          * CheckpointCreate
          * @description ``POST /v1/sessions/{id}/checkpoints``: ask the runtime for one.
          */
@@ -1985,6 +2034,26 @@ export interface components {
             currency: string;
             /** Gpu */
             gpu: number;
+        };
+        /**
+         * DeviceUse
+         * @description A device of the server's machine.
+         */
+        DeviceUse: {
+            /**
+             * Device
+             * @description As CUDA_VISIBLE_DEVICES names it.
+             */
+            device: string;
+            /** Session Id */
+            session_id: string | null;
+            /** Session Name */
+            session_name: string | null;
+            /**
+             * Used By
+             * @enum {string}
+             */
+            used_by: "nobody" | "session" | "warm runtime";
         };
         /**
          * DownloadFile
@@ -3435,6 +3504,27 @@ export interface components {
             name: string;
         };
         /**
+         * ProjectUse
+         * @description What one project has of the server.
+         */
+        ProjectUse: {
+            /** Device Quota */
+            device_quota: number | null;
+            /**
+             * Devices
+             * @description A runtime without a GPU counts as one, as for the quota.
+             */
+            devices: number;
+            /** Name */
+            name: string;
+            /** Project Id */
+            project_id: string;
+            /** Runtimes */
+            runtimes: number;
+            /** Waiting */
+            waiting: number;
+        };
+        /**
          * ProjectView
          * @description A project and the caller's role in it.
          */
@@ -3563,6 +3653,28 @@ export interface components {
          */
         Role: "owner" | "member" | "viewer";
         /**
+         * RunningSession
+         * @description A session that has a runtime.
+         */
+        RunningSession: {
+            /**
+             * Devices
+             * @description Of the server's machine; empty on CPUs, and where a cluster chose them.
+             */
+            devices: string[];
+            /** Name */
+            name: string;
+            /** Session Id */
+            session_id: string;
+            /**
+             * Since
+             * Format: date-time
+             * @description It is in this state.
+             */
+            since: string;
+            state: components["schemas"]["SessionState"];
+        };
+        /**
          * SampleFate
          * @description What became of a completed episode.
          * @enum {string}
@@ -3605,6 +3717,39 @@ export interface components {
          * @enum {string}
          */
         Scope: "sessions:read" | "sessions:write" | "episodes" | "checkpoints:read" | "admin";
+        /**
+         * ServerCapacity
+         * @description The server as a whole.
+         */
+        ServerCapacity: {
+            /**
+             * Devices
+             * @description Of this machine; empty without GPUs, and where a cluster has them.
+             */
+            devices: components["schemas"]["DeviceUse"][];
+            /** Oldest Waits Since */
+            oldest_waits_since: string | null;
+            /**
+             * Projects
+             * @description Those with a runtime or a queue, the one with most devices first.
+             */
+            projects: components["schemas"]["ProjectUse"][];
+            /**
+             * Runtimes
+             * @description Sessions with a runtime, of all projects.
+             */
+            runtimes: number;
+            /**
+             * Waiting
+             * @description Queued sessions of all projects.
+             */
+            waiting: number;
+            /**
+             * Warm Runtimes
+             * @description Runtimes that have loaded a base model and have no session yet.
+             */
+            warm_runtimes: number;
+        };
         /**
          * ServerView
          * @description ``GET /v1/server``. A server without it is older than 0.2.0; docs/compatibility.md has the rule.
@@ -5248,6 +5393,31 @@ export interface components {
             total: components["schemas"]["Usage"];
         };
         /**
+         * WaitingSession
+         * @description A queued session.
+         */
+        WaitingSession: {
+            /**
+             * Is Held
+             * @description The project's quota of devices keeps it from starting.
+             */
+            is_held: boolean;
+            /** Name */
+            name: string;
+            /**
+             * Position
+             * @description In the queue of all projects; 1 is next.
+             */
+            position: number;
+            /** Session Id */
+            session_id: string;
+            /**
+             * Since
+             * Format: date-time
+             */
+            since: string;
+        };
+        /**
          * WebhookCreate
          * @description ``POST /v1/webhooks``.
          */
@@ -5693,6 +5863,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["BaseModelList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    capacity_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CapacityView"];
                 };
             };
             /** @description Refused or failed */

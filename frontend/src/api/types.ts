@@ -20,6 +20,7 @@ export type AuditPage = FromServer<Schemas["AuditPage"]>;
 export type BaseModel = FromServer<Schemas["BaseModelView"]>;
 export type Server = FromServer<Schemas["ServerView"]>;
 export type Budget = FromServer<Schemas["Budget"]>;
+export type Capacity = FromServer<Schemas["CapacityView"]>;
 export type Checkpoint = FromServer<Schemas["CheckpointView"]>;
 export type CheckpointDownload = FromServer<Schemas["CheckpointDownload"]>;
 export type CheckpointProvenance = FromServer<Schemas["CheckpointProvenance"]>;

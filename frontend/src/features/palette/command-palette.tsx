@@ -89,7 +89,7 @@ function Choices({ account, pages, onChoose }: Pick<PaletteProps, "account" | "p
           </Group>
         )}
         <Group heading="Pages">
-          {[{ to: "/home", label: "Home" }, ...pages, { to: "/sessions/new", label: "New session" }, { to: "/compare", label: "Compare runs" }, { to: "/alert-rules", label: "Alert rules" }, { to: "/account", label: "Account" }].map(({ to, label }) => (
+          {[{ to: "/home", label: "Home" }, ...pages, { to: "/sessions/new", label: "New session" }, { to: "/compare", label: "Compare runs" }, { to: "/capacity", label: "Capacity" }, { to: "/alert-rules", label: "Alert rules" }, { to: "/account", label: "Account" }].map(({ to, label }) => (
             <Item key={to} value={`page ${label}`} name={label} onSelect={() => { go(to); }} />
           ))}
         </Group>

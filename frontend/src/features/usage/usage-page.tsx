@@ -3,6 +3,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "react-router";
 import type { DevicePrices, SessionUsage, Usage } from "../../api/types";
 import { usageQuery } from "../../api/usage";
+import { ButtonLink } from "../../ui/button";
 import { Fact } from "../../ui/fact";
 import { ago, count, dateTime, money, number, price, span } from "../../ui/format";
 import { Loading } from "../../ui/loading";
@@ -33,7 +34,9 @@ export function UsagePage() {
   const sessions = data?.pages.flatMap((page) => page.items) ?? [];
   return (
     <>
-      <PageHeader title="Usage" />
+      <PageHeader title="Usage">
+        <ButtonLink to="/capacity">Capacity</ButtonLink>
+      </PageHeader>
       <ErrorNotice error={error} />
       {isPending && <Loading />}
       {newest && (

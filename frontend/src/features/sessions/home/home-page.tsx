@@ -53,7 +53,7 @@ export function HomePage() {
           )}
         </Panel>
         <div className="grid items-start gap-4 sm:grid-cols-2 xl:grid-cols-4">
-          <Panel title="Queue">
+          <Panel title="Queue" actions={<Link to="/capacity" className="rounded text-xs text-accent underline underline-offset-2">Capacity</Link>}>
             <Lines page={queued.data} error={queued.error} none="Nothing waits." text={queueText} />
           </Panel>
           <Panel title="Served models">

@@ -1,0 +1,103 @@
+"""What a project has of the server and waits for; and, for who runs the server, what every project has."""
+
+from collections import Counter, defaultdict
+
+from django.conf import settings
+from django.db.models import Min
+
+from console.scheduling.draining import is_draining
+from console.scheduling.models import WarmRuntime
+from console.sessions.limits.queue import devices_in_use, shown
+from console.sessions.limits.quotas import quotas_get
+from console.sessions.models import Device, Session
+from console.sessions.transitions import WITH_RUNTIME
+from console.users.models import Project
+from tinkerscript.wire.reading.capacity import (
+    CapacityView,
+    DeviceUse,
+    ProjectUse,
+    RunningSession,
+    ServerCapacity,
+    WaitingSession,
+)
+from tinkerscript.wire.sessions import SessionState
+
+MAX_NAMED = 200  # sessions of each list
+
+
+def capacity_get(*, project: Project, is_operator: bool) -> CapacityView:
+    """Of the project alone, and with ``is_operator`` of the whole server: others' use shows with nobody else."""
+    return CapacityView(
+        max_runtimes=settings.MAX_RUNTIMES + sum(place.max_runtimes for place in settings.PLACES.values()),
+        is_draining=is_draining(),
+        running=_running(project),
+        waiting=_waiting(project),
+        quotas=quotas_get(project=project),
+        server=_server() if is_operator else None,
+    )
+
+
+def _running(project: Project) -> list[RunningSession]:
+    rows = Session.objects.filter(project=project, state__in=WITH_RUNTIME).order_by("-created_at")[:MAX_NAMED]
+    devices: defaultdict[str, list[str]] = defaultdict(list)
+    held = Device.objects.filter(session__project=project).order_by("position")
+    for session_id, device in held.values_list("session_id", "id"):
+        devices[session_id].append(device)
+    return [
+        RunningSession(
+            session_id=row.id, name=row.name, state=SessionState(row.state), since=row.state_since,
+            devices=devices[row.id],
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _waiting(project: Project) -> list[WaitingSession]:
+    order = shown.get()
+    held = {turn.session_id: turn.is_held for turn in order.turns}
+    queued = Session.objects.filter(project=project, state=SessionState.QUEUED)
+    waiting = [
+        WaitingSession(
+            session_id=row.id, name=row.name, since=row.state_since, position=order.positions[row.id],
+            is_held=held[row.id],
+        )
+        for row in queued
+        if row.id in held  # the order of a long queue is some seconds old
+    ]  # fmt: skip
+    return sorted(waiting, key=lambda row: row.position)[:MAX_NAMED]
+
+
+def _server() -> ServerCapacity:
+    devices = Device.objects.select_related("session").order_by("position")
+    queued = Session.objects.filter(state=SessionState.QUEUED)
+    return ServerCapacity(
+        runtimes=Session.objects.filter(state__in=WITH_RUNTIME).count(),
+        waiting=queued.count(),
+        oldest_waits_since=queued.aggregate(at=Min("state_since"))["at"],
+        warm_runtimes=WarmRuntime.objects.filter(is_ready=True).count(),
+        devices=[_device(device) for device in devices],
+        projects=_projects(),
+    )
+
+
+def _device(device: Device) -> DeviceUse:
+    if (session := device.session) is not None:
+        return DeviceUse(device=device.id, used_by="session", session_id=session.id, session_name=session.name)
+    return DeviceUse(
+        device=device.id, used_by="nobody" if device.warm_id is None else "warm runtime", session_id=None,
+        session_name=None,
+    )  # fmt: skip
+
+
+def _projects() -> list[ProjectUse]:
+    devices = devices_in_use()
+    runtimes = Counter(Session.objects.filter(state__in=WITH_RUNTIME).values_list("project_id", flat=True))
+    waiting = Counter(Session.objects.filter(state=SessionState.QUEUED).values_list("project_id", flat=True))
+    rows = [
+        ProjectUse(
+            project_id=project.id, name=project.name, runtimes=runtimes[project.id], devices=devices[project.id],
+            device_quota=project.device_quota, waiting=waiting[project.id],
+        )
+        for project in Project.objects.filter(id__in=runtimes.keys() | waiting.keys())
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: (-row.devices, row.name))
