@@ -74,7 +74,7 @@ function OwnAnnotation({ id, episodeId, own }: { id: string; episodeId: string; 
   }
 
   return (
-    <form onSubmit={onSubmit} className="space-y-2">
+    <form onSubmit={onSubmit} className={`space-y-2 ${comment === "" ? "print:hidden" : ""}`}>
       <ErrorNotice error={save.error} />
       <div role="group" aria-label="Your thumb" className="flex gap-2">
         {THUMBS.map(({ value, sign: Sign, name }) => (

@@ -54,7 +54,7 @@ export function Conversation({ timelines, calls, outline }: Props) {
   if (timelines.length === 0 && !outline?.timelines.length) return <p className="p-4 text-muted">No token was sampled in this episode.</p>;
   return (
     <div className="space-y-4" ref={setBox}>
-      <div className="z-10 space-y-2 bg-canvas py-2 sm:sticky sm:top-0 print:static">
+      <div className="z-10 space-y-2 bg-canvas py-2 sm:sticky sm:top-0 print:static print:bg-transparent">
         <MeasureChoice measure={measure} scale={scale} />
         {outline && outline.surprising.length > 1 && <Minimap outline={outline} measure={measure} scale={scale} chosen={token === null ? null : { line, token }} within={box} onMove={moveTo} />}
       </div>
