@@ -279,7 +279,7 @@ case " $* " in
 esac
 for wanted in "$@"; do
   case $wanted in
-    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | helm | cookbook | benchmarks) "install_$wanted" ;;
+    light | runtime | dev | launchers | model | frontend | pages | browser | engines | clients | swift | tinker | helm | evaluators | cookbook | benchmarks) "install_$wanted" ;;
     *) say "unknown step: $wanted"; exit 2 ;;
   esac
 done

@@ -1,6 +1,7 @@
 """Set-up where something fails: it ends at once, leaves nothing running, and its cause is the last thing said."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -147,3 +148,11 @@ def test_uv_is_told_what_pip_is_set_to_and_left_out_where_it_has_no_word_for_it(
     assert "export UV_INDEX_STRATEGY=unsafe-best-match" in lines and "export SSL_CERT_FILE='a b'" in lines
     told = uv_settings(tmp_path, "no-index = true\n")
     assert told.returncode == 1 and "no-index" in told.stderr and told.stdout == ""
+
+
+def test_every_step_that_the_makefile_asks_for_is_one_of_set_up() -> None:
+    asked = set(" ".join(re.findall(r"^\t@\$\(SETUP\) (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)).split())
+    script = (ROOT / "requirements" / "install.sh").read_text()
+    (known,) = re.findall(r"^ *([a-z |]+)\) \"install_\$wanted\" ;;$", script, re.MULTILINE)
+    assert asked - {"+"} <= set(known.split(" | ")), "make would end with: unknown step"
+    assert all(f"install_{step}() {{" in script for step in known.split(" | "))
