@@ -153,8 +153,8 @@ class ModelTrainer(Protocol):
         """Write what ``export_sampler`` would of the model that wrote ``state``, of this base, gone or not."""
         ...
 
-    async def export_merged(self, model_id: str, folder: Path) -> None:
-        """Write a Hugging Face folder, adapters merged, that transformers and vLLM load as it is."""
+    async def export_external(self, model_id: str, folder: Path) -> None:
+        """Write what a client takes elsewhere: an adapter and, in ``merged``, its merged model; or all weights."""
         ...
 
     async def restart(self) -> None:

@@ -11,8 +11,10 @@ import httpx
 import pytest
 from e2e.loop_server import BASE_MODEL, ROOT, LoopServer, until
 
+from support.hub_server import TOKEN, running_hub
 from support.tinker_exit import ended_well
 
+EXPORTED = ("adapter_config.json", "adapter_model.safetensors", "merged/config.json")  # by the fake trainer
 PYTHON = ROOT / ".venv-tinker" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the tinker client is not installed: .venv-tinker")
 
@@ -22,9 +24,9 @@ def environment_of(server: LoopServer) -> dict[str, str]:
     return clean | {"TINKER_BASE_URL": server.url, "TINKER_API_KEY": server.api_key, "TINKER_TELEMETRY": "0"}
 
 
-def run(server: LoopServer, *arguments: str, timeout_s: float = 240.0) -> str:
+def run(server: LoopServer, *arguments: str, timeout_s: float = 240.0, **variables: str) -> str:
     """A program of the client's environment; what it prints."""
-    environment = environment_of(server)
+    environment = environment_of(server) | variables
     done = subprocess.run(
         [str(PYTHON), *arguments], env=environment, capture_output=True, text=True, timeout=timeout_s, cwd="/"
     )
@@ -121,13 +123,25 @@ def test_the_command_line_lists_changes_downloads_and_deletes(
     assert model_id in answers["runs"] and model_id in answers["run"]
     assert state in answers["states"] and sampler in answers["all"]
     assert json.loads(answers["published"])["public"] and not json.loads(answers["unpublished"])["public"]
-    assert [path.name for path in tmp_path.rglob("*.json") if path != trace] == ["adapter.json"], "of the fake trainer"
+    files = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file() and path != trace]
+    assert {Path(*file.parts[1:]) for file in files} == {Path(name) for name in EXPORTED}
     assert {event["ph"] for event in json.loads(trace.read_text())["traceEvents"]} == {"M", "i", "X"}
     used = {event["event_info"]["type"] for event in json.loads(answers["usage"])["data"]}
     assert used == {"training", "sampling_prefill", "sampling_sample", "checkpoint"}
     assert BASE_MODEL in answers["usage"] and "alice" in answers["storage"]
     assert "tml:user:" in answers["whoami"] and answers["status"] and "0.38.0" in answers["version"]
     assert sampler not in answers["left"]
+
+
+def test_the_command_line_pushes_an_adapter_to_a_hub(
+    loop_server: LoopServer, said: dict[str, Any], tmp_path: Path
+) -> None:
+    with running_hub() as hub:
+        own = {"HF_ENDPOINT": hub.address, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path), "HF_HUB_DISABLE_XET": "1"}
+        command = ["checkpoint", "push-hf", said["paths"][0], "--repo", "my-team/tuned"]
+        run(loop_server, "-m", "tinker.cli", *command, **own)
+        assert set(hub.repositories["my-team/tuned"]) == {*EXPORTED, "README.md"}
+        assert hub.private == {"my-team/tuned": True}
 
 
 @pytest.mark.nightly

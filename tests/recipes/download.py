@@ -17,7 +17,8 @@ from tinker_cookbook import weights
 
 def contents(path: str, folder: Path) -> dict[str, bytes]:
     weights.download(tinker_path=path, output_dir=str(folder))
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     plain, decrypted = (contents(path, folder / name) for path, name in zip(paths, ("plain", "state"), strict=True))
     (folder / "metrics.jsonl").write_text(json.dumps({"step": 0, "files": len(decrypted)}) + "\n")
     print({name: [len(content), content == decrypted.get(name)] for name, content in plain.items()})
-    return int(plain != decrypted or "config.json" not in plain)
+    return int(plain != decrypted or not {"adapter_model.safetensors", "merged/config.json"} <= plain.keys())
 
 
 if __name__ == "__main__":

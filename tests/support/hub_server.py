@@ -50,6 +50,8 @@ class Hub:
         return 404, {"error": f"no {path}"}
 
     def get(self, path: str) -> tuple[int, Any]:
+        if path == "/api/whoami-v2":
+            return 200, {"type": "user", "name": "my-team"}
         name, _, revision = path.removeprefix("/api/models/").partition("/revision/")
         if name not in self.repositories or revision not in ("", "main", self.revision(name)):
             return 404, {"error": f"no {path}"}

@@ -88,8 +88,15 @@ class FakeModelTrainer:
         saved = json.loads((state / "model.json").read_text())
         (folder / ("adapter.json" if saved["lora"] else "config.json")).write_text(json.dumps(saved["weights"]))
 
-    async def export_merged(self, model_id: str, folder: Path) -> None:
-        await self.export_sampler(model_id, folder)
+    async def export_external(self, model_id: str, folder: Path) -> None:
+        if not self.models[model_id]["lora"]:
+            await self.export_sampler(model_id, folder)
+            return
+        await self._at(f"export_external {model_id}")
+        (folder / "merged").mkdir(parents=True)
+        weights = json.dumps(self.models[model_id]["weights"])
+        for name in ("adapter_config.json", "adapter_model.safetensors", "merged/config.json"):
+            (folder / name).write_text(weights)
 
     async def restart(self) -> None:
         self.models.clear()
@@ -191,9 +198,12 @@ class FolderStore:
             raise UserMistake(f"{wanted.name} is taken")
         self.opened.append(wanted)
         target.mkdir(parents=True, exist_ok=True)
-        for file in folder.iterdir():
-            (target / file.name).write_bytes(file.read_bytes())
-        return sum(file.stat().st_size for file in folder.iterdir())
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        for file in files:
+            kept = target / file.relative_to(folder)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(file.read_bytes())
+        return sum(file.stat().st_size for file in files)
 
     async def find(self, model_id: str, path: str, *, optimizer: bool) -> ModelSource:
         stored = path.removeprefix("tinker://").replace("/", "-")

@@ -204,7 +204,7 @@ class ModelWork:
             raise UserMistake("age_encryption_recipients go with save_weights_external: a state is read here again")
         opening = self._named(wanted, segment, wanted.overwrite)
         folder = self._folder / f"saving-{_short(operation.request_id)}"
-        write = self._trainer.export_merged if segment == "external_weights" else self._trainer.save_state
+        write = self._trainer.export_external if segment == "external_weights" else self._trainer.save_state
 
         async def written(staging: Path) -> None:
             await write(operation.model_id, staging)

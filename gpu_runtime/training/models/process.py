@@ -57,8 +57,8 @@ class ModelTrainerProcess(RankProcesses):
     async def export_state(self, state: Path, folder: Path) -> None:
         await self._call("export_state", state, folder, deadline_s=WEIGHTS_S)
 
-    async def export_merged(self, model_id: str, folder: Path) -> None:
-        await self._call("export_merged", model_id, folder, deadline_s=WEIGHTS_S)
+    async def export_external(self, model_id: str, folder: Path) -> None:
+        await self._call("export_external", model_id, folder, deadline_s=WEIGHTS_S)
 
 
 def models_load(spec: RankSpec) -> "BaseWithModels":

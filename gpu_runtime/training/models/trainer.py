@@ -183,7 +183,7 @@ class BaseWithModels:
         """A PEFT adapter folder, or a Hugging Face folder of a model of all weights."""
         model = self._model(model_id)
         if model.lora is None:
-            self.export_merged(model_id, folder)
+            self.export_external(model_id, folder)
         else:
             adapter_export(dict(model.parameters), model.lora, self._spec.base_model_path, folder)
 
@@ -196,13 +196,17 @@ class BaseWithModels:
         else:
             adapter_export(weights, lora, base, folder)
 
-    def export_merged(self, model_id: str, folder: Path) -> None:
-        """A Hugging Face folder, adapters merged; an adapter is in it by itself too, in ``adapter``, for peft."""
+    def export_external(self, model_id: str, folder: Path) -> None:
+        """What a client takes elsewhere: a model of all weights as a Hugging Face folder, an adapter as peft's folder.
+
+        Below an adapter is ``merged``, a Hugging Face folder of its base with the adapter merged. At the top the merged
+        weights would be useless: transformers, which finds an adapter there, loads the base and adds it.
+        """
         model, base = self._model(model_id), self._spec.base_model_path
         weights = full_weights(self._policy.model, model.parameters, model.lora)
-        hugging_face_export(self._policy.model, weights, base, folder)
+        hugging_face_export(self._policy.model, weights, base, folder if model.lora is None else folder / "merged")
         if model.lora is not None:
-            adapter_export(dict(model.parameters), model.lora, base, folder / "adapter")
+            adapter_export(dict(model.parameters), model.lora, base, folder)
 
     def _model(self, model_id: str) -> _Model:
         if model_id not in self._models:

@@ -142,7 +142,10 @@ async def test_external_weights_can_be_read_by_their_recipients_alone(wire_open:
         folders = [
             wire.store.folder / each["path"].removeprefix("tinker://").replace("/", "-") for each in (plain, saved)
         ]
-        expected, encrypted = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+        expected, encrypted = (
+            {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+            for folder in folders
+        )
         assert expected and {f"{name}.age" for name in expected} == encrypted.keys()
         assert saved["size_bytes"] == sum(map(len, encrypted.values()))
         for name, content in expected.items():
