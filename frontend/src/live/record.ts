@@ -2,6 +2,7 @@
 // overlaps one already taken, changes nothing, so that a reconnect may start from any cursor at or before the last.
 import type { Evaluation, Event, EventPage, StepMetrics } from "../api/types";
 import { bytes } from "../ui/format";
+import { markOf, type Mark } from "./marks";
 
 export const KEPT_ENTRIES = 500;
 
@@ -18,6 +19,8 @@ export interface TimelineEntry {
   batch?: string;
   /** The step that it is about. */
   step?: number;
+  /** Of a phase: how long it may go without progress. */
+  deadlineS?: number;
 }
 
 /** The limit that ended the session: what it allowed and what had been used. */
@@ -36,20 +39,24 @@ export interface SessionRecord {
   evaluations: readonly Evaluation[];
   /** State changes and events, oldest first, the last 500. */
   timeline: readonly TimelineEntry[];
+  /** What the charts are marked with, oldest first, of the entries that were read. */
+  marks: readonly Mark[];
   budgetEnd: BudgetEnd | null;
 }
 
-export const emptyRecord: SessionRecord = { cursor: 0, steps: [], evaluations: [], timeline: [], budgetEnd: null };
+export const emptyRecord: SessionRecord = { cursor: 0, steps: [], evaluations: [], timeline: [], marks: [], budgetEnd: null };
 
 export function applyPage(record: SessionRecord, page: EventPage): SessionRecord {
   const fresh = page.items.filter((item) => item.cursor > record.cursor);
   if (fresh.length === 0) return page.next_cursor > record.cursor ? { ...record, cursor: page.next_cursor } : record;
-  const steps = [...record.steps];
+  const hasSteps = fresh.some(({ kind }) => kind === "metric"); // else the charts keep what they have drawn
+  const steps = hasSteps ? [...record.steps] : record.steps;
   const evaluations = [...record.evaluations];
   const timeline = [...record.timeline];
+  const marks = fresh.flatMap((item) => markOf(item) ?? []);
   let budgetEnd = record.budgetEnd;
   for (const item of fresh) {
-    if (item.kind === "metric") putStep(steps, item.data as unknown as StepMetrics);
+    if (item.kind === "metric") putStep(steps as StepMetrics[], item.data as unknown as StepMetrics);
     else if (item.kind === "evaluation") evaluations.push({ ...BEFORE, ...item.data } as unknown as Evaluation);
     else if (item.kind !== "log") timeline.push(timelineEntry(item));
     if (item.data.name === "budget_exhausted") {
@@ -62,6 +69,7 @@ export function applyPage(record: SessionRecord, page: EventPage): SessionRecord
     steps,
     evaluations: evaluations.slice(-KEPT_ENTRIES),
     timeline: timeline.slice(-KEPT_ENTRIES),
+    marks: marks.length === 0 ? record.marks : [...record.marks, ...marks].slice(-KEPT_ENTRIES),
     budgetEnd,
   };
 }
@@ -77,7 +85,10 @@ function putStep(steps: StepMetrics[], metrics: StepMetrics): void {
 function timelineEntry({ cursor, at, kind, data }: Event): TimelineEntry {
   if (kind === "state") {
     const from = text(data.from);
-    if (from === data.to) return { cursor, at, kind: "phase", title: text(data.phase), detail: text(data.reason) };
+    if (from === data.to) {
+      const deadline = typeof data.deadline_s === "number" && { deadlineS: data.deadline_s };
+      return { cursor, at, kind: "phase", title: text(data.phase), detail: text(data.reason), ...deadline };
+    }
     const title = from ? `${from} → ${text(data.to)}` : text(data.to);
     return { cursor, at, kind, title, detail: [text(data.reason), text(data.phase)].filter(Boolean).join(" · ") };
   }

@@ -5,6 +5,8 @@ import type uPlot from "uplot";
 import { Button } from "./button";
 import { axisText, type Axis } from "./chart-axis";
 import { alignedData, isZoomed, positive, valueAt, zoomOver, type Band, type Series } from "./chart-data";
+import { ChartMarkers } from "./chart-markers";
+import type { Marker, Place } from "./chart-marks";
 import { number } from "./format";
 import { retried } from "./retried";
 import { useColourScheme, usePrinting } from "./theme";
@@ -31,17 +33,22 @@ export interface ChartProps {
   log?: boolean;
   /** Where a click on a point leads: its address and its name. */
   linkOf?: (index: number) => { to: string; text: string } | null;
+  /** What happened where on the axis. */
+  markers?: readonly Marker[];
+  /** Whether its marks can be reached by keyboard: of several charts with the same ones, one should have it. */
+  hasReadableMarkers?: boolean;
   /** Said where there is no data. */
   placeholder?: string;
   /** Without data: whether some is on its way. */
   isLoading?: boolean;
 }
 
-export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, log = false, linkOf, placeholder = "No step yet", isLoading = false }: ChartProps) {
+export function Chart({ title, unit = "", x, series, band, height = 200, axis = "step", overlay = false, log = false, linkOf, markers, hasReadableMarkers = false, placeholder = "No step yet", isLoading = false }: ChartProps) {
   const container = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [picked, setPicked] = useState<number | null>(null);
   const onHoverRef = useRef<(index: number | null) => void>(() => undefined);
+  const [place, setPlace] = useState<Place | null>(null);
   const [tries, setTries] = useState(0);
   const [isLost, setIsLost] = useState(false);
   const scheme = useColourScheme();
@@ -71,12 +78,15 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
     const onHover = (index: number | null) => {
       onHoverRef.current(index);
     };
+    const onPlace = (now: Place) => {
+      setPlace((before) => (JSON.stringify(before) === JSON.stringify(now) ? before : now));
+    };
     let remove: (() => void) | undefined;
     let isGone = false;
     void plotLoad().then(({ plotMake }) => {
       if (isGone) return;
       setIsLost(false);
-      const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, log: byPowers, onHover, onPick: setPicked }, latest.current);
+      const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, log: byPowers, onHover, onPick: setPicked, onPlace }, latest.current);
       plot.current = made.plot;
       remove = made.remove;
     }, () => {
@@ -106,15 +116,18 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
         )}
         {!empty && <Readout x={x} series={series} axis={axis} overlay={overlay} onHoverRef={onHoverRef} />}
       </figcaption>
-      <div
-        ref={container}
-        role="img"
-        aria-label={empty ? `${title}: ${isLoading ? "Loading…" : placeholder}` : `${title} by ${axis}; at ${axisText(axis, x[last])}: ${spoken}`}
-        style={{ height }}
-        className="relative mt-1"
-      >
-        {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
-        {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
+      <div className="relative mt-1">
+        <div
+          ref={container}
+          role="img"
+          aria-label={empty ? `${title}: ${isLoading ? "Loading…" : placeholder}` : `${title} by ${axis}; at ${axisText(axis, x[last])}: ${spoken}`}
+          style={{ height }}
+          className="relative"
+        >
+          {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
+          {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
+        </div>
+        {markers && place && !empty && <ChartMarkers markers={markers} place={place} isReadable={hasReadableMarkers} />}
       </div>
       {isLost && !empty && (
         <p className="flex flex-wrap items-center gap-2 text-xs text-muted print:hidden">

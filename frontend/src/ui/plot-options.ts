@@ -1,6 +1,7 @@
 // How every plot looks, in the colours of the page.
 import type uPlot from "uplot";
 import { tickText, type Axis } from "./chart-axis";
+import type { Place } from "./chart-marks";
 import { number } from "./format";
 
 const DECADES = [1, 10, 100, 1000, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10];
@@ -30,6 +31,8 @@ export interface PlotLook {
   onHover: (index: number | null) => void;
   /** A click that is no drag. */
   onPick: (index: number) => void;
+  /** Where it is drawn and what of the axis it shows: at first, and whenever that has changed. */
+  onPlace: (place: Place) => void;
 }
 
 /** Of a plot in this box, in CSS pixels. */
@@ -37,7 +40,7 @@ export function plotWidth(element: HTMLElement, printed: boolean): number {
   return Math.max(Math.min(element.clientWidth, printed ? PAPER_WIDTH : Infinity), 50);
 }
 
-export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, log, onHover, onPick }: PlotLook): uPlot.Options {
+export function plotOptions({ element, lines, banded, height, axis: over, overlay, printed, log, onHover, onPick, onPlace }: PlotLook): uPlot.Options {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const font = `11px ${style.fontFamily}`;
@@ -78,6 +81,11 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
           onHover(plot.cursor.idx ?? null);
         },
       ],
+      draw: [
+        (plot) => {
+          onPlace(placeOf(plot));
+        },
+      ],
       // The canvas shows it only as a picture: here it can be read.
       setScale: [
         (plot, key) => {
@@ -87,6 +95,13 @@ export function plotOptions({ element, lines, banded, height, axis: over, overla
       ],
     },
   };
+}
+
+/** Its box is in pixels of the canvas. */
+function placeOf(plot: uPlot): Place {
+  const css = (pixels: number) => pixels / devicePixelRatio;
+  const { left, top, width, height } = plot.bbox;
+  return { left: css(left), top: css(top), width: css(width), height: css(height), min: plot.scales.x?.min ?? 0, max: plot.scales.x?.max ?? 0 };
 }
 
 /** Of an axis by powers of ten uPlot names some ticks only, and hands null for the others. */

@@ -1,33 +1,38 @@
-// The curves of a session, over what the address says.
+// The curves of a session in groups that fold, over what the address says.
 import { useQuery } from "@tanstack/react-query";
 import { memo, useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { metricsQuery, stepsOf } from "../../../api/metrics";
-import type { Evaluation, StepMetrics } from "../../../api/types";
+import { hasEnded } from "../../../api/sessions";
+import type { Session, StepMetrics } from "../../../api/types";
+import type { SessionRecord } from "../../../live/record";
 import { axisOf, type Axis } from "../../../ui/chart-axis";
 import { ChartControls, isLog } from "../../../ui/chart-controls";
 import { Chart } from "../../../ui/chart";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Panel } from "../../../ui/panel";
 import { smoothed, smoothingOf } from "../../../ui/smoothing";
-import { LOSS, PAIRS, REWARD, type Plot } from "./plots";
+import { ChartGroup } from "./chart-group";
+import { foldedGroups } from "./folded-groups";
+import { MarkerLegend } from "./marker-legend";
+import { GROUPS, REWARD, type Plot } from "./plots";
 import { evaluationColumns, lines, noGradientText, rewardBand } from "./step-columns";
+import { useRunMarkers } from "./use-run-markers";
 
 interface ChartsPanelProps {
-  id: string;
-  steps: readonly StepMetrics[];
-  evaluations: readonly Evaluation[];
+  session: Session;
+  record: SessionRecord;
   /** Without a step here: whether there may be some, still on their way. */
   isLoading: boolean;
-  /** Said where there is no step and none is on its way. */
-  placeholder: string;
-  isLive: boolean;
 }
 
-export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, evaluations, isLoading, placeholder, isLive }: ChartsPanelProps) {
+export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoading }: ChartsPanelProps) {
+  const { id } = session;
+  const { steps: recorded, evaluations } = record;
   const [address] = useSearchParams();
   const weight = smoothingOf(address);
-  const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, isLive);
+  const { axis, steps, x, error } = useStepsOver(axisOf(address), id, recorded, !hasEnded(session));
+  const markers = useRunMarkers({ session, record, evaluations, axis, steps, x });
   const evaluated = useMemo(() => evaluationColumns(evaluations), [evaluations]);
   const band = useMemo(() => rewardBand(steps), [steps]);
   const plots = useMemo(() => {
@@ -36,19 +41,23 @@ export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, eval
       unit,
       series: lines(steps, wanted).map((line) => ({ ...line, values: smoothed(line.values, weight) })),
     });
-    return { reward: drawn(REWARD), loss: drawn(LOSS), pairs: PAIRS.map((pair) => pair.map(drawn)) };
+    return { reward: drawn(REWARD), groups: GROUPS.map((group) => ({ group, plots: group.plots.map(drawn) })) };
   }, [steps, weight]);
   const nothing = noGradientText(recorded[recorded.length - 1]);
   const linkOf = (index: number) => {
     const step = steps[index]?.step;
     return step === undefined ? null : { to: `/sessions/${id}/steps/${String(step)}`, text: `Open step ${String(step)}` };
   };
-  const common = { x, axis, isLoading, placeholder, linkOf };
+  const placeholder = session.policy_version > 0 ? "No steps are kept" : "No step yet";
+  const common = { x, axis, isLoading, placeholder, linkOf, markers };
   const log = isLog(address);
+  const folded = foldedGroups(address);
+  const firstShown = GROUPS.find(({ key }) => !folded.includes(key))?.key;
   return (
     <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset, click for a step</span>}>
-      <div className="border-b border-line px-4 py-1.5">
+      <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-1 border-b border-line px-4 py-1.5">
         <ChartControls />
+        <MarkerLegend markers={markers} />
       </div>
       <ErrorNotice error={error} />
       <div data-testid="charts" data-steps={steps.length} className="divide-y divide-line">
@@ -57,15 +66,18 @@ export const ChartsPanel = memo(function ChartsPanel({ id, steps: recorded, eval
             <Notice tone="warn" title={nothing} />
           </div>
         )}
-        <Chart {...plots.reward} {...common} band={band} height={220} />
-        {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set and step" {...evaluated} height={150} />}
-        <Chart {...plots.loss} {...common} log={log} height={150} />
-        {plots.pairs.map((pair) => (
-          <div key={pair[0]?.title} className="grid divide-line sm:grid-cols-2 sm:divide-x">
-            {pair.map((plot) => (
-              <Chart key={plot.title} {...plot} {...common} log={log} height={110} />
+        {plots.groups.map(({ group, plots: drawn }) => (
+          <ChartGroup key={group.key} group={group}>
+            {group.key === "reward" && (
+              <div className="divide-y divide-line sm:col-span-2">
+                <Chart {...plots.reward} {...common} hasReadableMarkers={firstShown === "reward"} band={band} height={220} />
+                {evaluated.x.length > 0 && <Chart title="Evaluation" unit="mean reward, by set and step" {...evaluated} height={150} />}
+              </div>
+            )}
+            {drawn.map((plot, at) => (
+              <Chart key={plot.title} {...plot} {...common} hasReadableMarkers={at === 0 && firstShown === group.key} log={log} height={130} />
             ))}
-          </div>
+          </ChartGroup>
         ))}
       </div>
     </Panel>

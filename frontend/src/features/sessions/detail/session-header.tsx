@@ -1,7 +1,6 @@
 // The session's name and state, the live channel's state, and what can be done with it.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { createCheckpoint, checkpointsQuery } from "../../../api/checkpoints";
-import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Session } from "../../../api/types";
 import type { Link } from "../../../live/link";
@@ -12,6 +11,8 @@ import { UserText } from "../../../ui/user-text";
 import { PinButton, useUpdate } from "./annotate-session";
 import { LinkState } from "../link-state";
 import { TagLinks } from "../tag-links";
+import { hasNow } from "./now";
+import { SessionPlaces } from "./session-places";
 import { SessionActionsBar, useSessionActions } from "./session-actions-bar";
 import { StateBadge } from "../state-badge";
 import { useMayWrite } from "../use-may-write";
@@ -36,20 +37,17 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
-        <h1 className="min-w-0 text-xl font-semibold tracking-tight break-words">
-          <UserText text={session.name || session.id} />
-        </h1>
-        <CopyText label="the session's id" text={session.id} />
-        <TagLinks tags={session.tags} />
-        <StateBadge state={session.state} />
-        {session.phase && !hasEnded(session) && <span className="text-muted">{session.phase}</span>}
-        <div data-page-actions className="ml-auto flex flex-wrap items-center gap-2">
+        <div className="flex min-w-0 flex-1 basis-80 flex-wrap items-center gap-x-3 gap-y-1">
+          <h1 className="min-w-0 text-xl font-semibold tracking-tight break-words">
+            <UserText text={session.name || session.id} />
+          </h1>
+          <CopyText label="the session's id" text={session.id} />
+          <TagLinks tags={session.tags} />
+          <StateBadge state={session.state} />
+          {session.phase && !hasEnded(session) && !hasNow(session) && <span className="min-w-0 text-muted wrap-anywhere">{session.phase}</span>}
           {(!hasEnded(session) || link.status === "refused") && <LinkState link={link} heardAt={heardAt} />}
-          {trains && <ButtonLink to={`/sessions/${session.id}/episodes`}>Episodes</ButtonLink>}
-          {trains && <ButtonLink to={`/sessions/${session.id}/tasks`}>Tasks</ButtonLink>}
-          {trains && session.policy_version > 0 && <ButtonLink to={`/sessions/${session.id}/steps/${String(session.policy_version)}`}>Last step</ButtonLink>}
-          <ButtonLink to={`/sessions/${session.id}/health`}>Health</ButtonLink>
-          {trains && !isExported && <ButtonLink to={`/compare?runs=${session.id}`}>Compare</ButtonLink>}
+        </div>
+        <div data-page-actions className="flex flex-wrap items-center gap-2">
           {trains && mayWrite && !hasEnded(session) && (
             <Button
               onClick={() => {
@@ -66,6 +64,7 @@ export function SessionHeader({ session, link, heardAt }: SessionHeaderProps) {
           {mayWrite && <SessionActionsBar session={session} actions={actions} />}
         </div>
       </div>
+      <SessionPlaces session={session} />
       <ErrorNotice error={actions.error ?? save.error} />
       <ErrorNotice error={pin.error} />
     </>

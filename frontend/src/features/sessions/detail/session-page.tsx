@@ -18,6 +18,8 @@ import { Empty, Panel } from "../../../ui/panel";
 import { useErrorToast } from "../../../ui/toasts";
 import { useTitle } from "../../../ui/use-title";
 import { AccountingPanel } from "./accounting-panel";
+import { hasNow } from "./now";
+import { NowPanel } from "./now-panel";
 import { NotesPanel } from "./annotate-session";
 import { AlertsNotice } from "./alerts-notice";
 import { BatchDownload } from "./batch-download";
@@ -102,11 +104,12 @@ function LiveSession({ session }: { session: Session }) {
       <div className="grid items-start gap-4 lg:grid-cols-[minmax(0,2fr)_minmax(20rem,1fr)]">
         <div className="min-w-0 space-y-4">
           {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
-          <ChartsPanel id={id} isLive={!hasEnded(session)} steps={record.steps} evaluations={record.evaluations} isLoading={!isLoaded} placeholder={session.policy_version > 0 ? "No steps are kept" : "No step yet"} />
+          <ChartsPanel session={session} record={record} isLoading={!isLoaded} />
           <EvaluationsPanel evaluations={record.evaluations} />
           <RecordPanel sessionId={id} record={record} isReady={session.state === "ready" && !isExported} />
         </div>
         <div className="min-w-0 space-y-4">
+          {hasNow(session) && <NowPanel session={session} record={record} />}
           <AccountingPanel session={session} />
           <QueuePanel session={session} />
           <BudgetPanel session={session} />

@@ -1,5 +1,6 @@
 // What went wrong in a run, from its record: restarts, faults with their traces, stacks of a run that stood still.
 import type { Event } from "../../../api/types";
+import { isRestart } from "../../../live/marks";
 
 export interface Trouble {
   cursor: number;
@@ -12,7 +13,6 @@ export interface Trouble {
 
 /** Events that the server and its runtimes write. */
 export const FAULTS: readonly string[] = ["runtime_fault", "stuck", "store_full", "storage_unavailable", "step_refused", "nothing_to_learn", "little_to_learn", "entropy_collapse", "answers_collapse", "answers_truncated", "grammar_lost", "episodes_stale", "checkpoint_failed", "alert", "budget_near", "budget_exhausted"];
-const RUNNING = new Set(["provisioning", "loading", "ready", "stopping"]);
 
 /** Newest first. */
 export function troublesOf(entries: readonly Event[]): Trouble[] {
@@ -32,10 +32,6 @@ function troubleOf(entry: Event): Trouble | null {
   if (entry.kind !== "event" || !FAULTS.includes(name)) return null;
   const text = [said(data.cause) || said(data.reason) || said(data.text), said(data.hint)].filter(Boolean).join(" ");
   return { cursor, at, title: name.replaceAll("_", " "), text, trace: said(data.stacks) || said(data.trace) };
-}
-
-function isRestart({ kind, data }: Event): boolean {
-  return kind === "state" && data.to === "queued" && RUNNING.has(said(data.from));
 }
 
 function said(value: unknown): string {

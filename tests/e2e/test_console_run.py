@@ -1,0 +1,104 @@
+"""A run's page: charts that fold and are marked, and what a live run is at now."""
+
+import re
+from typing import Any
+
+import pytest
+from e2e.console_pages import browser, page, server, sign_up
+from e2e.played_record import PLAYED_FROM, Played, make_session, metric
+from playwright.sync_api import Page, expect
+
+__all__ = ["browser", "page", "server"]
+
+pytestmark = pytest.mark.browser
+
+AT = "2030-01-01T00:00:00Z"
+
+
+def entry(number: int, kind: str, **data: Any) -> dict[str, Any]:
+    return {"cursor": PLAYED_FROM + number, "kind": kind, "at": AT, "data": data}
+
+
+def test_charts_fold_by_keyboard_and_are_folded_after_a_reload(page: Page) -> None:
+    sign_up(page, "fiona@example.org")
+    session_id = make_session(page, "folding")
+    page.goto(f"/sessions/{session_id}?y=log")
+    loss = page.get_by_role("img", name=re.compile("^Loss"))
+    expect(loss).to_have_count(1)
+    optimizer = page.get_by_role("button", name="Optimizer")
+    optimizer.press("Enter")
+    expect(optimizer).to_have_attribute("aria-expanded", "false")
+    expect(loss).to_have_count(0)
+    page.get_by_role("button", name="Speed").click()
+    expect(page).to_have_url(re.compile(r"\?y=log&folded=optimizer%2Cspeed$"))
+    page.reload()
+    expect(optimizer).to_have_attribute("aria-expanded", "false")
+    expect(page.get_by_role("img", name=re.compile("^(Loss|Step time)"))).to_have_count(0)
+    optimizer.press("Space")
+    expect(loss).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"folded=speed$"))
+
+
+def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_keyboard(page: Page) -> None:
+    sign_up(page, "mark@example.org")
+    session_id = make_session(page, "marked")
+    played = Played(page)
+    page.goto(f"/sessions/{session_id}")
+    evaluation = {"name": "held out", "step": 12, "reward_mean": 0.25, "episodes": 8}
+    refused = {"name": "step_refused", "step": 18, "reason": "the loss is not finite"}
+    committed = {"name": "checkpoint_committed", "kind": "state", "step": 5, "checkpoint_id": "ckp_1", "size_bytes": 9}
+    played.send(
+        *(metric(step) for step in range(1, 21)),
+        entry(30, "event", **committed),
+        entry(31, "evaluation", **evaluation),
+        entry(32, "event", **refused),
+        entry(33, "state", **{"from": "ready", "to": "queued", "reason": "the runtime ended"}),
+    )
+    legend = page.get_by_role("list", name="Marks on the charts").get_by_role("listitem")
+    kinds = ("Checkpoint 1", "Evaluation 1", "Refused step 1", "Restart 1")
+    expect(legend).to_have_text([re.compile(kind) for kind in kinds])
+    marks = page.get_by_role("list", name="Marked steps").get_by_role("link")
+    expect(marks).to_have_count(4)  # of one chart: the others have the same ones, and are passed over
+    refusal = page.get_by_role("link", name="Step 18 was refused: the loss is not finite")
+    said = refusal.locator("span")
+    expect(said).to_be_hidden()
+    refusal.hover()
+    expect(said).to_be_visible()
+    page.mouse.move(0, 0)
+    expect(said).to_be_hidden()
+
+    reward = page.get_by_role("img", name=re.compile("^Reward by step")).locator(".u-over").bounding_box()
+    assert reward is not None
+    for name, step in (("^Checkpoint of step 5 .state.", 5), ("^Evaluation held out at step 12: mean reward 0.25", 12)):
+        box = page.get_by_role("link", name=re.compile(name)).bounding_box()
+        assert box is not None
+        middle = box["x"] + box["width"] / 2
+        assert middle == pytest.approx(reward["x"] + reward["width"] * (step - 1) / 19, abs=2)
+
+    marks.first.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(refusal).to_be_focused()
+    expect(said).to_be_visible()
+    page.keyboard.press("Home")
+    expect(marks.first).to_be_focused()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"/steps/18$"))
+
+
+def test_the_buttons_of_a_run_without_a_name_stand_in_one_row(page: Page) -> None:
+    sign_up(page, "nora@example.org")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto("/sessions/new")
+    page.get_by_role("button", name="Start session").click()
+    page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
+    expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    expect(stop).to_be_visible()
+    tops = {round(each.bounding_box()["y"]) for each in (page.get_by_role("button", name="Export model"), stop)}
+    heading = page.get_by_role("heading", level=1).bounding_box()
+    assert len(tops) == 1
+    assert abs(heading["y"] + heading["height"] / 2 - tops.pop() - 16) < 4
+    stop.click()
+    page.get_by_role("dialog").get_by_role("button", name="Stop session").click()
