@@ -52,7 +52,12 @@ const client = new QueryClient({
 const onUse = (load: () => Promise<ComponentType>) => lazy(async () => ({ default: await load() }));
 const Shell = onUse(loadShell);
 const SharedPage = onUse(loadSharedPage);
-const pages = PAGES.map(({ path, load }) => ({ path, Page: onUse(load) }));
+const made = new Map<string, ReturnType<typeof onUse>>();
+const pages = PAGES.map(({ path, load, sharedWith = "" }) => {
+  const Page = made.get(sharedWith) ?? onUse(load);
+  made.set(path, Page);
+  return { path, Page };
+});
 
 // The first page's code and data, and who asks for them, are asked for beside the frame's code, not after it. What does
 // not arrive, the page itself reports.

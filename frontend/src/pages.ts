@@ -10,6 +10,8 @@ type Params = Readonly<Record<string, string | undefined>>;
 export interface PageEntry {
   path: string;
   load: () => Promise<ComponentType>;
+  /** The path of an earlier entry of the same page: from one to the other it stays, and the focus with it. */
+  sharedWith?: string;
   /** Asks for the page's first data as soon as its code is there, and not only once the frame around it is. */
   warm?: (client: QueryClient, params: Params) => Promise<unknown>;
 }
@@ -24,6 +26,9 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/sessions/:id/episodes", load: async () => (await import("./features/sessions/episodes/episodes-page")).EpisodesPage },
   { path: "/sessions/:id/episodes/:episodeId", load: async () => (await import("./features/sessions/episodes/episode-page")).EpisodePage, warm: async (client, params) => (await import("./features/sessions/episodes/episode-page")).episodeWarm(client, params) },
   { path: "/sessions/:id/steps/:step", load: async () => (await import("./features/sessions/episodes/step-page")).StepPage },
+  { path: "/sessions/:id/steps/:step/groups/:group", load: async () => (await import("./features/sessions/episodes/step-page")).StepPage, sharedWith: "/sessions/:id/steps/:step" },
+  { path: "/sessions/:id/steps/:step/groups/:group/episodes/:episodeId", load: async () => (await import("./features/sessions/episodes/episode-page")).EpisodePage, warm: async (client, params) => (await import("./features/sessions/episodes/episode-page")).episodeWarm(client, params) },
+  { path: "/runs/*", load: async () => (await import("./features/sessions/runs-redirect")).RunsRedirect },
   { path: "/serving", load: async () => (await import("./features/sessions/serving/serving-page")).ServingPage },
   { path: "/playground", load: async () => (await import("./features/playground/playground-page")).PlaygroundPage },
   { path: "/compare", load: async () => (await import("./features/sessions/compare/compare-page")).ComparePage },

@@ -123,20 +123,48 @@ def test_an_episode_is_read_down_to_the_token_by_keyboard_and_its_address_says_i
     expect(page.get_by_role("table", name="Episodes")).to_be_visible()
 
 
-def test_a_steps_groups_have_their_answers_beside_each_other(run: Run) -> None:
+def test_a_steps_groups_have_addresses_of_their_own_and_their_answers_beside_each_other(run: Run) -> None:
     page = run.page
-    page.goto(f"/sessions/{run.session_id}/steps/1?group=mist")
+    step = f"/sessions/{run.session_id}/steps/1"
+    page.goto(f"{step}?group=mist&colour=version")  # where a group was before it had a path
+    expect(page).to_have_url(re.compile(r"/steps/1/groups/mist\?colour=version$"))
     expect(page.get_by_role("heading", level=1)).to_have_text("Step 1")
-    groups = page.get_by_role("list", name="Groups").get_by_role("button")
+    for spread in ("Rewards", "Advantages", "Staleness"):
+        expect(page.get_by_role("img", name=re.compile(rf"^{spread}: .*: \d"))).to_be_visible()
+    expect(page.get_by_role("img", name="Staleness: 0: 8")).to_be_visible()
+    groups = page.get_by_role("list", name="Groups").get_by_role("link")
     expect(groups).to_have_count(2)
     answers = page.get_by_role("region", name=re.compile(r"^Answer \d"))
     expect(answers).to_have_count(4)
     expect(answers.first.locator("[data-heat], span").first).to_be_visible()
     photograph(page, "step")
+    hostile = groups.filter(has_not_text="mist")
+    hostile.press("Enter")
+    expect(hostile).to_have_attribute("aria-current", "true")
+    expect(hostile).to_be_focused()
+    page.reload()
+    expect(hostile).to_have_attribute("aria-current", "true")
+    groups.filter(has_text="mist").click()
     answers.first.get_by_role("link").click()
+    expect(page).to_have_url(re.compile(r"/steps/1/groups/mist/episodes/epi_\w+$"))
     expect(page.get_by_role("heading", level=1)).to_have_text("mist")
-    page.get_by_role("link", name="step 1").click()
-    expect(page).to_have_url(re.compile("/steps/1"))
+    best = page.url
+    expect(page.get_by_role("button", name="Previous")).to_be_disabled()
+    expect(page.get_by_role("button", name="Next")).to_be_enabled()
+    page.keyboard.press("j")
+    expect(page).not_to_have_url(best)
+    page.keyboard.press("k")
+    expect(page).to_have_url(best)
+    page.goto(best.replace("/sessions/", "/runs/") + "?token=2")
+    expect(page).to_have_url(f"{best}?token=2")
+    expect(page.locator("[data-chosen]")).to_have_count(1)
+    trail = page.get_by_role("navigation", name="Where this is")
+    trail.get_by_role("link", name="mist").click()
+    expect(page).to_have_url(re.compile(r"/steps/1/groups/mist$"))
+    trail.get_by_role("link", name="Step 1").click()
+    expect(page).to_have_url(re.compile(r"/steps/1$"))
+    page.goto(f"{step}/groups/nobody")
+    expect(page.get_by_text("This step has no group “nobody”. Its first is shown.")).to_be_visible()
     page.goto(f"/sessions/{run.session_id}/steps/77")
     expect(page.get_by_text("There is no step 77")).to_be_visible()
 

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { isExported, isShownOffline } from "./offline";
 
 test("an exported run has its own pages and no other", () => {
-  for (const path of ["/sessions/ses_1", "/sessions/ses_1/", "/sessions/ses_1/episodes/epi_2", "/sessions/ses_1/steps/3", "/sessions/ses_1/health"]) expect(isShownOffline(path)).toBe(true);
+  for (const path of ["/sessions/ses_1", "/sessions/ses_1/", "/sessions/ses_1/episodes/epi_2", "/sessions/ses_1/steps/3", "/sessions/ses_1/health", "/sessions/ses_1/steps/3/groups/mist", "/runs/ses_1/steps/3"]) expect(isShownOffline(path)).toBe(true);
   for (const path of ["/", "/home", "/sessions", "/sessions/", "/sessions/new", "/keys", "/usage", "/playground", "/compare", "/account", "/shared"]) expect(isShownOffline(path)).toBe(false);
 });
 

@@ -8,5 +8,5 @@ export const isExported = exportedAt !== null;
 
 /** The pages that one run has. All others are about a server, its people and its other runs. */
 export function isShownOffline(path: string): boolean {
-  return /^\/sessions\/(?!new(\/|$))[^/]+(\/|$)/.test(path);
+  return /^\/(sessions|runs)\/(?!new(\/|$))[^/]+(\/|$)/.test(path);
 }

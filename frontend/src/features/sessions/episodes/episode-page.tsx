@@ -1,6 +1,5 @@
 // One episode, down to the token. The address holds the chosen token, the colours, and the list that it was opened from.
 import { useInfiniteQuery, useQuery, type QueryClient } from "@tanstack/react-query";
-import { ChevronLeft, ChevronRight } from "lucide-react";
 import { useMemo } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { episodesQuery, timelinesQuery } from "../../../api/episodes";
@@ -16,12 +15,14 @@ import { ErrorNotice, Notice } from "../../../ui/notice";
 import { useTitle } from "../../../ui/use-title";
 import { EpisodeSide } from "./episode-side";
 import { filterOf, listPart, neighbours } from "./episode-filter";
+import { GroupNeighbours } from "./group-neighbours";
 import { FateBadge } from "./fate-badge";
 import { EpisodeTokens } from "./episode-tokens";
+import { groupPath, stepPath } from "./places";
+import { PreviousNext } from "./previous-next";
 import { visible } from "../../../ui/plain-text";
 import { UserText } from "../../../ui/user-text";
 import { SessionCrumb } from "../session-crumb";
-import { useKeys } from "./use-keys";
 import { useTokens } from "./use-tokens";
 import { useMayWrite } from "../use-may-write";
 
@@ -30,7 +31,7 @@ export function episodeWarm(client: QueryClient, { id = "", episodeId = "" }: { 
 }
 
 export function EpisodePage() {
-  const { id = "", episodeId = "" } = useParams();
+  const { id = "", episodeId = "", step, group } = useParams();
   const [address] = useSearchParams();
   const session = useQuery(sessionQuery(id)).data;
   const mayWrite = useMayWrite();
@@ -39,8 +40,17 @@ export function EpisodePage() {
   useTitle(loaded ? visible(loaded.episode.task ?? episodeId) : "Episode");
   return (
     <>
-      <SessionCrumb session={session} id={id} trail={[episodeId]} list={listPart(address)} />
-      <Neighbours id={id} episodeId={episodeId} isLive={session !== undefined && !hasEnded(session)} />
+      {step !== undefined && group !== undefined ? (
+        <>
+          <SessionCrumb session={session} id={id} trail={[episodeId]} above={[[`Step ${step}`, stepPath(id, step)], [group, groupPath(id, step, group)]]} />
+          <GroupNeighbours id={id} step={step} groupKey={group} episodeId={episodeId} />
+        </>
+      ) : (
+        <>
+          <SessionCrumb session={session} id={id} trail={[episodeId]} list={listPart(address)} />
+          <Neighbours id={id} episodeId={episodeId} isLive={session !== undefined && !hasEnded(session)} />
+        </>
+      )}
       {!loaded && !error && <Loading />}
       {error && <Unreadable error={error} id={id} list={listPart(address)} />}
       {loaded && (
@@ -96,7 +106,7 @@ function EpisodeHeader({ id, episode }: { id: string; episode: EpisodeTimelines[
             episode.trained_step === null ? (
               "–"
             ) : (
-              <Link className="rounded text-accent hover:underline" to={`/sessions/${id}/steps/${String(episode.trained_step)}?group=${encodeURIComponent(episode.group_key ?? "")}`}>
+              <Link className="rounded text-accent hover:underline" to={episode.group_key === null ? stepPath(id, episode.trained_step) : groupPath(id, episode.trained_step, episode.group_key)}>
                 step {episode.trained_step}
               </Link>
             ),
@@ -124,31 +134,15 @@ function Neighbours({ id, episodeId, isLive }: { id: string; episodeId: string; 
   const list = useInfiniteQuery({ ...episodesQuery(id, filter, isLive), refetchInterval: false });
   const ids = list.data?.pages.flatMap((page) => page.items.map((item) => item.episode_id)) ?? [];
   const { previous, next, at } = neighbours(ids, episodeId);
-  const go = (to: string | null) => {
-    if (to === null) return;
+  const onGo = (to: string) => {
     const kept = new URLSearchParams(address);
     for (const name of ["token", "line"]) kept.delete(name);
     void navigate({ pathname: `/sessions/${id}/episodes/${to}`, search: kept.toString() });
     if (at > ids.length - 5 && list.hasNextPage) void list.fetchNextPage();
   };
-  useKeys({
-    j: () => {
-      go(next);
-    },
-    k: () => {
-      go(previous);
-    },
-  });
   return (
     <div className="float-right flex items-center gap-2">
-      <Button onClick={() => { go(previous); }} disabled={previous === null} title="K">
-        <ChevronLeft className="size-3.5" />
-        Previous
-      </Button>
-      <Button onClick={() => { go(next); }} disabled={next === null} title="J">
-        Next
-        <ChevronRight className="size-3.5" />
-      </Button>
+      <PreviousNext previous={previous} next={next} onGo={onGo} />
     </div>
   );
 }

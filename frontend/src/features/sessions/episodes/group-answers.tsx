@@ -6,6 +6,8 @@ import { number } from "../../../ui/format";
 import { ErrorNotice } from "../../../ui/notice";
 import { commonPrefix, sampledRuns } from "./common-prefix";
 import { AnswerTokens, answerQuery } from "./answer-tokens";
+import { bestFirst } from "./group-neighbours";
+import { episodePath } from "./places";
 import { MeasureChoice } from "./measure-choice";
 import { measureOf, scaleOf } from "./token-heat";
 import { CutText } from "./token-line";
@@ -15,7 +17,7 @@ const MOST = 16;
 export function GroupAnswers({ id, group }: { id: string; group: Group }) {
   const [address] = useSearchParams();
   const measure = measureOf(address);
-  const episodes = [...group.episodes].sort((one, other) => (other.reward ?? 0) - (one.reward ?? 0)).slice(0, MOST);
+  const episodes = bestFirst(group).slice(0, MOST);
   const answers = useQueries({
     queries: episodes.map((episode) => answerQuery(id, episode.episode_id)),
   });
@@ -35,7 +37,7 @@ export function GroupAnswers({ id, group }: { id: string; group: Group }) {
       <div tabIndex={0} role="region" aria-label="Answers" className="flex gap-3 overflow-x-auto pb-2">
         {episodes.map((episode, at) => (
           <section key={episode.episode_id} aria-label={`Answer ${String(at + 1)}`} className="w-72 shrink-0 rounded-lg border border-line bg-surface">
-            <AnswerHead id={id} episode={episode} list={`?step=${String(group.step ?? "")}&sort=best`} />
+            <AnswerHead id={id} episode={episode} />
             <div className="p-3">
               <ErrorNotice error={answers[at]?.error ?? null} />
               {answers[at]?.isPending && <p className="text-xs text-muted">Loading…</p>}
@@ -49,10 +51,10 @@ export function GroupAnswers({ id, group }: { id: string; group: Group }) {
   );
 }
 
-function AnswerHead({ id, episode, list }: { id: string; episode: Episode; list: string }) {
+function AnswerHead({ id, episode }: { id: string; episode: Episode }) {
   return (
     <header className="border-b border-line px-3 py-2">
-      <Link to={`/sessions/${id}/episodes/${episode.episode_id}${list}`} className="rounded font-semibold text-accent tabular-nums hover:underline">
+      <Link to={episodePath(id, episode)} className="rounded font-semibold text-accent tabular-nums hover:underline">
         Reward {number(episode.reward)}
       </Link>
       <p className="text-xs text-muted tabular-nums">

@@ -1,23 +1,28 @@
 // One optimizer step: what it measured, what was refused before it, and its groups with their answers beside each other.
 import { useQuery } from "@tanstack/react-query";
-import { ChevronLeft, ChevronRight } from "lucide-react";
-import { Link, useNavigate, useParams, useSearchParams } from "react-router";
+import { Link, Navigate, useNavigate, useParams, useSearchParams } from "react-router";
 import { stepQuery } from "../../../api/episodes";
+import { resourcesQuery } from "../../../api/resources";
 import { sessionQuery } from "../../../api/sessions";
-import type { Group, Step } from "../../../api/types";
-import { Button, ButtonLink } from "../../../ui/button";
+import type { Group, Session, Step } from "../../../api/types";
+import { ButtonLink } from "../../../ui/button";
 import { dateTime, number } from "../../../ui/format";
 import { Loading } from "../../../ui/loading";
 import { ErrorNotice, Notice } from "../../../ui/notice";
 import { Empty } from "../../../ui/panel";
 import { useTitle } from "../../../ui/use-title";
-import { useAddress, withPart } from "../../../ui/address-part";
+import { withPart } from "../../../ui/address-part";
 import { Facts } from "./facts";
 import { GroupAnswers } from "./group-answers";
+import { groupPath, stepPath } from "./places";
+import { PreviousNext } from "./previous-next";
 import { visible } from "../../../ui/plain-text";
+import { memoryAt, skippedText, spreadsOf } from "./spread";
+import { StepSpread } from "./step-spread";
 import { UserText } from "../../../ui/user-text";
 import { SessionCrumb } from "../session-crumb";
-import { useKeys } from "./use-keys";
+
+const RESOURCES_KEPT_MS = 60_000;
 
 const SHOWN: [string, string][] = [
   ["Reward", "reward_mean"],
@@ -28,58 +33,54 @@ const SHOWN: [string, string][] = [
   ["Clipped", "clip_fraction"],
   ["Staleness", "staleness_max"],
   ["Tokens trained", "tokens_trained"],
+  ["Tokens computed", "tokens_computed"],
+  ["Length of answers", "completion_length_mean"],
+  ["Episodes", "episodes"],
+  ["Groups", "groups"],
+  ["Seconds of rollout", "rollout_s"],
+  ["Seconds of training", "train_s"],
 ];
 
 export function StepPage() {
-  const { id = "", step = "" } = useParams();
+  const { id = "", step = "", group } = useParams();
   const session = useQuery(sessionQuery(id)).data;
   const number_ = Number(step);
   const { data, error, isPending } = useQuery(stepQuery(id, number_));
   const [address] = useSearchParams();
   const navigate = useNavigate();
   useTitle(`Step ${step}`);
-  const go = (to: number | null | undefined) => {
-    if (to === null || to === undefined) return;
-    void navigate({ pathname: `/sessions/${id}/steps/${String(to)}`, search: address.toString() });
+  const onGo = (to: number) => {
+    void navigate({ pathname: group === undefined ? stepPath(id, to) : groupPath(id, to, group), search: address.toString() });
   };
-  useKeys({
-    j: () => {
-      go(data?.next);
-    },
-    k: () => {
-      go(data?.previous);
-    },
-  });
+  const before = address.get("group"); // where the group stood in an address before it had a path
+  if (before !== null && group === undefined) {
+    return <Navigate to={{ pathname: groupPath(id, step, before), search: withPart(address, "group", "").toString() }} replace />;
+  }
   return (
     <>
-      <SessionCrumb session={session} id={id} trail={[`Step ${step}`]} />
+      <SessionCrumb session={session} id={id} above={group === undefined ? [] : [[`Step ${step}`, stepPath(id, step)]]} trail={[group === undefined ? `Step ${step}` : visible(group)]} />
       <div className="flex flex-wrap items-center gap-3">
         <h1 className="text-xl font-semibold tracking-tight">Step {step}</h1>
         {data?.at && <span className="text-muted">{dateTime(data.at)}</span>}
         <div className="ml-auto flex gap-2">
-          <Button onClick={() => { go(data?.previous); }} disabled={!data || data.previous === null} title="K">
-            <ChevronLeft className="size-3.5" />
-            Previous
-          </Button>
-          <Button onClick={() => { go(data?.next); }} disabled={!data || data.next === null} title="J">
-            Next
-            <ChevronRight className="size-3.5" />
-          </Button>
+          <PreviousNext previous={data?.previous} next={data?.next} onGo={onGo} />
         </div>
       </div>
       <ErrorNotice error={error} />
       {error && <ButtonLink to={`/sessions/${id}`}>The session</ButtonLink>}
       {isPending && <Loading />}
-      {data && <StepBody id={id} step={data} />}
+      {data && <StepBody id={id} step={data} asked={group} session={session} />}
     </>
   );
 }
 
-function StepBody({ id, step }: { id: string; step: Step }) {
-  const [address, setAddress] = useAddress();
-  const asked = address.get("group");
+function StepBody({ id, step, asked, session }: { id: string; step: Step; asked: string | undefined; session: Session | undefined }) {
+  const resources = useQuery({ ...resourcesQuery(id, false), staleTime: RESOURCES_KEPT_MS }).data;
+  const memory = resources && session && step.at !== null ? memoryAt(resources, session.created_at, step.at) : [];
+  const [address] = useSearchParams();
   const open = step.groups.find((group) => group.group_key === asked) ?? step.groups[0];
   const metrics = (step.metrics ?? {}) as Record<string, unknown>;
+  const skipped = skippedText(step.groups, typeof metrics.groups_replaced === "number" ? metrics.groups_replaced : 0);
   return (
     <div className="space-y-4">
       {step.refused.map((event) => (
@@ -87,22 +88,27 @@ function StepBody({ id, step }: { id: string; step: Step }) {
           <p className="wrap-anywhere">{visible(String(event.data.reason ?? ""))}</p>
         </Notice>
       ))}
-      {step.metrics && <Facts facts={SHOWN.map(([name, key]) => [name, number(typeof metrics[key] === "number" ? metrics[key] : null)])} />}
+      {step.metrics && <Facts facts={SHOWN.map(([name, key]) => [name, number(typeof metrics[key] === "number" ? metrics[key] : null)] as [string, string]).concat(memory)} />}
+      <StepSpread spreads={spreadsOf(step)} />
+      {skipped !== null && <p className="text-muted">{skipped}</p>}
+      {asked !== undefined && step.groups.length > 0 && open?.group_key !== asked && (
+        <p className="text-muted">
+          This step has no group “{visible(asked)}”. Its first is shown.
+        </p>
+      )}
       {step.groups.length === 0 && <Empty title="No episode of this step is recorded">It was trained by the loop of a client, or before episodes were recorded.</Empty>}
       <div className="grid items-start gap-4 lg:grid-cols-[16rem_minmax(0,1fr)]">
         <ul aria-label="Groups" className="max-h-[75vh] divide-y divide-line overflow-y-auto rounded-lg border border-line bg-surface empty:hidden">
           {step.groups.map((group) => (
             <li key={group.group_key}>
-              <button
-                type="button"
-                aria-current={group === open || undefined}
+              <Link
+                to={{ pathname: groupPath(id, step.step, group.group_key), search: address.toString() }}
+                replace
+                aria-current={group === open ? "true" : undefined}
                 className={`block w-full px-3 py-2 text-left ${group === open ? "bg-accent-soft" : "hover:bg-sunken"}`}
-                onClick={() => {
-                  setAddress((before) => withPart(before, "group", group.group_key), { replace: true });
-                }}
               >
                 <GroupLine group={group} />
-              </button>
+              </Link>
             </li>
           ))}
         </ul>
