@@ -59,6 +59,7 @@ from api.views.runtime import (
     upload_commit,
     upload_open,
 )
+from api.views.saved_views import saved_view_create, saved_view_delete, saved_view_list, saved_view_update
 from api.views.server import capacity_get, server_get
 from api.views.serving import serving_create, serving_key_create
 from api.views.sessions import (
@@ -124,6 +125,7 @@ from tinkerscript.wire.reading.facets import EpisodeFacets
 from tinkerscript.wire.reading.metric_rules import MetricRuleList, MetricRuleView
 from tinkerscript.wire.reading.metrics import MetricColumns
 from tinkerscript.wire.reading.resources import ResourceColumns
+from tinkerscript.wire.reading.saved_views import SavedViewList, SavedViewView
 from tinkerscript.wire.reading.sharing import ShareCreated, SharedRun, ShareList
 from tinkerscript.wire.reading.trajectories import EpisodeTimelines, GroupList, StepView
 from tinkerscript.wire.runtime import Assignment, DocumentPlaces, Orders, UploadCommitted, UploadTargets
@@ -187,6 +189,10 @@ route("GET", "/alert-rules", metric_rule_list, sessions_read, MetricRuleList)
 route("POST", "/alert-rules", metric_rule_create, sessions_write, MetricRuleView, status=201, once=True)
 route("PATCH", "/alert-rules/{rule_id}", metric_rule_update, sessions_write, MetricRuleView)
 route("DELETE", "/alert-rules/{rule_id}", metric_rule_delete, sessions_write, None, status=204)
+route("GET", "/saved-views", saved_view_list, sessions_read, SavedViewList)
+route("POST", "/saved-views", saved_view_create, sessions_write, SavedViewView, status=201, once=True)
+route("PATCH", "/saved-views/{view_id}", saved_view_update, sessions_write, SavedViewView)
+route("DELETE", "/saved-views/{view_id}", saved_view_delete, sessions_write, None, status=204)
 route("GET", "/audit", audit_list, admin, AuditPage)
 route("GET", "/webhooks", webhook_list, admin, WebhookList)
 route("POST", "/webhooks", webhook_create, admin, WebhookCreated, status=201, once=True, secret=True)

@@ -20,6 +20,7 @@ from console.sessions.models import (
     UsageSum,
 )
 from console.sessions.runtime.models import SessionTurn
+from console.sessions.saved_views.models import SavedView
 from console.sessions.sharing.models import ShareLink
 from console.sessions.tasks.models import QueuedTask
 from console.tinker.models import (
@@ -60,6 +61,7 @@ __all__ = [
     "RestartCount",
     "RuntimeLog",
     "RuntimeSpan",
+    "SavedView",
     "ServerInstance",
     "Session",
     "SessionTurn",

@@ -6,6 +6,7 @@ from console.live.services import event_record
 from console.sessions.alerts.models import MetricRule
 from console.sessions.models import Alert, Checkpoint, EpisodeRecord, Session
 from console.sessions.runtime.leases import lease_issue
+from console.sessions.saved_views.models import SavedView
 from console.sessions.services import session_create
 from console.sessions.sharing.services import share_create
 from console.sessions.tasks.models import QueuedTask
@@ -89,6 +90,7 @@ def ids_make(project: Project, user: User) -> dict[str, str]:
         "rule_id": MetricRule.objects.create(
             project=project, name="kl", metric="kl_engine", above=True, value=1, steps=3
         ).id,
+        "view_id": SavedView.objects.create(project=project, name=f"of {session.id}", address="x=time").id,
         "share_id": share_create(project=project, session_id=session.id, person=user, expires_in_days=1)[0].id,
         "batch": refused,
     }

@@ -384,6 +384,54 @@ export interface paths {
         patch: operations["project_rename"];
         trace?: never;
     };
+    "/v1/saved-views": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The project's saved views: pinned ones first, then by name.
+         * @description The project's saved views: pinned ones first, then by name.
+         */
+        get: operations["saved_view_list"];
+        put?: never;
+        /**
+         * Keep how the charts of a run are looked at, by a name that no other view of the project has.
+         * @description Keep how the charts of a run are looked at, by a name that no other view of the project has.
+         */
+        post: operations["saved_view_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/saved-views/{view_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Remove a view.
+         * @description Remove a view.
+         */
+        delete: operations["saved_view_delete"];
+        options?: never;
+        head?: never;
+        /**
+         * Change what is given.
+         * @description Change what is given.
+         */
+        patch: operations["saved_view_update"];
+        trace?: never;
+    };
     "/v1/server": {
         parameters: {
             query?: never;
@@ -3712,6 +3760,69 @@ export interface components {
             token_ids: number[];
         };
         /**
+         * SavedViewCreate
+         * @description ``POST /v1/saved-views``: keep how the charts of a run are looked at.
+         */
+        SavedViewCreate: {
+            /**
+             * Address
+             * @description What the address of a run's page has behind its ?: x=time&folded=speed.
+             */
+            address: string;
+            /** Name */
+            name: string;
+            /**
+             * Pinned
+             * @default false
+             */
+            pinned?: boolean;
+        };
+        /**
+         * SavedViewList
+         * @description All of the project's: pinned ones first, then by name.
+         */
+        SavedViewList: {
+            /** Items */
+            items: components["schemas"]["SavedViewView"][];
+        };
+        /**
+         * SavedViewUpdate
+         * @description ``PATCH /v1/saved-views/{view_id}``: what is given is changed.
+         */
+        SavedViewUpdate: {
+            /**
+             * Address
+             * @description What the address of a run's page has behind its ?: x=time&folded=speed.
+             */
+            address?: string;
+            /** Name */
+            name?: string;
+            /** Pinned */
+            pinned?: boolean;
+        };
+        /**
+         * SavedViewView
+         * @description One view.
+         */
+        SavedViewView: {
+            /** Address */
+            address: string;
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            /**
+             * Pinned
+             * @description It stands before the others.
+             */
+            pinned: boolean;
+        };
+        /**
          * Scope
          * @description What a key may do. ``admin`` includes all the others.
          * @enum {string}
@@ -6307,6 +6418,135 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ProjectView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    saved_view_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewList"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    saved_view_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description A word of the caller's choice: a repeated request with the same one gets the first one's response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewCreate"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewView"];
+                };
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    saved_view_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Refused or failed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    saved_view_update: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                view_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SavedViewUpdate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SavedViewView"];
                 };
             };
             /** @description Refused or failed */

@@ -55,6 +55,7 @@ export type Project = FromServer<Schemas["ProjectView"]>;
 export type Quotas = FromServer<Schemas["Quotas"]>;
 export type ResourceColumns = FromServer<Schemas["ResourceColumns"]>;
 export type Role = Schemas["Role"];
+export type SavedView = FromServer<Schemas["SavedViewView"]>;
 export type Scope = Schemas["Scope"];
 export type ServingEndpoint = FromServer<Schemas["ServingEndpoint"]>;
 export type Session = FromServer<Schemas["SessionView"]>;

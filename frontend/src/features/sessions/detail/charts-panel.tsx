@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { memo, useMemo } from "react";
 import { useSearchParams } from "react-router";
 import { metricsQuery, stepsOf } from "../../../api/metrics";
+import { isExported } from "../../../api/offline";
 import { hasEnded } from "../../../api/sessions";
 import type { Session, StepMetrics } from "../../../api/types";
 import type { SessionRecord } from "../../../live/record";
@@ -17,6 +18,7 @@ import { foldedGroups } from "./folded-groups";
 import { MarkerLegend } from "./marker-legend";
 import { GROUPS, REWARD, type Plot } from "./plots";
 import { evaluationColumns, lines, noGradientText, rewardBand } from "./step-columns";
+import { SavedViews } from "./saved-views";
 import { useRunMarkers } from "./use-run-markers";
 
 interface ChartsPanelProps {
@@ -57,6 +59,7 @@ export const ChartsPanel = memo(function ChartsPanel({ session, record, isLoadin
     <Panel title="Training" actions={<span className="text-xs text-muted">Drag to zoom, double-click to reset, click for a step</span>}>
       <div className="flex flex-wrap items-center justify-between gap-x-6 gap-y-1 border-b border-line px-4 py-1.5">
         <ChartControls />
+        {!isExported && <SavedViews isReady={!isLoading} />}
         <MarkerLegend markers={markers} />
       </div>
       <ErrorNotice error={error} />

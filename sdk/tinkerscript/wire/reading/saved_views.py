@@ -1,0 +1,80 @@
+"""Saved views: how the charts of a run are looked at, by name, for everybody in the project."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from ..base import Request, Response
+
+PARTS = ("x", "smooth", "y", "folded")  # of a run's address: the axis, the smoothing, the scale, folded groups
+
+
+def _address_check(address: str) -> str:
+    try:
+        parts = parse_qsl(address, strict_parsing=True, max_num_fields=len(PARTS)) if address else []
+    except ValueError as error:
+        raise ValueError("is no part of an address: write it as x=time&smooth=0.6") from error
+    names = [name for name, _ in parts]
+    if unknown := sorted(set(names) - set(PARTS)):
+        raise ValueError(f"has {', '.join(unknown)}, which is no part of a view; its parts are {', '.join(PARTS)}")
+    if len(set(names)) < len(names):
+        raise ValueError("names a part twice")
+    return address
+
+
+ViewName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"\S")]
+ViewAddress = Annotated[
+    str,
+    AfterValidator(_address_check),
+    Field(max_length=400, description="What the address of a run's page has behind its ?: x=time&folded=speed."),
+]
+
+
+class SavedViewCreate(Request):
+    """``POST /v1/saved-views``: keep how the charts of a run are looked at."""
+
+    name: ViewName
+    address: ViewAddress
+    pinned: bool = False
+
+
+class SavedViewUpdate(Request):
+    """``PATCH /v1/saved-views/{view_id}``: what is given is changed."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    name: ViewName | SkipJsonSchema[None] = None
+    address: ViewAddress | SkipJsonSchema[None] = None
+    pinned: bool | SkipJsonSchema[None] = None
+
+    @field_validator("*")
+    @classmethod
+    def _value_check(cls, value: Any) -> Any:
+        if value is None:  # the default is not checked: only one that is given
+            raise ValueError("must have a value; leave it out to keep what is there")
+        return value
+
+    @model_validator(mode="after")
+    def _change_check(self) -> "SavedViewUpdate":
+        if not self.model_fields_set:
+            raise ValueError("names nothing to change")
+        return self
+
+
+class SavedViewView(Response):
+    """One view."""
+
+    id: str
+    name: str
+    address: str
+    pinned: bool = Field(description="It stands before the others.")
+    created_at: datetime
+
+
+class SavedViewList(Response):
+    """All of the project's: pinned ones first, then by name."""
+
+    items: list[SavedViewView]
