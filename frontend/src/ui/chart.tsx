@@ -8,6 +8,7 @@ import { alignedData, isZoomed, positive, valueAt, zoomOver, type Band, type Ser
 import { ChartMarkers } from "./chart-markers";
 import type { Marker, Place } from "./chart-marks";
 import { number } from "./format";
+import { inTurn } from "./in-turn";
 import { retried } from "./retried";
 import { useColourScheme, usePrinting } from "./theme";
 import { useNear } from "./use-near";
@@ -83,12 +84,17 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
     };
     let remove: (() => void) | undefined;
     let isGone = false;
-    void plotLoad().then(({ plotMake }) => {
+    const draw = ({ plotMake }: Awaited<ReturnType<typeof plotLoad>>) => {
       if (isGone) return;
       setIsLost(false);
       const made = plotMake({ element, lines, banded, height: tall, axis: over, overlay: gaps, printed, log: byPowers, onHover, onPick: setPicked, onPlace }, latest.current);
       plot.current = made.plot;
       remove = made.remove;
+    };
+    void plotLoad().then((plots) => {
+      // Charts that come near together would else be one long task, in which a page does nothing else.
+      if (printed) draw(plots);
+      else inTurn(() => { draw(plots); });
     }, () => {
       if (!isGone) setIsLost(true);
     });

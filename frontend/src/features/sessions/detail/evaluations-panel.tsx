@@ -1,5 +1,6 @@
 // What the latest evaluation of each set measured: in all, and by task.
 import { memo, useMemo } from "react";
+import { Link } from "react-router";
 import type { Evaluation } from "../../../api/types";
 import { number } from "../../../ui/format";
 import { Panel } from "../../../ui/panel";
@@ -11,21 +12,21 @@ import { evaluatedSets, type EvaluatedSet } from "./evaluated-tasks";
 const HEAD = [{ name: "Task" }, { name: "First", right: true }, { name: "Latest", right: true }, { name: "Spread", right: true }, { name: "Episodes", right: true }];
 
 /** Hidden where nothing was evaluated. */
-export const EvaluationsPanel = memo(function EvaluationsPanel({ evaluations }: { evaluations: readonly Evaluation[] }) {
+export const EvaluationsPanel = memo(function EvaluationsPanel({ id, evaluations }: { id: string; evaluations: readonly Evaluation[] }) {
   const sets = useMemo(() => evaluatedSets(evaluations), [evaluations]);
   if (sets.length === 0) return null;
   return (
     <Panel title="Evaluations">
       <div className="divide-y divide-line">
         {sets.map((set) => (
-          <EvaluatedTasks key={set.last.name} set={set} />
+          <EvaluatedTasks key={set.last.name} id={id} set={set} />
         ))}
       </div>
     </Panel>
   );
 });
 
-function EvaluatedTasks({ set: { first, last, tasks } }: { set: EvaluatedSet }) {
+function EvaluatedTasks({ id, set: { first, last, tasks } }: { id: string; set: EvaluatedSet }) {
   return (
     <section aria-label={`Evaluation ${visible(last.name)}`}>
       <h3 className="px-4 pt-3 font-medium">
@@ -43,7 +44,9 @@ function EvaluatedTasks({ set: { first, last, tasks } }: { set: EvaluatedSet }) 
             {tasks.map((task) => (
               <tr key={task.task}>
                 <td className={`${cell} break-all`}>
-                  <UserText text={task.task} />
+                  <Link to={`/sessions/${id}/tasks?of=held-out&from=${String(first.step)}&to=${String(last.step)}&task=${encodeURIComponent(task.task)}`} className="rounded text-accent hover:underline">
+                    <UserText text={task.task} />
+                  </Link>
                 </td>
                 <td className={`${cell} text-right`}>{number(task.before)}</td>
                 <td className={`${cell} text-right`}>{number(task.mean)}</td>

@@ -105,7 +105,7 @@ function LiveSession({ session }: { session: Session }) {
         <div className="min-w-0 space-y-4">
           {session.state === "ready" && !isExported && record.steps.length === 0 && session.accounting.begun === 0 && <WaitingForEpisodes session={session} />}
           <ChartsPanel session={session} record={record} isLoading={!isLoaded} />
-          <EvaluationsPanel evaluations={record.evaluations} />
+          <EvaluationsPanel id={id} evaluations={record.evaluations} />
           <RecordPanel sessionId={id} record={record} isReady={session.state === "ready" && !isExported} />
         </div>
         <div className="min-w-0 space-y-4">

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Episode } from "../../../api/types";
-import { byVersion, taskChanges, versionOf } from "./task-changes";
+import { byVersion, listedVersions, taskChanges, versionOf, worstTask } from "./task-changes";
 
 function episode(task: string | null, reward: number | null, version = 0, begun_at = 0): Episode {
   return { episode_id: `${task ?? ""} ${String(reward)}`, task, reward, policy_version_last: version, begun_at } as Episode;
@@ -26,4 +26,17 @@ test("a task by version has the mean of each, and the episode that began last", 
 
 test("what is no version in an address is the one that stands there otherwise", () => {
   expect([versionOf("8", 1), versionOf("0", 1), versionOf("-1", 1), versionOf("x", 1), versionOf("", 1), versionOf(null, 1)]).toEqual([8, 0, 1, 1, 1, 1]);
+});
+
+test("the task that lost most is the one that is looked at first, where any lost", () => {
+  const row = (task: string, change: number | null) => ({ task, before: 1, after: 0, change });
+  expect(worstTask([row("a", -0.5), row("b", -0.1)])).toBe("a");
+  expect(worstTask([row("a", 0), row("b", null)])).toBeNull();
+  expect(worstTask([])).toBeNull();
+});
+
+test("versions are a list, with one of an address that nothing has, as long as it is short", () => {
+  expect(listedVersions([2, 4], 3)).toEqual([2, 3, 4]);
+  expect(listedVersions([2, 4], 6)).toEqual([2, 3, 4, 5, 6]);
+  expect(listedVersions([0, 10_000], 3)).toBeNull();
 });

@@ -41,6 +41,19 @@ export function byVersion(episodes: readonly Episode[]): VersionOfTask[] {
   return rows.sort((a, b) => b.version - a.version);
 }
 
+/** The one that lost most; null where none lost. */
+export function worstTask([first]: readonly TaskChange[]): string | null {
+  return first && first.change !== null && first.change < 0 ? first.task : null;
+}
+
+const MOST_LISTED = 300;
+
+/** The versions to choose from, `shown` among them; null where they are too many for a list. */
+export function listedVersions([low, high]: readonly [number, number], shown: number): number[] | null {
+  const [first, last] = [Math.min(low, shown), Math.max(high, shown)];
+  return last - first < MOST_LISTED ? Array.from({ length: last - first + 1 }, (_, at) => first + at) : null;
+}
+
 /** A version as it is typed into the address; what is none is the other. */
 export function versionOf(typed: string | null, otherwise: number): number {
   return typed !== null && /^\d{1,9}$/.test(typed) ? Number(typed) : otherwise;

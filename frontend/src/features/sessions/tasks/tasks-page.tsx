@@ -16,17 +16,20 @@ import { UserText } from "../../../ui/user-text";
 import { useTitle } from "../../../ui/use-title";
 import { SessionCrumb } from "../session-crumb";
 import { TaskAnswers } from "./task-answers";
-import { taskChanges, versionOf, type TaskChange } from "./task-changes";
+import { listedVersions, taskChanges, versionOf, worstTask, type TaskChange } from "./task-changes";
 
 export function TasksPage() {
   const { id = "" } = useParams();
   const [address, setAddress] = useAddress();
   const session = useQuery(sessionQuery(id)).data;
-  const isHeldOut = address.get("of") !== "training";
+  const of = address.get("of");
+  const heldOut = useQuery(versionEdgesQuery(id, true));
+  const isHeldOut = of === "held-out" || (of !== "training" && heldOut.data !== null); // without any, those that were trained
   const edges = useQuery(versionEdgesQuery(id, isHeldOut));
   const from = versionOf(address.get("from"), edges.data?.[0] ?? 0);
   const to = versionOf(address.get("to"), edges.data?.[1] ?? 0);
-  const task = address.get("task") ?? "";
+  const changes = useChanges(id, { isHeldOut, from, to }, Boolean(edges.data));
+  const task = address.get("task") ?? worstTask(changes.rows) ?? "";
   useTitle("Tasks");
   return (
     <div className="space-y-4">
@@ -39,23 +42,23 @@ export function TasksPage() {
             className={inputClass}
             value={isHeldOut ? "held-out" : "training"}
             onChange={(event) => {
-              const of = event.target.value === "training" ? "training" : "";
-              setAddress((before) => withPart(withPart(withPart(withPart(before, "of", of), "from", ""), "to", ""), "task", ""));
+              const chosen = event.target.value;
+              setAddress((before) => withPart(withPart(withPart(withPart(before, "of", chosen), "from", ""), "to", ""), "task", ""));
             }}
           >
             <option value="held-out">Held out</option>
             <option value="training">Trained</option>
           </select>
         </label>
-        <VersionInput label="From version" part="from" otherwise={from} />
-        <VersionInput label="To version" part="to" otherwise={to} />
+        <VersionInput label="From version" part="from" shown={from} edges={edges.data ?? null} />
+        <VersionInput label="To version" part="to" shown={to} edges={edges.data ?? null} />
       </div>
       <ErrorNotice error={edges.error} />
       {edges.isPending && <Loading />}
       {edges.data === null && <NoTasks isHeldOut={isHeldOut} />}
       {edges.data && (
         <div className="grid items-start gap-4 xl:grid-cols-2">
-          <Changes id={id} isHeldOut={isHeldOut} from={from} to={to} chosen={task} />
+          <Changes changes={changes} from={from} to={to} chosen={task} />
           {task && <TaskAnswers key={task} id={id} task={task} isHeldOut={isHeldOut} versions={[...new Set([from, to])]} />}
         </div>
       )}
@@ -71,40 +74,58 @@ function NoTasks({ isHeldOut }: { isHeldOut: boolean }) {
   );
 }
 
-function VersionInput({ label, part, otherwise }: { label: string; part: string; otherwise: number }) {
-  const [typed, setTyped] = useTypedPart(part);
+/** A list of the versions there are, unless they are so many that one is found sooner by typing it. */
+function VersionInput({ label, part, shown, edges }: { label: string; part: string; shown: number; edges: [number, number] | null }) {
+  const [, setAddress] = useAddress();
+  const versions = listedVersions(edges ?? [shown, shown], shown);
   return (
     <label className="flex flex-col gap-1 text-xs text-muted">
       {label}
-      <input type="number" min={0} step={1} placeholder={String(otherwise)} value={typed} onChange={(event) => { setTyped(event.target.value); }} className={`${inputClass} w-28! tabular-nums`} />
+      {versions ? (
+        <select className={`${inputClass} w-28! tabular-nums`} value={shown} disabled={edges === null} onChange={(event) => { setAddress((now) => withPart(now, part, event.target.value), { replace: true }); }}>
+          {versions.map((version) => (
+            <option key={version}>{version}</option>
+          ))}
+        </select>
+      ) : (
+        <TypedVersion part={part} shown={shown} />
+      )}
     </label>
   );
 }
 
-interface ChangesProps {
-  id: string;
-  isHeldOut: boolean;
-  from: number;
-  to: number;
-  chosen: string;
+function TypedVersion({ part, shown }: { part: string; shown: number }) {
+  const [typed, setTyped] = useTypedPart(part);
+  return <input type="number" min={0} step={1} placeholder={String(shown)} value={typed} onChange={(event) => { setTyped(event.target.value); }} className={`${inputClass} w-28! tabular-nums`} />;
 }
 
-function Changes({ id, isHeldOut, from, to, chosen }: ChangesProps) {
-  const [, setAddress] = useAddress();
-  const before = useQuery(versionEpisodesQuery(id, isHeldOut, from));
-  const after = useQuery(versionEpisodesQuery(id, isHeldOut, to));
-  const rows = useMemo(() => taskChanges(before.data ?? [], after.data ?? []), [before.data, after.data]);
+interface ChangesRead {
+  rows: TaskChange[];
+  isPending: boolean;
+  isCut: boolean;
+  error: Error | null;
+}
+
+function useChanges(id: string, { isHeldOut, from, to }: { isHeldOut: boolean; from: number; to: number }, enabled: boolean): ChangesRead {
+  const before = useQuery({ ...versionEpisodesQuery(id, isHeldOut, from), enabled });
+  const after = useQuery({ ...versionEpisodesQuery(id, isHeldOut, to), enabled });
+  const rows = useMemo(() => (before.data && after.data ? taskChanges(before.data, after.data) : []), [before.data, after.data]);
   const isCut = [before, after].some(({ data }) => (data?.length ?? 0) >= MOST_OF_A_VERSION);
+  return { rows, isCut, isPending: before.isPending || after.isPending, error: before.error ?? after.error };
+}
+
+function Changes({ changes, from, to, chosen }: { changes: ChangesRead; from: number; to: number; chosen: string }) {
+  const [, setAddress] = useAddress();
+  const { rows, isCut, isPending, error } = changes;
   const head: SortedColumn<TaskChange>[] = [
     { name: "Task", value: (row) => row.task },
     { name: `Version ${String(from)}`, right: true, value: (row) => row.before },
     { name: from === to ? "The same" : `Version ${String(to)}`, right: true, value: (row) => row.after },
     { name: "Change", right: true, value: (row) => row.change },
   ];
-  const isPending = before.isPending || after.isPending;
   return (
     <Panel title="Mean reward, what lost most first">
-      <ErrorNotice error={before.error ?? after.error} />
+      <ErrorNotice error={error} />
       {isPending && <div className="p-4"><Loading /></div>}
       {!isPending && rows.length === 0 && <p className="p-4 text-muted">Neither version has an episode with a task and a reward. Others may: choose them above.</p>}
       {rows.length > 0 && (
@@ -128,6 +149,7 @@ function Changes({ id, isHeldOut, from, to, chosen }: ChangesProps) {
           )}
         </SortedTable>
       )}
+      {rows.length > 0 && rows.every(({ change }) => change === null) && <p className="border-t border-line p-3 text-xs text-muted">No task was played under both versions: choose others, or the held-out episodes.</p>}
       {isCut && <p className="border-t border-line p-3 text-xs text-muted">Of the newest {number(MOST_OF_A_VERSION)} episodes of each version.</p>}
     </Panel>
   );
