@@ -34,7 +34,7 @@ export function ChartMarkers({ markers, place, isReadable }: ChartMarkersProps) 
           <li key={first.key} className="absolute inset-y-0 border-l border-dashed" style={{ left: cluster.px, borderColor: `var(${first.colour})` }}>
             <Link
               to={first.to}
-              aria-label={text}
+              aria-label={cluster.markers.length > 1 ? `${String(cluster.markers.length)} marks: ${text}` : text}
               data-marker={first.kind}
               tabIndex={isReadable && at === stop ? 0 : -1}
               onFocus={() => { setCurrent(at); }}

@@ -34,11 +34,11 @@ const SHOWN: [string, string][] = [
   ["Staleness", "staleness_max"],
   ["Tokens trained", "tokens_trained"],
   ["Tokens computed", "tokens_computed"],
-  ["Length of answers", "completion_length_mean"],
+  ["Answer length", "completion_length_mean"],
   ["Episodes", "episodes"],
   ["Groups", "groups"],
-  ["Seconds of rollout", "rollout_s"],
-  ["Seconds of training", "train_s"],
+  ["Rollout, s", "rollout_s"],
+  ["Training, s", "train_s"],
 ];
 
 export function StepPage() {
