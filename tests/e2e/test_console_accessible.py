@@ -4,13 +4,12 @@ With CONSOLE_SCREENSHOTS set to a folder, what each page looked like is kept the
 """
 
 import re
-from contextlib import suppress
 
 import pytest
 from e2e.console_pages import ROOT
 from e2e.ended_run import Run, photograph
 from e2e.loop_server import until
-from playwright.sync_api import Page, Route, TimeoutError, expect
+from playwright.sync_api import Page, Route, expect
 
 pytestmark = pytest.mark.browser
 
@@ -37,6 +36,7 @@ SCROLLED = """[...document.querySelectorAll('main *')].filter((it) => !it.matche
     && /auto|scroll/.test(getComputedStyle(it).overflow)
     && (it.scrollWidth > it.clientWidth + 1 || it.scrollHeight > it.clientHeight + 1)).map((it) => it.className)"""
 PAPER = {"width": 700, "height": 900}
+WIDTH = "document.documentElement.scrollWidth"
 BUSY = re.compile("^Loading|^Reading")
 NARROW = {"width": 320, "height": 700}
 WIDE = {"width": 1440, "height": 900}
@@ -93,9 +93,12 @@ def found(page: Page, name: str) -> list[str]:
         problems += [f"{theme}: {problem}" for problem in page.evaluate(PROBLEMS)]
         photograph(page, f"{name}-{theme}")
     page.set_viewport_size(NARROW)
-    with suppress(TimeoutError):  # lists become cards with the next paint
-        page.wait_for_function(f"document.documentElement.scrollWidth <= {NARROW['width']}", timeout=5_000)
-    width = page.evaluate("document.documentElement.scrollWidth")
+    width = page.evaluate(WIDTH)
+    for _ in range(50):  # lists become cards with the next paint; the page's policy allows no condition as a string
+        if width <= NARROW["width"]:
+            break
+        page.wait_for_timeout(100)
+        width = page.evaluate(WIDTH)
     if width > NARROW["width"]:
         problems.append(f"{width} px wide in a window of {NARROW['width']}")
     problems += [f"scrolled sideways: {name}" for name in page.evaluate(SIDEWAYS)]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 AT = "2030-01-01T00:00:00Z"
 
 
-def entry(number: int, kind: str, **data: Any) -> dict[str, Any]:
+def entry(number: int, kind: str, data: dict[str, Any]) -> dict[str, Any]:
     return {"cursor": PLAYED_FROM + number, "kind": kind, "at": AT, "data": data}
 
 
@@ -49,10 +49,10 @@ def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_ke
     committed = {"name": "checkpoint_committed", "kind": "state", "step": 5, "checkpoint_id": "ckp_1", "size_bytes": 9}
     played.send(
         *(metric(step) for step in range(1, 21)),
-        entry(30, "event", **committed),
-        entry(31, "evaluation", **evaluation),
-        entry(32, "event", **refused),
-        entry(33, "state", **{"from": "ready", "to": "queued", "reason": "the runtime ended"}),
+        entry(30, "event", committed),
+        entry(31, "evaluation", evaluation),
+        entry(32, "event", refused),
+        entry(33, "state", {"from": "ready", "to": "queued", "reason": "the runtime ended"}),
     )
     legend = page.get_by_role("list", name="Marks on the charts").get_by_role("listitem")
     kinds = ("Checkpoint 1", "Evaluation 1", "Refused step 1", "Restart 1")
@@ -94,6 +94,7 @@ def test_the_buttons_of_a_run_without_a_name_stand_in_one_row(page: Page) -> Non
     page.get_by_role("button", name="Start session").click()
     page.wait_for_url(re.compile(r"/sessions/ses_\w+$"))
     expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Now")).to_be_visible()  # it has a runtime: the name has no phase beside it
     stop = page.get_by_role("button", name="Stop", exact=True)
     expect(stop).to_be_visible()
     tops = {round(each.bounding_box()["y"]) for each in (page.get_by_role("button", name="Export model"), stop)}
@@ -101,7 +102,7 @@ def test_the_buttons_of_a_run_without_a_name_stand_in_one_row(page: Page) -> Non
     assert len(tops) == 1
     assert abs(heading["y"] + heading["height"] / 2 - tops.pop() - 16) < 4
     stop.click()
-    page.get_by_role("dialog").get_by_role("button", name="Stop session").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Stop session").click()
 
 
 def test_a_view_is_saved_pinned_opened_on_another_run_renamed_and_removed(page: Page) -> None:

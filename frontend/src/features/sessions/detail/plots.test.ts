@@ -9,7 +9,7 @@ test("every measure that the API has of a step is drawn", () => {
   const document = JSON.parse(readFileSync(new URL("../../../../../openapi.json", import.meta.url), "utf8")) as {
     components: { schemas: { StepMetrics: { properties: Record<string, unknown> } } };
   };
-  const drawn = [REWARD, ...GROUPS.flatMap((group) => group.plots)].flatMap((plot) => plot.lines.map(([, measure]) => measure as string));
+  const drawn = [REWARD, ...GROUPS.flatMap((group) => group.plots)].flatMap((plot) => plot.lines.flatMap(([, measure]) => (typeof measure === "function" ? [] : [measure as string])));
   const measured = Object.keys(document.components.schemas.StepMetrics.properties);
   expect(measured.filter((name) => !drawn.includes(name) && !ELSEWHERE.includes(name))).toEqual([]);
   expect(drawn.filter((name) => !measured.includes(name))).toEqual([]);

@@ -1,5 +1,5 @@
 // What is drawn of a run: every measure of a step, in groups that fold.
-import type { Line } from "./step-columns";
+import { tokensPerSecond, type Line } from "./step-columns";
 
 export interface Plot {
   title: string;
@@ -86,6 +86,7 @@ export const GROUPS: readonly PlotGroup[] = [
           ["handover", "handover_s", "--series-3"],
         ],
       },
+      { title: "Tokens per second", unit: "trained, over the whole step", lines: [["tokens/s", tokensPerSecond]] },
     ],
   },
 ];

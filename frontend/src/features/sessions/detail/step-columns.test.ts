@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Evaluation, StepMetrics } from "../../../api/types";
-import { evaluationColumns, lines, noGradientText, rewardBand } from "./step-columns";
+import { evaluationColumns, lines, noGradientText, rewardBand, tokensPerSecond } from "./step-columns";
 
 const step = (over: Partial<StepMetrics>) => ({ step: 1, groups: 4, groups_skipped: 0, reward_p10: 0, reward_p90: 1, ...over }) as StepMetrics;
 
@@ -28,4 +28,11 @@ test("each set of an evaluation is a line over all steps, and the last of a repe
     ["easy", [0.2, 0.6]],
     ["hard", [null, 0.1]],
   ]);
+});
+
+test("tokens per second are those of the whole step, and none where it took no time", () => {
+  const step = { tokens_trained: 300, rollout_s: 1, train_s: 1.5, handover_s: 0.5 } as StepMetrics;
+  expect(tokensPerSecond(step)).toBe(100);
+  expect(tokensPerSecond({ ...step, rollout_s: 0, train_s: 0, handover_s: 0 })).toBeNull();
+  expect(lines([step], [["tokens/s", tokensPerSecond]])[0]?.values).toEqual([100]);
 });

@@ -4,11 +4,23 @@ import type { Band, Series } from "../../../ui/chart-data";
 
 export type Measure = Exclude<keyof StepMetrics, "step">;
 
+/** Made of several measures of a step. */
+export type Derived = (step: StepMetrics) => number | null;
+
 /** Label, measure and colour of each line of a chart. */
-export type Line = readonly [label: string, measure: Measure, colour?: string];
+export type Line = readonly [label: string, measure: Measure | Derived, colour?: string];
 
 export function lines(steps: readonly StepMetrics[], wanted: readonly Line[]): Series[] {
-  return wanted.map(([label, measure, colour = "--series-1"]) => ({ label, values: steps.map((step) => step[measure] ?? null), colour }));
+  return wanted.map(([label, measure, colour = "--series-1"]) => {
+    const valueOf = typeof measure === "function" ? measure : (step: StepMetrics) => step[measure] ?? null;
+    return { label, values: steps.map(valueOf), colour };
+  });
+}
+
+/** Tokens that were trained, by the time of the whole step: rollout, training and hand-over. */
+export function tokensPerSecond({ tokens_trained: tokens, rollout_s, train_s, handover_s }: StepMetrics): number | null {
+  const took = rollout_s + train_s + handover_s;
+  return took > 0 ? tokens / took : null;
 }
 
 /** From the tenth to the ninetieth percentile of the episodes' rewards. Steps of before it was recorded have none. */
