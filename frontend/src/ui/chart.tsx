@@ -133,7 +133,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
           {empty && isLoading && <span aria-hidden className="absolute inset-0 animate-pulse rounded bg-sunken motion-reduce:animate-none" />}
           {empty && !isLoading && <p className="absolute inset-0 grid place-items-center text-xs text-muted">{placeholder}</p>}
         </div>
-        {markers && place && !empty && <ChartMarkers markers={markers} place={place} isReadable={hasReadableMarkers} />}
+        {markers && place && isNear && !empty && <ChartMarkers markers={markers} place={place} isReadable={hasReadableMarkers} />}
       </div>
       {isLost && !empty && (
         <p className="flex flex-wrap items-center gap-2 text-xs text-muted print:hidden">

@@ -6,7 +6,7 @@ import { episodesQuery, timelinesQuery } from "../../../api/episodes";
 import { isExported } from "../../../api/offline";
 import { hasEnded, sessionQuery } from "../../../api/sessions";
 import type { Episode, EpisodeTimelines } from "../../../api/types";
-import { Button, ButtonLink } from "../../../ui/button";
+import { ButtonLink } from "../../../ui/button";
 import { CopyText } from "../../../ui/copy";
 import { Facts } from "./facts";
 import { number } from "../../../ui/format";
