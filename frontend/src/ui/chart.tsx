@@ -8,7 +8,6 @@ import { alignedData, isZoomed, positive, valueAt, zoomOver, type Band, type Ser
 import { ChartMarkers } from "./chart-markers";
 import type { Marker, Place } from "./chart-marks";
 import { number } from "./format";
-import { inTurn } from "./in-turn";
 import { retried } from "./retried";
 import { useColourScheme, usePrinting } from "./theme";
 import { useNear } from "./use-near";
@@ -54,7 +53,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
   const [isLost, setIsLost] = useState(false);
   const scheme = useColourScheme();
   const printing = usePrinting();
-  const isNear = useNear(container) || printing;
+  const isNear = useNear(container, printing) || printing;
   const data = useMemo(() => alignedData(x, log ? positive(series) : series, band), [x, series, band, log]);
   const latest = useRef(data);
   const empty = x.length === 0;
@@ -92,9 +91,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
       remove = made.remove;
     };
     void plotLoad().then((plots) => {
-      // Charts that come near together would else be one long task, in which a page does nothing else.
-      if (printed) draw(plots);
-      else inTurn(() => { draw(plots); });
+      draw(plots);
     }, () => {
       if (!isGone) setIsLost(true);
     });
@@ -122,7 +119,7 @@ export function Chart({ title, unit = "", x, series, band, height = 200, axis = 
         )}
         {!empty && <Readout x={x} series={series} axis={axis} overlay={overlay} onHoverRef={onHoverRef} />}
       </figcaption>
-      <div className="relative mt-1">
+      <div className="relative mt-1 overflow-x-clip">
         <div
           ref={container}
           role="img"

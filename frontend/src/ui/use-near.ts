@@ -3,11 +3,11 @@ import { useEffect, useState, type RefObject } from "react";
 
 const MARGIN = "400px";
 
-/** Once true it stays so. */
-export function useNear(element: RefObject<Element | null>): boolean {
+/** Once true it stays so. Paper has other places: while it is printed, nothing comes near. */
+export function useNear(element: RefObject<Element | null>, isPrinting = false): boolean {
   const [isNear, setNear] = useState(false);
   useEffect(() => {
-    if (isNear || !element.current) return;
+    if (isNear || isPrinting || !element.current) return;
     const watcher = new IntersectionObserver(
       (entries) => {
         if (entries.some((entry) => entry.isIntersecting)) setNear(true);
@@ -18,6 +18,6 @@ export function useNear(element: RefObject<Element | null>): boolean {
     return () => {
       watcher.disconnect();
     };
-  }, [element, isNear]);
+  }, [element, isNear, isPrinting]);
   return isNear;
 }
