@@ -59,7 +59,6 @@ from api.views.runtime import (
     upload_commit,
     upload_open,
 )
-from api.views.saved_views import saved_view_create, saved_view_delete, saved_view_list, saved_view_update
 from api.views.server import capacity_get, server_get
 from api.views.serving import serving_create, serving_key_create
 from api.views.sessions import (
@@ -81,6 +80,10 @@ from api.views.sessions import (
     session_update,
 )
 from api.views.sharing import (
+    saved_view_create,
+    saved_view_delete,
+    saved_view_list,
+    saved_view_update,
     share_create,
     share_list,
     share_revoke,

@@ -1,4 +1,4 @@
-"""Links to a run: made and revoked by those who may write it, read by anyone who has one.
+"""What people of a project give each other and anyone else to look at: links to a run, and saved views of its charts.
 
 A reader's routes name no session: the link says which, and nothing else of the server can be reached with it.
 """
@@ -13,10 +13,13 @@ from api.views.queries import MetricQuery, SharedEpisodeQuery, TimelinesQuery
 from api.views.sessions import columns_of
 from api.views.trajectories import stored_timelines
 from console.sessions.episodes import selectors as episodes
+from console.sessions.saved_views import services as saved_views
+from console.sessions.saved_views.models import SavedView
 from console.sessions.sharing import services
 from console.sessions.sharing.models import ShareLink
 from tinkerscript.wire.episodes import EpisodeList
 from tinkerscript.wire.reading.metrics import MetricColumns
+from tinkerscript.wire.reading.saved_views import SavedViewCreate, SavedViewList, SavedViewUpdate, SavedViewView
 from tinkerscript.wire.reading.sharing import ShareCreate, ShareCreated, SharedRun, ShareList, ShareView
 
 
@@ -83,3 +86,30 @@ def _view(link: ShareLink) -> ShareView:
         created_at=link.created_at,
         expires_at=link.expires_at,
     )
+
+
+def saved_view_list(request: ApiRequest) -> SavedViewList:
+    """The project's saved views: pinned ones first, then by name."""
+    return SavedViewList(
+        items=[_saved_view(view) for view in saved_views.saved_view_list(project=request.auth.project)]
+    )
+
+
+def saved_view_create(request: ApiRequest, body: SavedViewCreate) -> SavedViewView:
+    """Keep how the charts of a run are looked at, by a name that no other view of the project has."""
+    return _saved_view(saved_views.saved_view_create(project=request.auth.project, body=body))
+
+
+def saved_view_update(request: ApiRequest, view_id: str, body: SavedViewUpdate) -> SavedViewView:
+    """Change what is given."""
+    fields = body.model_dump(exclude_unset=True)
+    return _saved_view(saved_views.saved_view_update(project=request.auth.project, view_id=view_id, fields=fields))
+
+
+def saved_view_delete(request: ApiRequest, view_id: str) -> None:
+    """Remove a view."""
+    saved_views.saved_view_delete(project=request.auth.project, view_id=view_id)
+
+
+def _saved_view(view: SavedView) -> SavedViewView:
+    return SavedViewView.model_validate(view, from_attributes=True)

@@ -27,7 +27,7 @@ export function ChartGroup({ group, children }: { group: PlotGroup; children: Re
         </button>
       </h3>
       {!isFolded && (
-        <div id={body} className="grid border-line sm:grid-cols-2 [&>*]:border-t [&>*]:border-line">
+        <div id={body} className="grid grid-cols-1 border-line sm:grid-cols-2 [&>*]:border-t [&>*]:border-line">
           {children}
         </div>
       )}
