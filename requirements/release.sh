@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . requirements/pages_hash.sh
 
 python=$PWD/.venv/bin/python out=dist/release
+export PYTHONDONTWRITEBYTECODE=1 # compiled modules hold the path of the folder that they were made in
 refuse() { echo "no release: $*" >&2 && exit 1; }
 
 [ -z "$(git status --porcelain --untracked-files=no)" ] || refuse "there are changes that are not committed"

@@ -23,7 +23,7 @@ from support.reconciler_world import World
 def world(db, monkeypatch) -> World:
     world = World()
     monkeypatch.setattr(timezone, "now", lambda: world.now)
-    monkeypatch.setattr(logs, "_launcher", lambda: world.launcher)
+    monkeypatch.setattr(logs, "_launcher", lambda session: world.launcher)
     return world
 
 

@@ -98,7 +98,7 @@ def test_the_limits_of_a_key_hold_for_what_it_serves(project, alice) -> None:
 
 
 def test_it_needs_the_memory_of_an_engine_alone(project, settings, monkeypatch) -> None:
-    monkeypatch.setattr("console.sessions.dry_run.memory_limit_bytes", lambda on_gpu: 4 << 30)
+    monkeypatch.setattr("console.sessions.dry_run.memory_limit_bytes", lambda place, on_gpu: 4 << 30)
     assert serve(project, factories.BASE_MODEL), "its trainer would not fit"
 
 

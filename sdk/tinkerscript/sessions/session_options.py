@@ -61,6 +61,7 @@ class SessionOptions(TypedDict, total=False):
     sequence_parallel: bool
     placement: Literal["auto", "shared", "split"]
     devices: int | None
+    place: str
     dtype: Literal["auto", "float32", "bfloat16"]
     micro_batch_tokens: int
     gradient_checkpointing: bool
