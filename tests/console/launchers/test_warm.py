@@ -91,8 +91,13 @@ def server(transactional_db, settings, tmp_path, monkeypatch) -> Iterator[Server
 
 
 def left_over(name: str) -> list[int]:
-    """Processes whose mark begins so."""
-    return [it.pid for it in processes.processes_list() if processes.environment_find(it.pid, f"{MARK}={name}")]
+    """Processes whose mark begins so, of this module's servers: others of this machine have warm runtimes too."""
+    folder = f"TINKERSCRIPT_RUNTIME_DIR={settings.DATA}/"
+    return [
+        it.pid
+        for it in processes.processes_list()
+        if processes.environment_find(it.pid, f"{MARK}={name}") and processes.environment_find(it.pid, folder)
+    ]
 
 
 def reasons(session: Session) -> list[str]:
