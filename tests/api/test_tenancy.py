@@ -55,7 +55,7 @@ NAMES_NOTHING = {
     "base_model", "config", "priority", "budget", "state", "lines", "pinned",
     "reverse", "name", "scopes", "expires_in_days", "allowed_models", "spend_cap_s",
     "email", "role", "url", "topics",
-    "actor", "action", "target", "since", "until", "metric", "above", "value", "steps", "runs",
+    "actor", "action", "target", "since", "until", "metric", "above", "address", "value", "steps", "runs",
     "task", "eval", "timeout_s", "output", "reason", "reward_mean", "reward_std", "success_rate", "episodes", "failed",
     "rows", "attempts", "tries", "final", "worker", "count", "held", "lease_s", "lease", "error", "episode_id",
     "judged", "outputs",

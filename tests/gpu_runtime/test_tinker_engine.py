@@ -226,7 +226,7 @@ async def test_snapshots_of_all_weights_are_sampled_from_exactly_those_weights(
     for name in ("one", "base", "two", "adapter", "one"):
         await is_right(name)
     with pytest.raises(RequestRefused, match="a head of their own"):
-        await sampled(engine, None, weights=tmp_path / "with a head of its own")
+        await sampled(engine, None, weights=tmp_path / "with a head of its own" / "merged")
     await asyncio.gather(*(is_right(name) for name in (*wanted, *wanted)))
 
 
