@@ -88,7 +88,7 @@ def test_charts_are_marked_where_something_happened_and_say_what_by_mouse_and_ke
 
 
 def test_the_buttons_of_a_run_without_a_name_stand_in_one_row(page: Page) -> None:
-    sign_up(page, "nora@example.org")
+    sign_up(page, "hattie@example.org")
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto("/sessions/new")
     page.get_by_role("button", name="Start session").click()
