@@ -14,7 +14,7 @@ pytestmark = pytest.mark.browser
 
 SHOWN = "<script>document.title='owned'</script>⟨U+202E⟩evil"
 MIB = 1 << 20
-BLOCKED_MS = 5_000  # one task of the page, on a machine that other tests use as well: 0.4 s when it is quiet
+BLOCKED_MS = 5_000  # one task of the page, on a machine that other tests use as well
 WATCH_TASKS = """() => {
     window.longest = 0;
     new PerformanceObserver((list) => {
